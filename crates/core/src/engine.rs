@@ -1,0 +1,190 @@
+//! The engine: events in, changes and effects out.
+//!
+//! [`Engine::decide`] looks at an event and says what it would change, without changing anything. The shell
+//! commits those changes to the catalogue, hands them to [`Engine::evolve`], and performs the intents among
+//! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
+
+mod keep;
+mod open;
+mod publish;
+mod start;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Reply};
+use crate::register::Register;
+use crate::retention::Retention;
+use crate::version::{End, State, Version};
+use crate::{Code, Problem, StoreName, VersionId};
+
+/// What the configuration says about the history.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// The stores that are watched.
+    pub stores: BTreeMap<StoreName, StorePolicy>,
+    /// The most bytes that as-at copies may take together.
+    pub max_copy_bytes: u64,
+    /// The longest time for which a lease is granted, in seconds.
+    pub max_ttl_s: u32,
+}
+
+/// What the configuration says about one store.
+#[derive(Clone, Debug)]
+pub struct StorePolicy {
+    /// Where its file is.
+    pub path: PathBuf,
+    /// Which versions may be given up.
+    pub retention: Retention,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    policy: Policy,
+    register: Register,
+}
+
+impl Engine {
+    /// The longest time between two ticks, in seconds.
+    pub const IDLE_TICK: SignedDuration = SignedDuration::from_secs(60);
+
+    /// An engine over what the catalogue holds.
+    #[must_use]
+    pub fn new(policy: Policy, register: Register) -> Self {
+        Self { policy, register }
+    }
+
+    /// Every record.
+    #[must_use]
+    pub fn register(&self) -> &Register {
+        &self.register
+    }
+
+    /// What the configuration says.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What is to be done about an event. Nothing has changed yet.
+    #[must_use]
+    pub fn decide(&self, now: Timestamp, event: &Event) -> Decision {
+        let mut draft = Draft::new(&self.register, now);
+        let answer = match event {
+            Event::Started(survey) => self.start(&mut draft, survey),
+            Event::Publish(request) => self.publish(&mut draft, request),
+            Event::Finished { effect, outcome } => self.finish(&mut draft, *effect, outcome),
+            Event::Open(request) => self.open(&mut draft, request),
+            Event::Renew { version, lease, ttl_s } => self.renew(&mut draft, version, lease, *ttl_s),
+            Event::Close { version, lease } => self.close(&mut draft, version, lease),
+            Event::Pin { version, reason, owner, expires_at, hot } => {
+                let pin = keep::pin(now, reason, owner.as_deref(), *expires_at, *hot);
+                pin.and_then(|pin| self.set_pin(&mut draft, version, Some(pin)))
+            }
+            Event::Unpin(version) => self.set_pin(&mut draft, version, None),
+            Event::Retire(version) => self.retire(&mut draft, version),
+            Event::Tick => self.tick(&mut draft),
+        };
+        match answer {
+            Ok(answer) => Decision { changes: draft.changes, answer, remarks: draft.remarks },
+            // A refusal changes nothing, except that a finished effect is over however it ended.
+            Err(problem) => Decision {
+                changes: if matches!(event, Event::Finished { .. }) { draft.changes } else { Vec::new() },
+                answer: Answer::Now(Err(problem)),
+                remarks: draft.remarks,
+            },
+        }
+    }
+
+    /// Takes a committed change in.
+    pub fn evolve(&mut self, change: &Change) {
+        self.register.evolve(change);
+    }
+
+    /// When the next [`Event::Tick`] is due after one at `last`: as a lease expires, and now and then.
+    #[must_use]
+    pub fn next_tick(&self, last: Timestamp) -> Timestamp {
+        let leases = self.register.leases().map(|lease| lease.expires_at);
+        let idle = last.checked_add(Self::IDLE_TICK).unwrap_or(Timestamp::MAX);
+        leases.fold(idle, Timestamp::min)
+    }
+
+    fn finish(&self, draft: &mut Draft<'_>, id: EffectId, outcome: &Outcome) -> Result<Answer, Problem> {
+        let Some(intent) = self.register.intent(id) else {
+            let detail = format!("effect {} finished, but nobody intended it", id.0);
+            return Err(Problem::new(Code::Internal, detail, "report this as a defect"));
+        };
+        draft.changes.push(Change::Concluded(id));
+        match (&intent.effect, outcome) {
+            (Effect::Cut { .. }, Outcome::Cut(result)) => self.finish_cut(draft, intent, result),
+            (Effect::Retire { version }, Outcome::Retire(result)) => {
+                self.finish_retire(draft, version, result)
+            }
+            (Effect::Compact { .. }, Outcome::Compact(result)) => done(result.clone()),
+            (Effect::MakeCopy { .. }, Outcome::MakeCopy(result)) => {
+                self.finish_copy(draft, &intent.effect, result)
+            }
+            (Effect::DropCopy { .. }, Outcome::DropCopy(result)) => done(result.clone()),
+            _ => {
+                let detail = format!("effect {} finished as another kind of effect", id.0);
+                Err(Problem::new(Code::Internal, detail, "report this as a defect"))
+            }
+        }
+    }
+}
+
+/// A decision in the making.
+struct Draft<'a> {
+    register: &'a Register,
+    now: Timestamp,
+    next_effect: u64,
+    changes: Vec<Change>,
+    /// Where in `changes` each version's newest value is.
+    touched: BTreeMap<VersionId, usize>,
+    remarks: Vec<String>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(register: &'a Register, now: Timestamp) -> Self {
+        let next_effect = register.next_effect().0;
+        let (changes, remarks) = (Vec::new(), Vec::new());
+        Self { register, now, next_effect, changes, touched: BTreeMap::new(), remarks }
+    }
+
+    /// Intends an effect.
+    fn intend(&mut self, effect: Effect) -> EffectId {
+        let id = EffectId(self.next_effect);
+        self.next_effect += 1;
+        self.changes.push(Change::Intended(Intent { id, at: self.now, effect }));
+        id
+    }
+
+    /// Records a version's new value.
+    fn put(&mut self, version: Version) {
+        self.touched.insert(version.id.clone(), self.changes.len());
+        self.changes.push(Change::Version(Box::new(version)));
+    }
+
+    /// The version as this draft has left it so far. One event may change it more than once.
+    fn latest(&self, version: &Version) -> Version {
+        match self.touched.get(&version.id).and_then(|&index| self.changes.get(index)) {
+            Some(Change::Version(changed)) => (**changed).clone(),
+            _ => version.clone(),
+        }
+    }
+
+    /// Records that a version has come to an end of its life, and says so.
+    fn end(&mut self, version: &Version, state: State, reason: impl Into<String>) {
+        let end = End { at: self.now, reason: reason.into() };
+        self.remarks.push(format!("{} is {}: {}", version.id, state.text(), end.reason));
+        self.put(Version { state, end: Some(end), ..version.clone() });
+    }
+}
+
+/// The answer to an effect of which only success or failure is to be said.
+fn done(result: Result<(), Problem>) -> Result<Answer, Problem> {
+    result.map(|()| Answer::Now(Ok(Reply::Done)))
+}

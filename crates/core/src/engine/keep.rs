@@ -1,0 +1,178 @@
+//! Keeping and letting go: pins, retirement on request, and retention.
+
+use jiff::Timestamp;
+
+use super::{Draft, Engine};
+use crate::event::{Answer, Effect, Reply, Retired};
+use crate::register::{Entry, History};
+use crate::retention::Candidate;
+use crate::version::{Lease, Pin, State, Version, check_line};
+use crate::{Code, Problem, VersionId, VersionRef};
+
+impl Engine {
+    pub(super) fn set_pin(
+        &self,
+        draft: &mut Draft<'_>,
+        wanted: &VersionRef,
+        pin: Option<Pin>,
+    ) -> Result<Answer, Problem> {
+        let version = &self.register.resolve(wanted)?.version;
+        if pin.is_some() {
+            version.check_readable()?;
+        }
+        if version.pin != pin {
+            draft.put(Version { pin, ..version.clone() });
+        }
+        Ok(Answer::Now(Ok(Reply::Version(version.id.clone()))))
+    }
+
+    pub(super) fn retire(&self, draft: &mut Draft<'_>, wanted: &VersionRef) -> Result<Answer, Problem> {
+        let version = &self.register.resolve(wanted)?.version;
+        match version.state {
+            State::Retired => return Ok(Answer::Now(Ok(Reply::Version(version.id.clone())))),
+            State::Retiring => {
+                let under_way = self.register.intents().find(|intent| retires(&intent.effect, &version.id));
+                return Ok(match under_way {
+                    Some(intent) => Answer::After(intent.id),
+                    None => Answer::After(draft.intend(Effect::Retire { version: version.id.clone() })),
+                });
+            }
+            State::Ready | State::Lost => {}
+            State::Cutting | State::Failed => version.check_readable()?,
+        }
+        if let Some(problem) = self.hold_on(version, draft.now) {
+            return Err(problem);
+        }
+        let effect = self.let_go(draft, version, "retired on request".to_owned());
+        Ok(Answer::After(effect))
+    }
+
+    /// Records that a version is given up, and intends to let its copy and its pages go.
+    fn let_go(&self, draft: &mut Draft<'_>, version: &Version, reason: String) -> crate::event::EffectId {
+        let had_copy = version.copy.is_some();
+        let version = Version { copy: None, ..draft.latest(version) };
+        draft.end(&version, State::Retiring, reason);
+        if had_copy {
+            draft.intend(Effect::DropCopy { version: version.id.clone() });
+        }
+        draft.intend(Effect::Retire { version: version.id.clone() })
+    }
+
+    pub(super) fn finish_retire(
+        &self,
+        draft: &mut Draft<'_>,
+        id: &VersionId,
+        result: &Result<Retired, Problem>,
+    ) -> Result<Answer, Problem> {
+        let retired = result.clone()?;
+        let version = &self.register.entry(id)?.version;
+        // A version that failed or was lost keeps that as its end; only its leftovers went.
+        if version.state == State::Retiring {
+            draft.put(Version { state: State::Retired, holdings: Vec::new(), ..version.clone() });
+        }
+        let compacting = |effect: &Effect| matches!(effect, Effect::Compact { store } if *store == id.store);
+        if retired.worth_compacting && !self.register.intents().any(|intent| compacting(&intent.effect)) {
+            draft.intend(Effect::Compact { store: id.store.clone() });
+        }
+        Ok(Answer::Now(Ok(Reply::Version(id.clone()))))
+    }
+
+    /// Why a version may not be given up now, where that is so.
+    fn hold_on(&self, version: &Version, now: Timestamp) -> Option<Problem> {
+        let id = &version.id;
+        let leases: Vec<&Lease> =
+            self.register.leases_on(id).filter(|lease| lease.expires_at > now).collect();
+        if let Some(first) = leases.first() {
+            let detail = format!(
+                "{id} is leased by {} until {} ({} lease(s), {})",
+                first.holder,
+                first.expires_at,
+                leases.len(),
+                first.id.0
+            );
+            return Some(Problem::new(Code::Leased, detail, "close the lease, or wait until it expires"));
+        }
+        if let Some(pin) = version.pin.as_ref().filter(|pin| pin.counts(now)) {
+            let owner = pin.owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
+            let detail = format!("{id} is pinned{owner}: {}", pin.reason);
+            return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
+        }
+        if self.is_being_read(id, now) || self.may_be_reused(id) {
+            let detail = format!("{id} is being opened or published at this moment");
+            return Some(Problem::new(Code::InUse, detail, "try again in a moment"));
+        }
+        None
+    }
+
+    pub(super) fn tick(&self, draft: &mut Draft<'_>) -> Result<Answer, Problem> {
+        self.sweep_leases(draft);
+        self.sweep_pins(draft);
+        self.finish_retiring(draft);
+        for (name, store) in &self.policy.stores {
+            let Ok(history) = self.register.history(name) else { continue };
+            if store.retention.keeps_everything() {
+                continue;
+            }
+            let expired = store.retention.expired(&self.candidates(history, draft.now), draft.now);
+            for entry in expired.iter().filter_map(|number| history.versions.get(number)) {
+                self.let_go(draft, &entry.version, format!("no rule of {name}'s retention keeps it"));
+            }
+        }
+        Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
+    /// The readable versions as retention sees them.
+    fn candidates(&self, history: &History, now: Timestamp) -> Vec<Candidate> {
+        let readable = history.versions.values().filter(|entry| entry.version.state == State::Ready);
+        let candidate = |entry: &Entry| Candidate {
+            number: entry.version.id.number,
+            published_at: self.last_published(entry),
+            held: self.hold_on(&entry.version, now).is_some(),
+        };
+        readable.map(candidate).collect()
+    }
+
+    fn last_published(&self, entry: &Entry) -> Timestamp {
+        let published = entry.publications.iter().filter_map(|&number| self.register.publication(number));
+        published.map(|publication| publication.at).max().unwrap_or_else(|| entry.listed_at())
+    }
+
+    fn sweep_pins(&self, draft: &mut Draft<'_>) {
+        let expired = |version: &&Version| version.pin.as_ref().is_some_and(|pin| !pin.counts(draft.now));
+        let versions: Vec<&Version> = self.versions().filter(expired).collect();
+        for version in versions {
+            draft.remarks.push(format!("the pin on {} has expired", version.id));
+            draft.put(Version { pin: None, ..draft.latest(version) });
+        }
+    }
+
+    /// Tries again to let go what could not be let go before.
+    fn finish_retiring(&self, draft: &mut Draft<'_>) {
+        for version in self.versions().filter(|version| version.state == State::Retiring) {
+            if !self.register.intents().any(|intent| retires(&intent.effect, &version.id)) {
+                draft.intend(Effect::Retire { version: version.id.clone() });
+            }
+        }
+    }
+}
+
+/// A pin as it is asked for.
+pub(super) fn pin(
+    now: Timestamp,
+    reason: &str,
+    owner: Option<&str>,
+    expires_at: Option<Timestamp>,
+    hot: bool,
+) -> Result<Pin, Problem> {
+    check_line("reason", Some(reason), 500)?;
+    check_line("owner", owner, 200)?;
+    if let Some(end) = expires_at.filter(|end| *end <= now) {
+        let detail = format!("expires_at is {end}, which has passed");
+        return Err(Problem::new(Code::Invalid, detail, "leave it out, or name a time to come"));
+    }
+    Ok(Pin { reason: reason.to_owned(), owner: owner.map(str::to_owned), set_at: now, expires_at, hot })
+}
+
+fn retires(effect: &Effect, id: &VersionId) -> bool {
+    matches!(effect, Effect::Retire { version } if version == id)
+}

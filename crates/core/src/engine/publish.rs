@@ -1,0 +1,229 @@
+//! Publishing: from a certification to a version that is acknowledged.
+
+use super::{Draft, Engine};
+use crate::event::{Answer, Cut, CutFailure, Effect, Event, Intent, Kept, Publish, Reply};
+use crate::event::{Archived, Change, Described};
+use crate::register::History;
+use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
+use crate::{Code, Problem, StoreName, VersionId};
+
+impl Engine {
+    pub(super) fn publish(&self, draft: &mut Draft<'_>, request: &Publish) -> Result<Answer, Problem> {
+        request.attributes.check()?;
+        check_line("Idempotency-Key", request.key.as_deref(), 255)?;
+        let history = match &request.store {
+            Some(name) => self.register.history(name)?,
+            None => self.the_store()?,
+        };
+        let store = &history.store.name;
+        if let Some(answer) = self.answer_again(store, request)? {
+            return Ok(answer);
+        }
+        if !self.policy.stores.contains_key(store) {
+            let detail = format!("store {store} is no longer in the configuration; its versions are kept");
+            return Err(Problem::new(Code::UnknownStore, detail, "add it to the configuration and restart"));
+        }
+        let version = VersionId { store: store.clone(), number: history.next_number() };
+        draft.put(Version {
+            id: version.clone(),
+            state: State::Cutting,
+            begun_at: draft.now,
+            content: None,
+            holdings: Vec::new(),
+            copy: None,
+            pin: None,
+            end: None,
+        });
+        Ok(Answer::After(draft.intend(Effect::Cut {
+            version,
+            attributes: request.attributes.clone(),
+            key: request.key.clone(),
+            after: last_cut(history),
+        })))
+    }
+
+    /// The store of a request that names none: the only configured one, whatever was configured once.
+    fn the_store(&self) -> Result<&History, Problem> {
+        let mut names = self.policy.stores.keys();
+        match (names.next(), names.next()) {
+            (Some(name), None) => self.register.history(name),
+            _ => self.register.only_store(),
+        }
+    }
+
+    /// The answer to a request whose key was seen before: the same again, now or when the first is through.
+    fn answer_again(&self, store: &StoreName, request: &Publish) -> Result<Option<Answer>, Problem> {
+        let Some(key) = &request.key else { return Ok(None) };
+        let same = |of: &VersionId, said: &Attributes| {
+            if of.store == *store && *said == request.attributes {
+                return Ok(());
+            }
+            let detail = format!("the idempotency key {key:?} was used for another publication, of {of}");
+            Err(Problem::new(Code::KeyReused, detail, "use a new key for a new publication"))
+        };
+        if let Some(earlier) = self.register.publication_by_key(key) {
+            same(&earlier.version, &earlier.attributes)?;
+            return Ok(Some(Answer::Now(Ok(Reply::Published(earlier.number)))));
+        }
+        for intent in self.register.intents() {
+            if let Effect::Cut { version, attributes, key: Some(other), .. } = &intent.effect
+                && other == key
+            {
+                same(version, attributes)?;
+                return Ok(Some(Answer::After(intent.id)));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn finish_cut(
+        &self,
+        draft: &mut Draft<'_>,
+        intent: &Intent,
+        result: &Result<Cut, CutFailure>,
+    ) -> Result<Answer, Problem> {
+        let Some(id) = intent.effect.version() else { return Ok(Answer::Now(Ok(Reply::Done))) };
+        let version = &self.register.entry(id)?.version;
+        match result {
+            Ok(cut) => {
+                let (id, reused) = self.settle(draft, version, &cut.kept)?;
+                let number = publish_as(draft, intent, id, reused, cut.writer_blocked_us);
+                Ok(Answer::Now(Ok(Reply::Published(number))))
+            }
+            Err(failure) if failure.begun => {
+                draft.end(version, State::Failed, failure.problem.to_string());
+                // Whatever may have reached the archive goes again.
+                draft.intend(Effect::Retire { version: id.clone() });
+                Err(failure.problem.clone())
+            }
+            // Nothing was cut, so there is nothing to remember.
+            Err(failure) => {
+                draft.changes.push(Change::Discarded(id.clone()));
+                Err(failure.problem.clone())
+            }
+        }
+    }
+
+    /// Which version the cut turned out to be, and whether it was there already.
+    fn settle(
+        &self,
+        draft: &mut Draft<'_>,
+        version: &Version,
+        kept: &Kept,
+    ) -> Result<(VersionId, bool), Problem> {
+        match kept {
+            Kept::Stored { content, bytes } => {
+                draft.put(ready(version, content, *bytes));
+                Ok((version.id.clone(), false))
+            }
+            Kept::SameAs(number) => {
+                let same = VersionId { store: version.id.store.clone(), number: *number };
+                draft.changes.push(Change::Discarded(version.id.clone()));
+                // Its pages are on their way out of the archive. Nothing was stored: the request may be repeated.
+                self.register.entry(&same)?.version.check_readable().map_err(|gone| {
+                    let detail = format!("the store is exactly as it was at {same}, and {}", gone.detail);
+                    Problem::new(Code::InUse, detail, "publish again in a moment")
+                })?;
+                Ok((same, true))
+            }
+        }
+    }
+
+    /// Takes a version over that the archive holds and the register does not know as readable.
+    pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
+        draft.remarks.push(format!("{} was complete in the archive and is adopted", version.id));
+        draft.put(ready(version, &described.content, described.bytes));
+        publish_as(draft, intent, version.id.clone(), false, 0);
+    }
+
+    /// Takes over a version that the archive holds and the register has never heard of.
+    pub(super) fn adopt_unknown(draft: &mut Draft<'_>, archived: &Archived, described: &Described) {
+        let version = Version {
+            id: archived.version.clone(),
+            state: State::Cutting,
+            begun_at: described.content.cut_at,
+            content: None,
+            holdings: Vec::new(),
+            copy: None,
+            pin: None,
+            end: None,
+        };
+        let intent = Intent {
+            id: draft.register.next_effect(),
+            at: described.content.cut_at,
+            effect: Effect::Cut {
+                version: archived.version.clone(),
+                attributes: described.attributes.clone(),
+                key: described.key.clone().filter(|key| !is_taken(draft, key)),
+                after: None,
+            },
+        };
+        Self::adopt(draft, &intent, &version, described);
+    }
+
+    /// Whether a publication is under way that may yet turn out to be this version.
+    pub(super) fn may_be_reused(&self, id: &VersionId) -> bool {
+        let cutting = |intent: &Intent| matches!(&intent.effect, Effect::Cut { version, .. } if version.store == id.store);
+        let newest = self.register.history(&id.store).ok().and_then(History::newest_readable);
+        newest.is_some_and(|entry| entry.version.id == *id) && self.register.intents().any(cutting)
+    }
+}
+
+/// The version as it is once its content is in the archive.
+fn ready(version: &Version, content: &Content, bytes: u64) -> Version {
+    Version {
+        state: State::Ready,
+        content: Some(content.clone()),
+        holdings: vec![Holding::Archive { bytes }],
+        end: None,
+        ..version.clone()
+    }
+}
+
+/// Records the publication that an intent was for, under the version that it turned out to be.
+fn publish_as(
+    draft: &mut Draft<'_>,
+    intent: &Intent,
+    version: VersionId,
+    reused: bool,
+    blocked_us: u64,
+) -> u64 {
+    let Effect::Cut { attributes, key, .. } = &intent.effect else { return 0 };
+    let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
+    let number = draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0);
+    let elapsed = draft.now.duration_since(intent.at).as_micros();
+    draft.changes.push(Change::Published(Publication {
+        number,
+        version,
+        at: intent.at,
+        attributes: attributes.clone(),
+        key: key.clone(),
+        reused,
+        writer_blocked_us: blocked_us,
+        elapsed_us: u64::try_from(elapsed).unwrap_or(0),
+    }));
+    number
+}
+
+/// Whether a publication has this idempotency key, in the register or in the draft.
+fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
+    let has = |change: &Change| matches!(change, Change::Published(p) if p.key.as_deref() == Some(key));
+    draft.register.publication_by_key(key).is_some() || draft.changes.iter().any(has)
+}
+
+/// The instant of a store's last cut: the next one lies after it, whatever the machine's clock says.
+fn last_cut(history: &History) -> Option<jiff::Timestamp> {
+    history
+        .versions
+        .values()
+        .rev()
+        .find_map(|entry| entry.version.content.as_ref().map(|content| content.cut_at))
+}
+
+impl Event {
+    /// A publication request with nothing said of it.
+    #[must_use]
+    pub fn publish(store: &StoreName) -> Self {
+        Self::Publish(Publish { store: Some(store.clone()), attributes: Attributes::default(), key: None })
+    }
+}

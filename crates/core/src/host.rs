@@ -1,0 +1,33 @@
+//! The machine as the engine's shell sees it: something that performs effects.
+//!
+//! The daemon implements it over archive and host; a simulator can implement it over a model.
+
+use jiff::Timestamp;
+
+use crate::Problem;
+use crate::event::{Effect, Outcome, Survey};
+use crate::register::Register;
+
+/// Performs effects. Every method may block; the shell calls them from lanes of their own.
+pub trait Host: Send + Sync + 'static {
+    /// The time, in whole microseconds.
+    fn now(&self) -> Timestamp;
+
+    /// What the machine holds. Versions that the register does not list as archived are described.
+    ///
+    /// # Errors
+    /// Where the machine cannot be looked at; the daemon does not start then.
+    fn survey(&self, register: &Register) -> Result<Survey, Problem>;
+
+    /// Performs an effect. Doing one again that has happened already changes nothing more.
+    fn perform(&self, effect: &Effect) -> Outcome;
+
+    /// Undoes an effect whose outcome could not be committed, so that the machine is as the catalogue says.
+    ///
+    /// # Errors
+    /// Where that fails too; starting again settles it.
+    fn undo(&self, effect: &Effect) -> Result<(), Problem>;
+
+    /// Asks long effects to end soon, with [`crate::Code::Stopping`].
+    fn stop(&self);
+}

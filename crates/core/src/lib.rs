@@ -1,0 +1,23 @@
+//! The core of asat: what a version is, how it lives, and what is to be done about it.
+//!
+//! Everything here is pure. There is no clock, no file, no process and no thread: time arrives with the
+//! events, and effects leave as values. `clippy.toml` makes the build fail where this crate reaches for one.
+
+pub mod engine;
+pub mod event;
+pub mod host;
+pub mod query;
+pub mod register;
+pub mod retention;
+pub mod version;
+
+pub mod boundary;
+pub mod names;
+pub mod problem;
+pub mod units;
+
+pub use engine::{Engine, Policy, StorePolicy};
+pub use host::Host;
+pub use names::{NameError, StoreName, VersionId, VersionRef};
+pub use problem::{Code, Problem};
+pub use units::{Fingerprint, PageSize};

@@ -1,0 +1,198 @@
+//! Names: what a store and its versions are called, parsed in one place.
+//!
+//! A store's name becomes part of file names, URLs and identifiers, so its alphabet is the small one that
+//! needs quoting nowhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a store: 1 to 64 characters of `a-z A-Z 0-9 _ - .`, beginning with a letter or a digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StoreName(String);
+
+impl StoreName {
+    /// The longest name in characters: names become folder names, which file systems bound at 255 bytes.
+    pub const MAX_LEN: usize = 64;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for StoreName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if starts_well && text.len() <= Self::MAX_LEN && text.chars().all(allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NameError::Store(shorten(text)))
+        }
+    }
+}
+
+/// One version of a store, written `report@12`. Numbers begin at 1 and grow.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct VersionId {
+    /// The store that the version belongs to.
+    pub store: StoreName,
+    /// Its number within the store.
+    pub number: u64,
+}
+
+impl FromStr for VersionId {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text.parse()? {
+            VersionRef::Exact(id) => Ok(id),
+            VersionRef::Latest(_) => Err(NameError::Version(shorten(text))),
+        }
+    }
+}
+
+/// What a person may write where a version is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VersionRef {
+    /// `report@12`.
+    Exact(VersionId),
+    /// `report@latest`: the newest version that can be opened.
+    Latest(StoreName),
+}
+
+impl FromStr for VersionRef {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let wrong = || NameError::Version(shorten(text));
+        let (store, number) = text.split_once('@').ok_or_else(wrong)?;
+        let store = store.parse()?;
+        if number == "latest" {
+            return Ok(Self::Latest(store));
+        }
+        // `u64::from_str` also takes "+7" and "007"; one version has one spelling.
+        let plain = number.bytes().all(|b| b.is_ascii_digit()) && !number.starts_with('0');
+        match number.parse() {
+            Ok(number) if plain => Ok(Self::Exact(VersionId { store, number })),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A text that is not the name it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Not a store's name.
+    #[error(
+        "{0:?} is not a store name: 1 to 64 characters of a-z A-Z 0-9 _ - . beginning with a letter or digit"
+    )]
+    Store(String),
+    /// Not a version's name.
+    #[error("{0:?} is not a version: write it as STORE@NUMBER, for example report@12, or report@latest")]
+    Version(String),
+}
+
+/// Keeps a hostile text from filling the error that quotes it.
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+impl fmt::Display for StoreName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.store, self.number)
+    }
+}
+
+impl TryFrom<String> for StoreName {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<StoreName> for String {
+    fn from(name: StoreName) -> Self {
+        name.0
+    }
+}
+
+impl TryFrom<String> for VersionId {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<VersionId> for String {
+    fn from(id: VersionId) -> Self {
+        id.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_taken() {
+        for text in ["r", "report", "Report-2", "7.x_y", &"a".repeat(64)] {
+            assert_eq!(text.parse::<StoreName>().map(String::from).as_deref(), Ok(text));
+        }
+        for text in ["report@1", "report@18446744073709551615", "a.b-c_d@12"] {
+            assert_eq!(text.parse::<VersionId>().map(String::from).as_deref(), Ok(text));
+        }
+        assert!(matches!("report@latest".parse(), Ok(VersionRef::Latest(_))));
+    }
+
+    #[test]
+    fn names_that_are_refused() {
+        let long = "a".repeat(65);
+        for text in
+            ["", ".", "..", ".hidden", "-x", "_x", "a b", "a/b", "a@b", "ü", "a\0", "a\n", "%2e", &long]
+        {
+            assert!(text.parse::<StoreName>().is_err(), "{text:?}");
+        }
+        for text in [
+            "",
+            "@",
+            "report",
+            "report@",
+            "@1",
+            "report@0",
+            "report@01",
+            "report@+1",
+            "report@-1",
+            "report@1 ",
+            "report@1.0",
+            "report@18446744073709551616",
+            "../x@1",
+            "report@latest@1",
+            "report@LATEST",
+        ] {
+            assert!(text.parse::<VersionRef>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_quotes_little_of_a_long_text() {
+        let Err(error) = "ä".repeat(100_000).parse::<StoreName>() else { panic!("taken") };
+        assert!(error.to_string().len() < 400, "{error}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Questions to the register: lists, and the version as of an instant.
+
+use jiff::Timestamp;
+
+use crate::register::{Entry, History, Register};
+use crate::version::State;
+use crate::{Code, Problem, StoreName, VersionId};
+
+/// Which versions a list has. Everything that is left out does not restrict it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only this store's.
+    pub store: Option<StoreName>,
+    /// Only those with a publication of this label.
+    pub label: Option<String>,
+    /// Only those cut at or after this instant.
+    pub from: Option<Timestamp>,
+    /// Only those cut at or before this instant.
+    pub to: Option<Timestamp>,
+    /// Only those in one of these states; by default those that were acknowledged and not given up.
+    pub states: Option<Vec<State>>,
+}
+
+/// A place in a list, newest first: the last version that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Its cut instant, or when it was begun where it has none.
+    pub at: Timestamp,
+    /// Its name.
+    pub id: VersionId,
+}
+
+impl Filter {
+    /// The states that a list shows when nobody says which.
+    pub const DEFAULT_STATES: [State; 2] = [State::Ready, State::Lost];
+
+    fn matches(&self, register: &Register, entry: &Entry) -> bool {
+        let states = self.states.as_deref().unwrap_or(&Self::DEFAULT_STATES);
+        let at = entry.listed_at();
+        states.contains(&entry.version.state)
+            && self.from.is_none_or(|from| at >= from)
+            && self.to.is_none_or(|to| at <= to)
+            && self.label.as_ref().is_none_or(|label| {
+                let mut published = entry.publications.iter().filter_map(|&n| register.publication(n));
+                published.any(|p| p.attributes.label.as_ref() == Some(label))
+            })
+    }
+}
+
+impl Entry {
+    /// The instant by which lists are ordered.
+    #[must_use]
+    pub fn listed_at(&self) -> Timestamp {
+        self.version.content.as_ref().map_or(self.version.begun_at, |content| content.cut_at)
+    }
+
+    /// The entry's place in a list.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        Position { at: self.listed_at(), id: self.version.id.clone() }
+    }
+}
+
+impl Register {
+    /// Up to `limit` versions after a place, newest first, and the place to go on from where there are more.
+    ///
+    /// # Errors
+    /// [`Code::UnknownStore`].
+    pub fn list(
+        &self,
+        filter: &Filter,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<(Vec<&Entry>, Option<Position>), Problem> {
+        let histories: Vec<&History> = match &filter.store {
+            Some(name) => vec![self.history(name)?],
+            None => self.stores().collect(),
+        };
+        let mut found: Vec<&Entry> = histories
+            .into_iter()
+            .flat_map(|history| history.versions.values())
+            .filter(|entry| filter.matches(self, entry))
+            .filter(|entry| after.is_none_or(|place| entry.is_after(place)))
+            .collect();
+        found.sort_unstable_by(|a, b| b.order().cmp(&a.order()));
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|entry| entry.position()) } else { None };
+        Ok((found, next))
+    }
+
+    /// The store that is meant where a request names none.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] where there is not exactly one store.
+    pub fn only_store(&self) -> Result<&History, Problem> {
+        let mut stores = self.stores();
+        match (stores.next(), stores.next()) {
+            (Some(history), None) => Ok(history),
+            _ => {
+                let names: Vec<&str> = self.stores().map(|h| h.store.name.as_str()).take(20).collect();
+                let detail = "the request names no store, and there is not exactly one";
+                Err(Problem::new(Code::Invalid, detail, format!("name one of: {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// The newest version of a store that was cut at or before an instant.
+    ///
+    /// # Errors
+    /// [`Code::BeforeFirst`] where the instant lies before the first version, [`Code::Retired`] or
+    /// [`Code::NotReadable`] where the version of that moment is gone: an older one would be other data.
+    pub fn as_of(&self, store: &StoreName, at: Timestamp) -> Result<&Entry, Problem> {
+        let history = self.history(store)?;
+        let cuts = || history.versions.values().filter(|entry| entry.version.content.is_some());
+        let Some(entry) = cuts().rev().find(|entry| entry.listed_at() <= at) else {
+            let hint = match cuts().next() {
+                Some(first) => format!("the first is {}, cut at {}", first.version.id, first.listed_at()),
+                None => "nothing was published yet".to_owned(),
+            };
+            let detail = format!("store {store} has no version cut at or before {at}");
+            return Err(Problem::new(Code::BeforeFirst, detail, hint));
+        };
+        entry.version.check_readable().map_err(|problem| {
+            let readable = |entry: &&Entry| entry.version.state == State::Ready;
+            let older = cuts().rev().filter(readable).find(|other| other.listed_at() <= at);
+            let newer = cuts().filter(readable).find(|other| other.listed_at() > at);
+            let near: Vec<String> = older
+                .into_iter()
+                .chain(newer)
+                .map(|e| format!("{} cut at {}", e.version.id, e.listed_at()))
+                .collect();
+            if near.is_empty() {
+                return problem;
+            }
+            Problem { hint: format!("kept nearby: {}", near.join(", ")), ..problem }
+        })?;
+        Ok(entry)
+    }
+}
+
+impl Entry {
+    fn order(&self) -> (Timestamp, &VersionId) {
+        (self.listed_at(), &self.version.id)
+    }
+
+    fn is_after(&self, place: &Position) -> bool {
+        self.order() < (place.at, &place.id)
+    }
+}
+
+impl crate::version::Version {
+    /// Whether the version's data can be had.
+    ///
+    /// # Errors
+    /// [`Code::Retired`] or [`Code::NotReadable`], with when and why.
+    pub fn check_readable(&self) -> Result<(), Problem> {
+        let id = &self.id;
+        let why = match &self.end {
+            Some(end) => format!(" at {}: {}", end.at, end.reason),
+            None => String::new(),
+        };
+        let (code, detail, hint) = match self.state {
+            State::Ready => return Ok(()),
+            State::Retiring | State::Retired => {
+                (Code::Retired, format!("version {id} was retired{why}"), "list the versions that are kept")
+            }
+            State::Cutting => (
+                Code::NotReadable,
+                format!("version {id} is still being made"),
+                "try again when it is acknowledged",
+            ),
+            State::Failed => (Code::NotReadable, format!("version {id} failed{why}"), "publish again"),
+            State::Lost => (
+                Code::NotReadable,
+                format!("version {id} was lost{why}"),
+                "bring the missing files back and restart the daemon",
+            ),
+        };
+        Err(Problem::new(code, detail, hint))
+    }
+}

@@ -1,0 +1,219 @@
+//! The register: every record in memory, as the catalogue has it.
+//!
+//! It is the fold of all changes. The catalogue gives its rows back as changes too, so that what was loaded
+//! and what was lived are the same thing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::event::{Change, EffectId, Intent};
+use crate::version::{Lease, LeaseId, Publication, State, Store, Version};
+use crate::{Code, Problem, StoreName, VersionId, VersionRef};
+
+/// All records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Register {
+    stores: BTreeMap<StoreName, History>,
+    publications: BTreeMap<u64, Publication>,
+    keys: HashMap<String, u64>,
+    leases: BTreeMap<LeaseId, Lease>,
+    intents: BTreeMap<EffectId, Intent>,
+    next_effect: u64,
+}
+
+/// A store with all its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The store.
+    pub store: Store,
+    /// Its versions by number.
+    pub versions: BTreeMap<u64, Entry>,
+}
+
+/// A version with its publications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The version.
+    pub version: Version,
+    /// The numbers of its publications, oldest first.
+    pub publications: Vec<u64>,
+}
+
+impl Register {
+    /// Takes a change in.
+    pub fn evolve(&mut self, change: &Change) {
+        match change {
+            Change::Store(store) => {
+                let history = self.stores.entry(store.name.clone());
+                history
+                    .and_modify(|history| history.store = store.clone())
+                    .or_insert_with(|| History { store: store.clone(), versions: BTreeMap::new() });
+            }
+            Change::Version(version) => self.put_version(version),
+            Change::Discarded(id) => {
+                if let Some(history) = self.stores.get_mut(&id.store) {
+                    history.versions.remove(&id.number);
+                }
+            }
+            Change::Published(publication) => self.put_publication(publication),
+            Change::Lease(lease) => {
+                self.leases.insert(lease.id.clone(), lease.clone());
+            }
+            Change::LeaseEnded(id) => {
+                self.leases.remove(id);
+            }
+            Change::Intended(intent) => {
+                self.next_effect = self.next_effect.max(intent.id.0 + 1);
+                self.intents.insert(intent.id, intent.clone());
+            }
+            Change::Concluded(id) => {
+                self.intents.remove(id);
+            }
+        }
+    }
+
+    fn put_version(&mut self, version: &Version) {
+        let Some(history) = self.stores.get_mut(&version.id.store) else { return };
+        let entry = history.versions.entry(version.id.number);
+        entry
+            .and_modify(|entry| entry.version = version.clone())
+            .or_insert_with(|| Entry { version: version.clone(), publications: Vec::new() });
+    }
+
+    fn put_publication(&mut self, publication: &Publication) {
+        let Publication { number, version, key, .. } = publication;
+        let history = self.stores.get_mut(&version.store);
+        if let Some(entry) = history.and_then(|history| history.versions.get_mut(&version.number)) {
+            entry.publications.push(*number);
+        }
+        if let Some(key) = key {
+            self.keys.insert(key.clone(), *number);
+        }
+        self.publications.insert(*number, publication.clone());
+    }
+
+    /// Every store with its history, by name.
+    pub fn stores(&self) -> impl Iterator<Item = &History> {
+        self.stores.values()
+    }
+
+    /// One store's history.
+    ///
+    /// # Errors
+    /// [`Code::UnknownStore`], naming the stores that there are.
+    pub fn history(&self, name: &StoreName) -> Result<&History, Problem> {
+        self.stores.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.stores.keys().map(StoreName::as_str).take(20).collect();
+            Problem::new(
+                Code::UnknownStore,
+                format!("there is no store {name}"),
+                format!("the stores are: {}", known.join(", ")),
+            )
+        })
+    }
+
+    /// One version by its name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownStore`] or [`Code::UnknownVersion`].
+    pub fn entry(&self, id: &VersionId) -> Result<&Entry, Problem> {
+        let history = self.history(&id.store)?;
+        history.versions.get(&id.number).ok_or_else(|| {
+            let newest = history.newest_readable().map(|entry| entry.version.id.to_string());
+            Problem::new(
+                Code::UnknownVersion,
+                format!("there is no version {id}"),
+                newest.map_or_else(
+                    || "nothing was published yet".to_owned(),
+                    |id| format!("the newest is {id}"),
+                ),
+            )
+        })
+    }
+
+    /// The version that a person means.
+    ///
+    /// # Errors
+    /// As [`Register::entry`]; [`Code::UnknownVersion`] where nothing was published yet.
+    pub fn resolve(&self, wanted: &VersionRef) -> Result<&Entry, Problem> {
+        match wanted {
+            VersionRef::Exact(id) => self.entry(id),
+            VersionRef::Latest(store) => self.history(store)?.newest_readable().ok_or_else(|| {
+                Problem::new(
+                    Code::UnknownVersion,
+                    format!("store {store} has no version that can be read"),
+                    "publish one first",
+                )
+            }),
+        }
+    }
+
+    /// A publication by its number.
+    #[must_use]
+    pub fn publication(&self, number: u64) -> Option<&Publication> {
+        self.publications.get(&number)
+    }
+
+    /// All publications, oldest first.
+    pub fn publications(&self) -> impl Iterator<Item = &Publication> {
+        self.publications.values()
+    }
+
+    /// The publication that was made with an idempotency key.
+    #[must_use]
+    pub fn publication_by_key(&self, key: &str) -> Option<&Publication> {
+        self.keys.get(key).and_then(|number| self.publications.get(number))
+    }
+
+    /// The number that the next publication gets.
+    #[must_use]
+    pub fn next_publication(&self) -> u64 {
+        self.publications.last_key_value().map_or(1, |(number, _)| number + 1)
+    }
+
+    /// The name that the next effect gets.
+    #[must_use]
+    pub fn next_effect(&self) -> EffectId {
+        EffectId(self.next_effect)
+    }
+
+    /// A lease by its name.
+    #[must_use]
+    pub fn lease(&self, id: &LeaseId) -> Option<&Lease> {
+        self.leases.get(id)
+    }
+
+    /// All leases.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.values()
+    }
+
+    /// The leases on a version, expired ones included until they are swept.
+    pub fn leases_on<'a>(&'a self, version: &'a VersionId) -> impl Iterator<Item = &'a Lease> {
+        self.leases.values().filter(move |lease| lease.version == *version)
+    }
+
+    /// All open intents, oldest first.
+    pub fn intents(&self) -> impl Iterator<Item = &Intent> {
+        self.intents.values()
+    }
+
+    /// An open intent by its name.
+    #[must_use]
+    pub fn intent(&self, id: EffectId) -> Option<&Intent> {
+        self.intents.get(&id)
+    }
+}
+
+impl History {
+    /// The newest version that can be read.
+    #[must_use]
+    pub fn newest_readable(&self) -> Option<&Entry> {
+        self.versions.values().rev().find(|entry| entry.version.state == State::Ready)
+    }
+
+    /// The number that the next version gets.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.versions.last_key_value().map_or(1, |(number, _)| number + 1)
+    }
+}

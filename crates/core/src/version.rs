@@ -1,0 +1,279 @@
+//! The records: stores, versions, publications, leases and pins.
+//!
+//! Each is a plain value. A change to the history is a record's new value, so the catalogue, the register in
+//! memory and the wire all speak of the same few types.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+use crate::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
+
+/// One SQLite database that asat watches, or once watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Store {
+    /// Its name.
+    pub name: StoreName,
+    /// Where its file was when it was last configured.
+    pub path: PathBuf,
+    /// When it was first configured.
+    pub added_at: Timestamp,
+}
+
+/// Where a version stands in its life: `cutting → ready → retiring → retired`, with `failed` and `lost` as
+/// honest ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its content is being fixed; nobody was told of it yet.
+    Cutting,
+    /// Acknowledged and readable.
+    Ready,
+    /// Given up; its pages are being let go.
+    Retiring,
+    /// Given up; only this record remains.
+    Retired,
+    /// It never became readable.
+    Failed,
+    /// It was acknowledged, and its pages are gone.
+    Lost,
+}
+
+impl State {
+    /// Every state, in the order of a life.
+    pub const ALL: [Self; 6] =
+        [Self::Cutting, Self::Ready, Self::Retiring, Self::Retired, Self::Failed, Self::Lost];
+
+    /// The state as it is written.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Cutting => "cutting",
+            Self::Ready => "ready",
+            Self::Retiring => "retiring",
+            Self::Retired => "retired",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// What a cut fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// The instant at which the content was fixed, in microseconds.
+    pub cut_at: Timestamp,
+    /// The fingerprint of all its pages.
+    pub fingerprint: Fingerprint,
+    /// The size of its pages.
+    pub page_size: PageSize,
+    /// How many pages it has.
+    pub page_count: u32,
+    /// Whether the store was in WAL mode. As-at copies are always in rollback mode, so that they open read-only.
+    pub wal: bool,
+}
+
+impl Content {
+    /// The size of the database file in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.page_size.bytes()) * u64::from(self.page_count)
+    }
+}
+
+/// Something on the machine that holds a version's pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Holding {
+    /// The page archive.
+    Archive {
+        /// Bytes that this version added to it.
+        bytes: u64,
+    },
+}
+
+/// A materialised as-at copy in the bounded cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copy {
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last opened or closed.
+    pub used_at: Timestamp,
+}
+
+/// How and why a version ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// When.
+    pub at: Timestamp,
+    /// The rule or the event that ended it, for people.
+    pub reason: String,
+}
+
+/// A mark that retention must not touch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// Why it was set.
+    pub reason: String,
+    /// Who wants it.
+    pub owner: Option<String>,
+    /// When it was set.
+    pub set_at: Timestamp,
+    /// When it stops counting.
+    pub expires_at: Option<Timestamp>,
+    /// Whether the version's snapshot is to be kept too, where it has one.
+    pub hot: bool,
+}
+
+impl Pin {
+    /// Whether the pin still counts.
+    #[must_use]
+    pub fn counts(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+/// An immutable state of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Its name.
+    pub id: VersionId,
+    /// Where it stands in its life.
+    pub state: State,
+    /// When its publication was asked for.
+    pub begun_at: Timestamp,
+    /// What the cut fixed; absent until then.
+    pub content: Option<Content>,
+    /// What holds its pages.
+    pub holdings: Vec<Holding>,
+    /// Its as-at copy, where one is made.
+    pub copy: Option<Copy>,
+    /// Its pin.
+    pub pin: Option<Pin>,
+    /// How it ended, where it did.
+    pub end: Option<End>,
+}
+
+/// What somebody says of a publication.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attributes {
+    /// What it is called.
+    pub label: Option<String>,
+    /// Who vouches for it.
+    pub certified_by: Option<String>,
+    /// The business day that it stands for.
+    pub business_date: Option<Date>,
+    /// Anything else worth saying.
+    pub note: Option<String>,
+}
+
+impl Attributes {
+    /// The longest label and the longest `certified_by`, in characters.
+    pub const MAX_LABEL: usize = 200;
+    /// The longest note, in characters.
+    pub const MAX_NOTE: usize = 4000;
+
+    /// Refuses what could not be shown on one line or is unreasonably long.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`], naming the attribute.
+    pub fn check(&self) -> Result<(), Problem> {
+        check_line("label", self.label.as_deref(), Self::MAX_LABEL)?;
+        check_line("certified_by", self.certified_by.as_deref(), Self::MAX_LABEL)?;
+        let note = self.note.as_deref().map(|note| note.replace(['\n', '\t'], " "));
+        check_line("note", note.as_deref(), Self::MAX_NOTE)
+    }
+}
+
+/// Refuses a text that is empty, too long, or has control characters.
+///
+/// # Errors
+/// [`Code::Invalid`], naming the field.
+pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(), Problem> {
+    let Some(text) = text else { return Ok(()) };
+    let length = text.chars().count();
+    let wrong = if text.trim().is_empty() {
+        "is empty".to_owned()
+    } else if length > max_chars {
+        format!("has {length} characters, and at most {max_chars} are taken")
+    } else if text.chars().any(is_unprintable) {
+        "has control characters".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(
+        Code::Invalid,
+        format!("{field} {wrong}"),
+        format!("shorten or correct {field}, or leave it out"),
+    ))
+}
+
+/// Control characters, and the invisible ones that reorder the text around them.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// One certification event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publication {
+    /// Its number among all publications of this installation.
+    pub number: u64,
+    /// The version that it names.
+    pub version: VersionId,
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// What was said of it.
+    pub attributes: Attributes,
+    /// The caller's idempotency key.
+    pub key: Option<String>,
+    /// Whether it names a version that was there already.
+    pub reused: bool,
+    /// How long a commit could have had to wait, in microseconds.
+    pub writer_blocked_us: u64,
+    /// From the request to the acknowledgement, in microseconds.
+    pub elapsed_us: u64,
+}
+
+/// The name of a lease: unique, and chosen by whoever asks the engine for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LeaseId(pub String);
+
+/// A named, expiring claim on an as-at copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its name.
+    pub id: LeaseId,
+    /// The version that it holds.
+    pub version: VersionId,
+    /// Who holds it.
+    pub holder: String,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+    /// When it stops counting.
+    pub expires_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_that_are_refused() {
+        let label = |text: &str| Attributes { label: Some(text.to_owned()), ..Attributes::default() };
+        for text in
+            ["", "  ", "a\nb", "a\tb", "\u{1b}[31m", "a\0b", "a\u{202e}b", "a\u{7f}", &"x".repeat(201)]
+        {
+            let refused = label(text).check();
+            assert_eq!(refused.map_err(|p| p.code), Err(Code::Invalid), "{text:?}");
+        }
+        for text in ["x", "2026-11-19 close", "größer → 🎉", &"ü".repeat(200)] {
+            assert_eq!(label(text).check(), Ok(()), "{text:?}");
+        }
+        let note = |text: &str| Attributes { note: Some(text.to_owned()), ..Attributes::default() };
+        assert_eq!(note("two\nlines\tand a tab").check(), Ok(()));
+        assert!(note(&"n".repeat(4001)).check().is_err());
+    }
+}

@@ -1,0 +1,60 @@
+//! What must hold after every event, whatever it was.
+
+use asat_core::event::{Effect, Event, Intent};
+use asat_core::register::Register;
+use asat_core::version::{State, Version};
+
+use crate::world::World;
+
+/// What must hold after every event.
+pub(crate) fn check(world: &World, before: &Register, event: &Event) {
+    for publication in before.publications() {
+        let now = world.register().publication(publication.number);
+        assert_eq!(now, Some(publication), "a publication stays as it is");
+    }
+    for version in world.versions() {
+        check_version(world, version);
+    }
+    for id in &world.acknowledged {
+        let version = &world.register().entry(id).expect("an acknowledged version never disappears").version;
+        assert!(!matches!(version.state, State::Cutting | State::Failed), "{version:?} after {event:?}");
+    }
+    for old in before.stores().flat_map(|history| history.versions.values()).map(|entry| &entry.version) {
+        check_hold(world, before, old, event);
+    }
+    let mut keys: Vec<_> = world.register().publications().filter_map(|p| p.key.as_ref()).collect();
+    let all = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), all, "an idempotency key is used once");
+    for publication in world.register().publications() {
+        let entry = world.register().entry(&publication.version).expect("a publication has its version");
+        assert!(entry.publications.contains(&publication.number));
+    }
+}
+
+fn check_version(world: &World, version: &Version) {
+    let ended = !matches!(version.state, State::Cutting | State::Ready);
+    assert_eq!(version.end.is_some(), ended, "{version:?}");
+    if version.state == State::Ready {
+        assert!(version.content.is_some() && !version.holdings.is_empty(), "{version:?}");
+    }
+    if version.state == State::Cutting {
+        let cut = |i: &Intent| matches!(&i.effect, Effect::Cut { version: id, .. } if *id == version.id);
+        assert!(world.register().intents().any(cut), "nobody is cutting {version:?}");
+    }
+    if matches!(version.state, State::Retiring | State::Retired) {
+        assert_eq!(version.copy, None, "{version:?}");
+    }
+}
+
+/// A version is not given up while a lease or a pin holds it.
+fn check_hold(world: &World, before: &Register, old: &Version, event: &Event) {
+    let leased = before.leases_on(&old.id).any(|lease| lease.expires_at > world.now);
+    let pinned = old.pin.as_ref().is_some_and(|pin| pin.counts(world.now));
+    let given_up = |state| matches!(state, State::Retiring | State::Retired);
+    let now = world.register().entry(&old.id).map(|entry| entry.version.state);
+    if (leased || pinned) && !given_up(old.state) {
+        assert!(!now.is_ok_and(given_up), "{} is given up by {event:?}", old.id);
+    }
+}

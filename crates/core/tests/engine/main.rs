@@ -1,0 +1,13 @@
+//! What the engine does, told as a specification: one file a topic, over a [`world::World`] that plays the
+//! catalogue and the machine.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod invariants;
+mod keep;
+mod open;
+mod publish;
+mod query;
+mod start;
+mod walk;
+mod world;

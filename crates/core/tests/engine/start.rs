@@ -1,0 +1,292 @@
+//! Starting: whatever interrupted the last run, records and machine agree afterwards.
+
+use std::path::PathBuf;
+
+use asat_core::event::{Archived, Event, Outcome, Reply, Survey};
+use asat_core::register::Register;
+use asat_core::retention::Retention;
+use asat_core::version::{Holding, Lease, State};
+use asat_core::{Code, Engine};
+
+use crate::world::{World, exactly, id, policy, store};
+
+#[test]
+fn stores_are_taken_in_and_followed_when_they_move() {
+    let mut world = World::report();
+    let added_at = world.register().history(&store("report")).unwrap().store.added_at;
+    world.pass(60);
+    let mut moved = policy(&[("report", Retention::default())]);
+    moved.stores.get_mut(&store("report")).unwrap().path = PathBuf::from("/elsewhere/report.db");
+    world.engine = Engine::new(moved, world.register().clone());
+    world.restart();
+    let report = &world.register().history(&store("report")).unwrap().store;
+    assert_eq!((report.path.as_path(), report.added_at), ("/elsewhere/report.db".as_ref(), added_at));
+    let settled = world.engine.decide(world.now, &Event::Started(world.survey()));
+    assert_eq!(settled.changes, [], "a start at which nothing is to be done changes nothing");
+}
+
+#[test]
+fn a_cut_that_was_complete_is_adopted() {
+    let mut world = World::with_versions(1);
+    world.write("report");
+    let event = World::publishing("report", "close", Some("key-1"));
+    let effect = world.begin(&event);
+    let intent = world.register().intent(effect).unwrap().clone();
+    world.act(&intent.effect);
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 ready");
+    assert_eq!(world.version("report@2").holdings, [Holding::Archive { bytes: 100 }]);
+    assert!(world.remarks.iter().any(|remark| remark.contains("adopted")), "{:?}", world.remarks);
+    assert_eq!(world.ask(&event), Ok(Reply::Published(2)), "the caller asks again and is told");
+    assert_eq!(world.register().publication(2).unwrap().attributes.label.as_deref(), Some("close"));
+}
+
+#[test]
+fn a_cut_that_was_not_complete_has_failed() {
+    let mut world = World::with_versions(1);
+    let event = World::publishing("report", "close", Some("key-1"));
+    world.begin(&event);
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 failed");
+    assert!(world.version("report@2").end.as_ref().unwrap().reason.contains("stopped"));
+    assert!(world.open_effects().is_empty());
+    world.write("report");
+    world.begin(&event);
+    world.settle();
+    assert_eq!(world.states("report"), "1 ready, 2 failed, 3 ready");
+}
+
+#[test]
+fn a_retirement_is_done_again_wherever_it_stood() {
+    for done in [false, true] {
+        let mut world = World::with_versions(2);
+        let effect = world.begin(&Event::Retire(exactly("report@1")));
+        if done {
+            world.archive.remove(&id("report@1"));
+        }
+        world.restart();
+        assert!(world.register().intent(effect).is_none());
+        assert_eq!(world.open_effects(), ["retire report@1"]);
+        world.settle();
+        assert_eq!(world.states("report"), "1 retired, 2 ready");
+    }
+}
+
+#[test]
+fn a_retirement_that_nobody_intends_any_more_is_intended_again() {
+    let mut world = World::with_versions(2);
+    let effect = world.begin(&Event::Retire(exactly("report@1")));
+    world.finish(effect, Outcome::Retire(Err(crate::world::trouble(Code::Internal)))).unwrap_err();
+    world.restart();
+    assert_eq!(world.open_effects(), ["retire report@1"]);
+}
+
+#[test]
+fn leftovers_of_versions_that_ended_are_removed() {
+    let mut world = World::with_versions(2);
+    let pack = world.archive.get(&id("report@1")).unwrap().clone();
+    world.begin(&Event::Retire(exactly("report@1")));
+    world.settle();
+    let effect = world.begin(&World::publishing("report", "close", None));
+    world.finish(effect, World::fail_cut(Code::StorageFull, true)).unwrap_err();
+    world.archive.insert(id("report@1"), pack.clone());
+    world.archive.insert(id("report@3"), pack);
+    world.restart();
+    assert_eq!(world.open_effects(), ["retire report@3", "retire report@1", "compact report"]);
+    world.settle();
+    assert_eq!(world.states("report"), "1 retired, 2 ready, 3 failed");
+    assert_eq!(world.archive.len(), 1);
+}
+
+#[test]
+fn archives_from_which_versions_retired_are_compacted() {
+    let mut world = World::with_versions(2);
+    let effect = world.begin(&Event::Retire(exactly("report@1")));
+    let retired = asat_core::event::Retired { freed_bytes: 0, worth_compacting: true };
+    world.archive.remove(&id("report@1"));
+    world.finish(effect, Outcome::Retire(Ok(retired))).unwrap();
+    assert_eq!(world.open_effects(), ["compact report"]);
+    for _ in 0..2 {
+        world.restart();
+        assert_eq!(world.open_effects(), ["compact report"], "once, whether it was interrupted or not");
+    }
+    world.settle();
+    world.restart();
+    assert_eq!(world.open_effects(), ["compact report"]);
+}
+
+#[test]
+fn a_version_whose_pack_is_gone_is_lost_and_may_be_found_again() {
+    let mut world = World::with_versions(2);
+    world.ask(&World::pinning("report@1", None)).unwrap();
+    let pack = world.archive.remove(&id("report@1")).unwrap();
+    world.restart();
+    assert_eq!(world.states("report"), "1 lost, 2 ready");
+    assert_eq!(world.refused(&World::opening("report@1", "a", 60)).code, Code::NotReadable);
+    world.restart();
+    assert_eq!(world.states("report"), "1 lost, 2 ready");
+    world.archive.insert(id("report@1"), pack);
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 ready");
+    assert!(world.version("report@1").end.is_none() && world.version("report@1").pin.is_some());
+    world.open("report@1", "a");
+}
+
+#[test]
+fn a_lost_version_can_be_given_up() {
+    let mut world = World::with_versions(2);
+    world.archive.remove(&id("report@1"));
+    world.restart();
+    world.begin(&Event::Retire(exactly("report@1")));
+    world.settle();
+    assert_eq!(world.states("report"), "1 retired, 2 ready");
+}
+
+#[test]
+fn packs_that_nobody_knows_are_adopted() {
+    let mut old = World::with_versions(2);
+    old.write("report");
+    old.begin(&World::publishing("report", "keyed", Some("key-1")));
+    old.settle();
+    let mut world = World::report();
+    world.archive = old.archive.clone();
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 ready, 3 ready");
+    for number in 1..=3 {
+        let (was, is) =
+            (old.register().publication(number).unwrap(), world.register().publication(number).unwrap());
+        assert_eq!((&is.version, &is.attributes, &is.key), (&was.version, &was.attributes, &was.key));
+    }
+    assert_eq!(world.publish_new("report"), id("report@4"));
+}
+
+#[test]
+fn an_unknown_pack_takes_no_key_from_another_publication() {
+    let mut old = World::with_versions(1);
+    let pack = old.archive.remove(&id("report@1")).unwrap();
+    let mut world = World::report();
+    for version in ["report@1", "report@2"] {
+        let pack = asat_core::event::Described { key: Some("key-1".to_owned()), ..pack.clone() };
+        world.archive.insert(id(version), pack);
+    }
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 ready");
+    assert_eq!(world.register().publication_by_key("key-1").unwrap().version, id("report@1"));
+}
+
+#[test]
+fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
+    let old = World::with_versions(1);
+    let none = Retention::default;
+    let mut world = World::new(&[("other", none())]);
+    world.archive = old.archive.clone();
+    world.restart();
+    assert_eq!(world.register().publications().count(), 0);
+    assert!(world.remarks.iter().any(|remark| remark.contains("report@1")), "{:?}", world.remarks);
+    assert!(world.open_effects().is_empty());
+    world.restart_with(&[("other", none()), ("report", none())]);
+    assert_eq!(world.states("report"), "1 ready");
+}
+
+#[test]
+fn an_undescribed_pack_is_told_of() {
+    let mut world = World::report();
+    let survey =
+        Survey { archived: vec![Archived { version: id("report@1"), described: None }], copies: Vec::new() };
+    world.ask(&Event::Started(survey)).unwrap();
+    assert!(world.remarks.iter().any(|remark| remark.contains("report@1")), "{:?}", world.remarks);
+    assert_eq!(world.states("report"), "");
+}
+
+#[test]
+fn leased_copies_stay_or_are_made_again_and_all_others_go() {
+    let mut world = World::with_versions(3);
+    for version in ["report@1", "report@2", "report@3"] {
+        world.open(version, version);
+    }
+    world.close("report@2", "report@2");
+    world.copies.remove(&id("report@3"));
+    world.copies.insert(id("report@77"));
+    world.restart();
+    assert_eq!(
+        world.open_effects(),
+        ["drop report@2", "drop report@3", "copy report@3 for report@3", "drop report@77"]
+    );
+    let copied = world.versions().filter(|version| version.copy.is_some());
+    assert_eq!(copied.map(|version| version.id.number).collect::<Vec<_>>(), [1]);
+    let leases: Vec<_> = world.register().leases().cloned().collect();
+    world.settle();
+    assert_eq!(world.copies.iter().map(|id| id.number).collect::<Vec<_>>(), [1, 3]);
+    let ends = |leases: &[Lease]| leases.iter().map(|l| (l.id.clone(), l.expires_at)).collect::<Vec<_>>();
+    let now: Vec<_> = world.register().leases().cloned().collect();
+    assert_eq!(ends(&now), ends(&leases), "a lease lasts as long as it did");
+}
+
+#[test]
+fn a_copy_in_the_making_is_forgotten_and_its_leftovers_go() {
+    for done in [false, true] {
+        let mut world = World::with_versions(1);
+        world.begin(&World::opening("report@1", "a", 60));
+        if done {
+            world.copies.insert(id("report@1"));
+        }
+        world.restart();
+        assert_eq!(world.register().leases().count(), 0);
+        assert_eq!(world.open_effects(), if done { vec!["drop report@1"] } else { vec![] });
+        world.settle();
+        assert!(world.copies.is_empty());
+    }
+}
+
+#[test]
+fn a_copy_on_its_way_out_is_dropped_once() {
+    let mut world = World::with_versions(4);
+    for version in ["report@1", "report@2", "report@3"] {
+        world.open(version, version);
+        world.close(version, version);
+    }
+    world.begin(&World::opening("report@4", "a", 60));
+    world.restart();
+    let drops = world.open_effects();
+    assert_eq!(drops, ["drop report@1", "drop report@2", "drop report@3"]);
+    world.settle();
+    assert!(world.copies.is_empty());
+}
+
+#[test]
+fn a_copy_that_was_made_anew_is_not_dropped_by_an_old_intent() {
+    let mut world = World::with_versions(4);
+    for version in ["report@1", "report@2", "report@3"] {
+        world.open(version, version);
+        world.close(version, version);
+    }
+    // The copy of 1 is dropped, but that could not be recorded; then it is made anew and leased.
+    world.begin(&World::opening("report@4", "a", 60));
+    let drop = world.register().intents().next().unwrap().clone();
+    world.act(&drop.effect);
+    let again = world.begin(&World::opening("report@1", "b", 60));
+    world.perform(again).unwrap();
+    world.restart();
+    assert!(!world.open_effects().contains(&"drop report@1".to_owned()), "{:?}", world.open_effects());
+    world.settle();
+    assert!(world.copies.contains(&id("report@1")));
+}
+
+#[test]
+fn a_start_may_itself_be_interrupted() {
+    let mut world = World::with_versions(3);
+    world.begin(&Event::Retire(exactly("report@1")));
+    world.write("report");
+    let cut = world.begin(&World::publishing("report", "close", None));
+    let intent = world.register().intent(cut).unwrap().clone();
+    world.act(&intent.effect);
+    world.begin(&World::opening("report@3", "a", 60));
+    for _ in 0..3 {
+        world.restart();
+        assert_eq!(world.open_effects(), ["retire report@1"]);
+    }
+    world.settle();
+    assert_eq!(world.states("report"), "1 retired, 2 ready, 3 ready, 4 ready");
+    assert_ne!(*world.register(), Register::default());
+    assert_eq!(world.state("report@4"), State::Ready);
+}

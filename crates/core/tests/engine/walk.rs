@@ -1,0 +1,155 @@
+//! A random walk: any events, any outcomes, a crash at any moment. [`World`] checks what must hold after each
+//! step; the walk checks the rest when everything has come to rest.
+
+use asat_core::event::{Cut, Effect, EffectId, Event, Kept, Outcome};
+use asat_core::retention::Retention;
+use asat_core::version::{LeaseId, State};
+use asat_core::{Code, VersionId, VersionRef};
+use jiff::SignedDuration;
+use proptest::prelude::*;
+
+use crate::world::{World, store, trouble};
+
+/// One step, with numbers that choose among what there is.
+type Step = (u8, u8, u8);
+
+const STORES: [&str; 2] = ["report", "other"];
+
+fn some_store(choice: u8) -> &'static str {
+    STORES[usize::from(choice) % STORES.len()]
+}
+
+/// A version of a store, sometimes one that is not there.
+fn some_version(a: u8, b: u8) -> VersionId {
+    VersionId { store: store(some_store(a)), number: u64::from(b % 9) + 1 }
+}
+
+fn some_effect(world: &World, choice: u8) -> Option<EffectId> {
+    let open: Vec<EffectId> = world.register().intents().map(|intent| intent.id).collect();
+    open.get(usize::from(choice) % open.len().max(1)).copied()
+}
+
+/// The first effect of the chosen one's lane: effects of a lane are performed in order.
+fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
+    let lane = |effect: &Effect| match effect {
+        Effect::Cut { version, .. } | Effect::Retire { version } => Some(version.store.clone()),
+        Effect::Compact { store } => Some(store.clone()),
+        Effect::MakeCopy { .. } | Effect::DropCopy { .. } => None,
+    };
+    let chosen = world.register().intent(some_effect(world, choice)?)?;
+    let first = world.register().intents().find(|i| lane(&i.effect) == lane(&chosen.effect))?;
+    Some(first.id)
+}
+
+fn failure(effect: &Effect, begun: bool) -> Outcome {
+    let problem = trouble(Code::StorageFull);
+    match effect {
+        Effect::Cut { .. } => World::fail_cut(Code::StorageFull, begun),
+        Effect::Retire { .. } => Outcome::Retire(Err(problem)),
+        Effect::Compact { .. } => Outcome::Compact(Err(problem)),
+        Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(problem)),
+        Effect::DropCopy { .. } => Outcome::DropCopy(Err(problem)),
+    }
+}
+
+fn request(world: &World, (kind, a, b): Step) -> Event {
+    let (version, lease) = (some_version(a, b), LeaseId(format!("lease-{}", b % 4)));
+    let named = VersionRef::Exact(version.clone());
+    let name = version.to_string();
+    match kind % 8 {
+        0 => World::publishing(some_store(a), "close", None),
+        1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
+        2 => World::opening(&name, &lease.0, 1 + u32::from(a) * 14),
+        3 => Event::Close { version, lease },
+        4 => Event::Renew { version, lease, ttl_s: 1 + u32::from(b) },
+        5 => {
+            let soon = world.now + SignedDuration::from_secs(i64::from(b));
+            World::pinning(&name, (a % 3 > 0).then_some(soon))
+        }
+        6 => Event::Unpin(named),
+        _ => Event::Retire(named),
+    }
+}
+
+/// The effect happens, and the daemon dies before the engine is told of it.
+fn die_before_it_is_told(world: &mut World, effect: EffectId) {
+    let intent = world.register().intent(effect).unwrap().clone();
+    let outcome = world.act(&intent.effect);
+    world.restart();
+    if let Outcome::Cut(Ok(Cut { kept: Kept::Stored { content, .. }, .. })) = outcome {
+        let version = &world.register().entry(intent.effect.version().unwrap()).unwrap().version;
+        assert_eq!(
+            (version.state, version.content.as_ref()),
+            (State::Ready, Some(&content)),
+            "it is adopted"
+        );
+    }
+}
+
+fn step(world: &mut World, step: Step) {
+    let (kind, a, b) = step;
+    match kind % 20 {
+        0..=2 => world.write(some_store(a)),
+        3..=9 => drop(world.tell(&request(world, (a, b, kind.wrapping_mul(7) ^ b)))),
+        10..=13 => {
+            if let Some(effect) = next_in_lane(world, a) {
+                // A refusal, as of a version that is gone, is an outcome like any other.
+                let _ = world.perform(effect);
+            }
+        }
+        14 => {
+            if let Some(effect) = next_in_lane(world, a) {
+                let outcome = failure(&world.register().intent(effect).unwrap().effect, b % 2 == 0);
+                world.finish(effect, outcome).unwrap_err();
+            }
+        }
+        15 => {
+            if let Some(effect) = next_in_lane(world, a) {
+                die_before_it_is_told(world, effect);
+            }
+        }
+        16 => world.restart(),
+        17 => world.pass(i64::from(a) * 20),
+        18 => world.pass(i64::from(b)),
+        _ => drop(world.tell(&Event::Tick)),
+    }
+}
+
+/// When everything has come to rest after a start, records and machine say the same.
+fn check_at_rest(world: &mut World) {
+    world.restart();
+    while let Some(effect) = world.oldest_effect() {
+        let _ = world.perform(effect);
+    }
+    let packs: Vec<_> = world.archive.iter().map(|(id, pack)| (id, Some(&pack.content))).collect();
+    let ready = world.versions().filter(|version| version.state == State::Ready);
+    assert_eq!(packs, ready.map(|version| (&version.id, version.content.as_ref())).collect::<Vec<_>>());
+    let copied = world.versions().filter(|version| version.copy.is_some());
+    assert!(world.copies.iter().eq(copied.map(|version| &version.id)));
+    let over = |state| matches!(state, State::Ready | State::Retired | State::Failed);
+    assert!(world.versions().all(|version| over(version.state)));
+    for name in STORES {
+        let history = world.register().history(&store(name)).unwrap();
+        let cuts: Vec<_> = history.versions.values().filter_map(|e| e.version.content.as_ref()).collect();
+        assert!(cuts.is_sorted_by(|a, b| a.cut_at < b.cut_at), "cuts follow one another");
+    }
+    let used: u64 = world.versions().filter_map(|version| version.copy.as_ref()).map(|copy| copy.bytes).sum();
+    assert!(used <= world.engine.policy().max_copy_bytes, "{used} bytes of copies");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens(
+        steps in proptest::collection::vec(any::<Step>(), 1..200),
+        keep_last in proptest::option::of(0u32..4),
+    ) {
+        let rules = Retention { keep_last, ..Retention::default() };
+        let mut world = World::new(&[(STORES[0], rules), (STORES[1], Retention::default())]);
+        for one in steps {
+            step(&mut world, one);
+        }
+        check_at_rest(&mut world);
+    }
+}
