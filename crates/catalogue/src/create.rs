@@ -1,0 +1,131 @@
+//! Files: how a catalogue comes into being, how one is known from a stranger, and how one is copied.
+//!
+//! A new catalogue is built under another name and renamed into place. At its own path there is therefore
+//! never a half-made one, and its first page names its owner even before a write-ahead log is applied: a
+//! stranger's file can be refused by reading 100 bytes, without SQLite having touched it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use asat_core::boundary;
+use rusqlite::Connection;
+
+use crate::error::Error;
+use crate::migrate::{self, Migration};
+
+/// The mark of an asat catalogue in the file header ("asat" in ASCII).
+const APPLICATION_ID: i32 = 0x6173_6174;
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const HEADER_BYTES: usize = 100;
+
+/// Whether there is no catalogue at a path. An empty file counts as none.
+pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(found.is_file() && found.len() == 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::io("look at", path, error)),
+    }
+}
+
+/// Creates an empty catalogue.
+pub(crate) fn create(path: &Path, migrations: &[Migration]) -> Result<(), Error> {
+    // SQLite would apply a log that was left behind to the new file.
+    for suffix in ["-wal", "-journal"] {
+        let log = beside(path, suffix);
+        if log.try_exists().map_err(|source| Error::io("look at", &log, source))? {
+            return Err(Error::Orphaned { path: path.to_owned(), log });
+        }
+    }
+    put_in_place(path, |draft| {
+        let mut connection = crate::connect(draft)?;
+        let marked = connection.pragma_update(None, "application_id", APPLICATION_ID);
+        marked.map_err(|error| Error::sqlite("create", draft, error))?;
+        migrate::run(&mut connection, draft, 0, migrations)?;
+        connection.close().map_err(|(_, error)| Error::sqlite("create", draft, error))
+    })
+}
+
+/// Refuses a file that is no catalogue, or one of a schema version that is not known, by its header alone.
+pub(crate) fn check_identity(path: &Path, known: usize) -> Result<(), Error> {
+    let file = File::open(path).map_err(|source| Error::io("open", path, source))?;
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    let read = file.take(HEADER_BYTES as u64).read_to_end(&mut header);
+    read.map_err(|source| Error::io("read", path, source))?;
+    if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
+        return Err(Error::damaged(path, "it does not begin like a SQLite database"));
+    }
+    if header.get(68..72) != Some(APPLICATION_ID.to_be_bytes().as_slice()) {
+        return Err(Error::Foreign { path: path.to_owned() });
+    }
+    // A log may still raise this version. Then the migrations refuse it.
+    let found = header.get(60..64).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let found = usize::try_from(found).unwrap_or(usize::MAX);
+    if found > known {
+        return Err(Error::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
+}
+
+/// Writes a consistent copy of an open catalogue, in place of whatever is at `path`.
+pub(crate) fn copy(connection: &Connection, path: &Path) -> Result<(), Error> {
+    put_in_place(path, |draft| {
+        // The path is bound as text; Linux paths that are not UTF-8 cannot be named in SQL.
+        let Some(name) = draft.to_str() else {
+            let source = io::Error::new(io::ErrorKind::InvalidFilename, "the name is not UTF-8");
+            return Err(Error::io("write a copy of the catalogue to", path, source));
+        };
+        let copied = connection.execute("vacuum into ?1", [name]);
+        copied.map(drop).map_err(|error| Error::sqlite("copy", path, error))
+    })
+}
+
+/// Has a file made under another name, readable by its owner alone, and renames it into place once it is
+/// durable.
+fn put_in_place(path: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    let draft = beside(path, ".new");
+    let made = make_durable(&draft, make).and_then(|()| {
+        boundary::pass("catalogue: put in place");
+        fs::rename(&draft, path).map_err(|source| Error::io("create", path, source))
+    });
+    if made.is_err() {
+        // What is left of it is of no use, and the next attempt removes it too.
+        let _ = discard(&draft);
+        return made;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| Error::io("make durable", folder, source))?;
+    boundary::pass("catalogue: in place");
+    Ok(())
+}
+
+fn make_durable(draft: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    discard(draft)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    let file = file.map_err(|source| Error::io("create", draft, source))?;
+    make(draft)?;
+    file.sync_all().map_err(|source| Error::io("make durable", draft, source))
+}
+
+/// Removes an unfinished file of an earlier attempt, with its journal.
+fn discard(draft: &Path) -> Result<(), Error> {
+    for file in [draft.to_owned(), beside(draft, "-journal")] {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &file, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A path beside another one: its name with something appended.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}

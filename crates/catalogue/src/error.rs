@@ -1,0 +1,168 @@
+//! What can go wrong with the catalogue, told with the file concerned and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use asat_core::{Code, Problem};
+use rusqlite::ErrorCode;
+
+/// An error of the catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine refused an operation on a file.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "create".
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The machine's answer.
+        source: io::Error,
+    },
+    /// SQLite refused an operation.
+    #[error("cannot {doing} the catalogue {}: {source}", .path.display())]
+    Sqlite {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The catalogue.
+        path: PathBuf,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// The disk, or the quota on it, is full.
+    #[error("no room to {doing} {}: {what}", .path.display())]
+    Full {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The answer of SQLite or of the machine.
+        what: String,
+    },
+    /// Another process holds the catalogue locked.
+    #[error("cannot {doing} the catalogue {}: another process holds it locked", .path.display())]
+    Busy {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The catalogue.
+        path: PathBuf,
+    },
+    /// The file is not what was written.
+    #[error("the catalogue {} is damaged: {what}", .path.display())]
+    Damaged {
+        /// The catalogue.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A row cannot be read.
+    #[error("the catalogue {} is damaged: table {table}, row {row}: {what}", .path.display())]
+    Row {
+        /// The catalogue.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The values of the row's key.
+        row: String,
+        /// What is wrong with it, with the column where one is to blame.
+        what: String,
+    },
+    /// A SQLite database of somebody else.
+    #[error("{} is a SQLite database, but not a catalogue of asat", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The catalogue was written by a newer asat.
+    #[error("the catalogue {} has schema version {found}, and this asat knows up to {known}", .path.display())]
+    Newer {
+        /// The catalogue.
+        path: PathBuf,
+        /// The schema version that it has.
+        found: usize,
+        /// The newest schema version that this build knows.
+        known: usize,
+    },
+    /// The catalogue is gone, but its log is there.
+    #[error("the catalogue {} is missing, but {} is there", .path.display(), .log.display())]
+    Orphaned {
+        /// The catalogue.
+        path: PathBuf,
+        /// Its write-ahead log or its journal.
+        log: PathBuf,
+    },
+    /// The catalogue cannot work where it is.
+    #[error("the catalogue {} cannot be used: {what}", .path.display())]
+    Unsuitable {
+        /// The catalogue.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+}
+
+impl Error {
+    /// Sorts an error of the machine: a full disk is told apart, since something can be done about it.
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { doing, path, what: source.to_string() }
+            }
+            _ => Self::Io { doing, path, source },
+        }
+    }
+
+    /// Sorts an error of SQLite in the same way.
+    pub(crate) fn sqlite(doing: &'static str, path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let (code, extended) = match &source {
+            rusqlite::Error::SqliteFailure(failure, _) => (Some(failure.code), failure.extended_code),
+            _ => (None, 0),
+        };
+        let what = source.to_string();
+        match code {
+            Some(ErrorCode::DiskFull) => Self::Full { doing, path, what },
+            // The index of the write-ahead log cannot grow: SQLite reports a full disk this way.
+            _ if extended == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => Self::Full { doing, path, what },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { doing, path },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { path, what },
+            _ => Self::Sqlite { doing, path, source },
+        }
+    }
+
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+
+    /// The hint that goes with the error: what to do next.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "look at the disk and the folder's permissions, then try again",
+            Self::Sqlite { .. } => "look at the disk and the file's permissions, then try again",
+            Self::Full { .. } => "free or add space under the state folder, then try again",
+            Self::Busy { .. } => "end whatever else has the catalogue open for writing",
+            Self::Damaged { .. } | Self::Row { .. } => {
+                "stop the daemon, keep the file aside, and restore the catalogue from a backup"
+            }
+            Self::Foreign { .. } => "name a state folder of asat's own in the configuration",
+            Self::Newer { .. } => "use the asat that wrote it or a newer one, or restore a backup",
+            Self::Orphaned { .. } => "bring the catalogue back, or move its log away to begin a new one",
+            Self::Unsuitable { .. } => "put the state folder on a local file system",
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::Full { .. } => Code::StorageFull,
+            Error::Busy { .. } => Code::InUse,
+            Error::Damaged { .. } | Error::Row { .. } | Error::Orphaned { .. } => Code::Damaged,
+            Error::Foreign { .. } | Error::Newer { .. } | Error::Unsuitable { .. } => Code::Configuration,
+            Error::Io { .. } | Error::Sqlite { .. } => Code::Internal,
+        };
+        let hint = error.hint();
+        Self::new(code, error.to_string(), hint)
+    }
+}

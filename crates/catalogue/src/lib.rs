@@ -1,0 +1,142 @@
+//! The catalogue: the durable record of stores, versions, publications, leases and intents, kept in one
+//! SQLite file.
+//!
+//! The engine decides changes, and the catalogue commits them, all or nothing, before anything else happens.
+//! Its rows are given back as changes too and folded into a [`Register`], so that what a restarted daemon
+//! knows is what the one before it knew. Every row stands in plain columns, so that an administrator can
+//! question the history with nothing but the `sqlite3` program.
+//!
+//! Only one process may have a catalogue open for writing. The lock on the state folder sees to that.
+
+mod create;
+mod error;
+mod migrate;
+mod read;
+#[cfg(test)]
+mod tests;
+mod values;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use asat_core::boundary;
+use asat_core::event::Change;
+use asat_core::register::Register;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+pub use crate::error::Error;
+use crate::migrate::{MIGRATIONS, Migration};
+
+/// The open catalogue.
+#[derive(Debug)]
+pub struct Catalogue {
+    connection: Connection,
+    path: PathBuf,
+    installation: String,
+}
+
+impl Catalogue {
+    /// Opens the catalogue, and creates it where there is none. An older one is brought up to date, after a
+    /// copy of it was put beside it as `<path>.v<N>`.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] and [`Error::Newer`], both of which leave the file as it is; [`Error::Damaged`];
+    /// or what the machine answered.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, MIGRATIONS)
+    }
+
+    fn open_with(path: &Path, migrations: &[Migration]) -> Result<Self, Error> {
+        if create::is_missing(path)? {
+            create::create(path, migrations)?;
+        }
+        create::check_identity(path, migrations.len())?;
+        let mut connection = connect(path)?;
+        migrate::bring_forward(&mut connection, path, migrations)?;
+        let asked = |error| Error::sqlite("set up", path, error);
+        let mode: String = connection
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
+            .map_err(asked)?;
+        if mode != "wal" {
+            let what = format!("its file system offers no write-ahead log, only journal mode {mode}");
+            return Err(Error::Unsuitable { path: path.to_owned(), what });
+        }
+        connection.pragma_update(None, "foreign_keys", true).map_err(asked)?;
+        let installation = read::installation(&connection, path)?;
+        Ok(Self { connection, path: path.to_owned(), installation })
+    }
+
+    /// The name of this installation: 32 hexadecimal digits that were drawn when the catalogue was created.
+    #[must_use]
+    pub fn installation(&self) -> &str {
+        &self.installation
+    }
+
+    /// Commits changes durably, all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Full`] where the disk is full; otherwise what SQLite answered. In any case nothing has
+    /// changed, and a later call may well succeed.
+    pub fn record(&mut self, changes: &[Change]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        match self.commit(changes) {
+            // Space is given back by retiring versions, and that too must be recorded first.
+            Err(Error::Full { .. }) if self.reuse_log() => self.commit(changes),
+            result => result,
+        }
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), Error> {
+        let refused = |error| Error::sqlite("record a change in", &self.path, error);
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior).map_err(refused)?;
+        for change in changes {
+            write::apply(&transaction, change).map_err(refused)?;
+        }
+        boundary::pass("catalogue: commit");
+        transaction.commit().map_err(refused)?;
+        boundary::pass("catalogue: committed");
+        Ok(())
+    }
+
+    /// Carries the log over into the catalogue, so that its space on the disk is written again from the
+    /// beginning. Says whether that was possible.
+    fn reuse_log(&self) -> bool {
+        let busy =
+            self.connection.query_row("pragma wal_checkpoint(restart)", [], |row| row.get::<_, bool>(0));
+        busy.is_ok_and(|busy| !busy)
+    }
+
+    /// Reads every row back.
+    ///
+    /// # Errors
+    /// [`Error::Row`], naming the table and the row, where one cannot be read; [`Error::Damaged`].
+    pub fn load(&self) -> Result<Register, Error> {
+        read::load(&self.connection, &self.path)
+    }
+
+    /// Writes a consistent copy to a path at which there is no file yet.
+    ///
+    /// # Errors
+    /// What the machine answered. Nothing is left at `path` then.
+    pub fn backup_to(&self, path: &Path) -> Result<(), Error> {
+        let taken = path.try_exists().map_err(|source| Error::io("look at", path, source))?;
+        if taken {
+            let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(Error::io("write a copy of the catalogue to", path, source));
+        }
+        create::copy(&self.connection, path)
+    }
+}
+
+/// Opens a connection that commits durably. It never creates the file.
+fn connect(path: &Path) -> Result<Connection, Error> {
+    let refused = |error| Error::sqlite("open", path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.pragma_update(None, "synchronous", "full").map_err(refused)?;
+    Ok(connection)
+}

@@ -1,0 +1,74 @@
+//! Migrations: the schema's history in one ordered table.
+//!
+//! The n-th entry takes a catalogue from version n - 1 to version n, in one transaction with the new
+//! `user_version`. An entry that was released is never edited. An existing catalogue is copied before it is
+//! changed, so that going back to an older asat stays possible.
+
+use std::path::Path;
+
+use asat_core::boundary;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::create;
+use crate::error::Error;
+
+/// The SQL that takes a catalogue one version further.
+pub(crate) type Migration = &'static str;
+
+/// Every migration that this build knows.
+pub(crate) const MIGRATIONS: &[Migration] = &[include_str!("schema/1.sql")];
+
+/// Brings an existing catalogue to the newest version, and keeps a copy of what it was.
+pub(crate) fn bring_forward(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[Migration],
+) -> Result<(), Error> {
+    let refused = |error| Error::sqlite("open", path, error);
+    let no_checkpoint = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    // A catalogue that is refused stays as it is: its log is not applied when it is closed.
+    connection.set_db_config(no_checkpoint, true).map_err(refused)?;
+    let found = version(connection, path)?;
+    let known = migrations.len();
+    if found > known {
+        return Err(Error::Newer { path: path.to_owned(), found, known });
+    }
+    connection.set_db_config(no_checkpoint, false).map_err(refused)?;
+    if found < known {
+        create::copy(connection, &create::beside(path, &format!(".v{found}")))?;
+        run(connection, path, found, migrations)?;
+    }
+    Ok(())
+}
+
+/// Runs every migration after the `done` first ones.
+pub(crate) fn run(
+    connection: &mut Connection,
+    path: &Path,
+    done: usize,
+    migrations: &[Migration],
+) -> Result<(), Error> {
+    let refused = |error| Error::sqlite("bring up to date", path, error);
+    for (number, sql) in (1..).zip(migrations).skip(done) {
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = connection.transaction_with_behavior(behavior).map_err(refused)?;
+        transaction.execute_batch(sql).map_err(refused)?;
+        transaction.pragma_update(None, "user_version", number).map_err(refused)?;
+        boundary::pass("catalogue: migrate");
+        transaction.commit().map_err(refused)?;
+        boundary::pass("catalogue: migrated");
+    }
+    Ok(())
+}
+
+/// The schema version that a catalogue has.
+fn version(connection: &Connection, path: &Path) -> Result<usize, Error> {
+    let refused = |error| Error::sqlite("open", path, error);
+    let found: i32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(refused)?;
+    match usize::try_from(found) {
+        Ok(found) if found > 0 => Ok(found),
+        _ => Err(Error::damaged(path, format!("its schema version is {found}"))),
+    }
+}

@@ -1,0 +1,131 @@
+//! Writing: what each change does to the rows.
+
+use asat_core::VersionId;
+use asat_core::event::{Change, EffectId, Intent};
+use asat_core::version::{Holding, Lease, Publication, Store, Version};
+use rusqlite::{Result, ToSql, Transaction, params};
+
+use crate::values::{At, FilePath, Int, Json, Life, Text};
+
+/// Makes one change within a transaction.
+pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()> {
+    match change {
+        Change::Store(store) => put_store(transaction, store),
+        Change::Version(version) => put_version(transaction, version),
+        Change::Discarded(id) => {
+            let sql = "delete from version where store = ?1 and number = ?2";
+            run(transaction, sql, params![Text(&id.store), Int(id.number)])
+        }
+        Change::Published(publication) => add_publication(transaction, publication),
+        Change::Lease(lease) => put_lease(transaction, lease),
+        Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
+        Change::Intended(intent) => put_intent(transaction, intent),
+        Change::Concluded(id) => conclude(transaction, *id),
+    }
+}
+
+fn put_store(transaction: &Transaction<'_>, store: &Store) -> Result<()> {
+    const SQL: &str = "insert into store (name, path, added_at) values (?1, ?2, ?3)
+        on conflict (name) do update set path = excluded.path, added_at = excluded.added_at";
+    run(transaction, SQL, params![Text(&store.name), FilePath(store.path.clone()), At(store.added_at)])
+}
+
+fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
+    const SQL: &str = "insert into version (store, number, state, begun_at,
+            cut_at, fingerprint, page_size, page_count, wal, copy_bytes, copy_used_at,
+            pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot, ended_at, end_reason)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+        on conflict (store, number) do update set
+            state = excluded.state, begun_at = excluded.begun_at, cut_at = excluded.cut_at,
+            fingerprint = excluded.fingerprint, page_size = excluded.page_size,
+            page_count = excluded.page_count, wal = excluded.wal,
+            copy_bytes = excluded.copy_bytes, copy_used_at = excluded.copy_used_at,
+            pin_reason = excluded.pin_reason, pin_owner = excluded.pin_owner,
+            pin_set_at = excluded.pin_set_at, pin_expires_at = excluded.pin_expires_at,
+            pin_hot = excluded.pin_hot, ended_at = excluded.ended_at, end_reason = excluded.end_reason";
+    let Version { id, state, begun_at, content, holdings, copy, pin, end } = version;
+    let (content, copy, pin, end) = (content.as_ref(), copy.as_ref(), pin.as_ref(), end.as_ref());
+    let values = params![
+        Text(&id.store),
+        Int(id.number),
+        Life(*state),
+        At(*begun_at),
+        content.map(|content| At(content.cut_at)),
+        content.map(|content| Text(content.fingerprint)),
+        content.map(|content| content.page_size.bytes()),
+        content.map(|content| content.page_count),
+        content.map(|content| content.wal),
+        copy.map(|copy| Int(copy.bytes)),
+        copy.map(|copy| At(copy.used_at)),
+        pin.map(|pin| &pin.reason),
+        pin.and_then(|pin| pin.owner.as_ref()),
+        pin.map(|pin| At(pin.set_at)),
+        pin.and_then(|pin| pin.expires_at.map(At)),
+        pin.map(|pin| pin.hot),
+        end.map(|end| At(end.at)),
+        end.map(|end| &end.reason),
+    ];
+    run(transaction, SQL, values)?;
+    put_holdings(transaction, id, holdings)
+}
+
+fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holding]) -> Result<()> {
+    let clear = "delete from holding where store = ?1 and number = ?2";
+    run(transaction, clear, params![Text(&id.store), Int(id.number)])?;
+    let add = "insert into holding (store, number, position, kind, bytes) values (?1, ?2, ?3, ?4, ?5)";
+    for (position, holding) in (0_u64..).zip(holdings) {
+        let Holding::Archive { bytes } = holding;
+        let values = params![Text(&id.store), Int(id.number), Int(position), "archive", Int(*bytes)];
+        run(transaction, add, values)?;
+    }
+    Ok(())
+}
+
+fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
+    const SQL: &str = "insert into publication (number, store, version, at,
+            label, certified_by, business_date, note, key, reused, writer_blocked_us, elapsed_us)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let said = &publication.attributes;
+    let values = params![
+        Int(publication.number),
+        Text(&publication.version.store),
+        Int(publication.version.number),
+        At(publication.at),
+        said.label,
+        said.certified_by,
+        said.business_date.map(Text),
+        said.note,
+        publication.key,
+        publication.reused,
+        Int(publication.writer_blocked_us),
+        Int(publication.elapsed_us),
+    ];
+    run(transaction, SQL, values)
+}
+
+fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {
+    const SQL: &str = "insert into lease (id, store, version, holder, granted_at, expires_at)
+        values (?1, ?2, ?3, ?4, ?5, ?6)
+        on conflict (id) do update set store = excluded.store, version = excluded.version,
+            holder = excluded.holder, granted_at = excluded.granted_at, expires_at = excluded.expires_at";
+    let Lease { id, version, holder, granted_at, expires_at } = lease;
+    let (store, number) = (Text(&version.store), Int(version.number));
+    run(transaction, SQL, params![id.0, store, number, holder, At(*granted_at), At(*expires_at)])
+}
+
+fn put_intent(transaction: &Transaction<'_>, intent: &Intent) -> Result<()> {
+    const SQL: &str = "insert into intent (id, at, effect, open) values (?1, ?2, ?3, 1)
+        on conflict (id) do update set at = excluded.at, effect = excluded.effect, open = 1";
+    run(transaction, SQL, params![Int(intent.id.0), At(intent.at), Json(&intent.effect)])
+}
+
+/// Ends an intent. The row of the newest one stays, since the next number follows from it.
+fn conclude(transaction: &Transaction<'_>, id: EffectId) -> Result<()> {
+    run(transaction, "update intent set open = 0 where id = ?1", params![Int(id.0)])?;
+    let sweep = "delete from intent where open = 0 and id < (select max(id) from intent)";
+    run(transaction, sweep, params![])
+}
+
+fn run(transaction: &Transaction<'_>, sql: &str, values: &[&dyn ToSql]) -> Result<()> {
+    transaction.prepare_cached(sql)?.execute(values).map(drop)
+}

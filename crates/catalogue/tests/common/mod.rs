@@ -1,0 +1,191 @@
+//! Random histories, the same ones for the same seed.
+
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::path::PathBuf;
+
+use asat_core::event::{Change, Effect, EffectId, Intent};
+use asat_core::register::Register;
+use asat_core::version::{
+    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
+};
+use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
+use jiff::Timestamp;
+
+/// A source of numbers that replays (splitmix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.roll() % bound as u64).unwrap()
+    }
+
+    pub(crate) fn coin(&mut self) -> bool {
+        self.roll().is_multiple_of(2)
+    }
+
+    pub(crate) fn maybe<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.coin() { Some(value(self)) } else { None }
+    }
+
+    pub(crate) fn one_of<T: Clone>(&mut self, all: &[T]) -> Option<T> {
+        if all.is_empty() { None } else { Some(all[self.below(all.len())].clone()) }
+    }
+
+    pub(crate) fn instant(&mut self) -> Timestamp {
+        let second = i64::try_from(self.roll() % 4_000_000_000).unwrap();
+        let fractions = [0, 1_000, 123_456_000, 123_456_789, 999_999_999];
+        Timestamp::new(second, fractions[self.below(fractions.len())]).unwrap()
+    }
+
+    pub(crate) fn text(&mut self) -> String {
+        let texts =
+            ["close", "", "größer → 🎉", "a 'quoted' \"text\"", "two\nlines\tand a tab", "nul \0 inside"];
+        format!("{} {}", texts[self.below(texts.len())], self.below(1000))
+    }
+
+    pub(crate) fn bytes(&mut self) -> u64 {
+        [0, 1, 4096, 48_672_768, i64::MAX.cast_unsigned()][self.below(5)]
+    }
+}
+
+pub(crate) fn store_name(number: usize) -> StoreName {
+    format!("store-{number}").parse().unwrap()
+}
+
+pub(crate) fn store(dice: &mut Dice, name: StoreName) -> Store {
+    let path = PathBuf::from(format!("/srv/{}/{}.db", dice.text(), name));
+    Store { name, path, added_at: dice.instant() }
+}
+
+pub(crate) fn content(dice: &mut Dice) -> Content {
+    let half = u128::from(dice.roll());
+    Content {
+        cut_at: dice.instant(),
+        fingerprint: Fingerprint([0, u128::MAX, half, half << 64][dice.below(4)]),
+        page_size: PageSize::new(512 << dice.below(8)).unwrap(),
+        page_count: [0, 1, 11_883, u32::MAX][dice.below(4)],
+        wal: dice.coin(),
+    }
+}
+
+pub(crate) fn attributes(dice: &mut Dice) -> Attributes {
+    Attributes {
+        label: dice.maybe(Dice::text),
+        certified_by: dice.maybe(Dice::text),
+        business_date: dice.maybe(|_| "2026-11-19".parse().unwrap()),
+        note: dice.maybe(Dice::text),
+    }
+}
+
+pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
+    let ended = !matches!(state, State::Cutting | State::Ready);
+    let content = if state == State::Ready { Some(content(dice)) } else { dice.maybe(content) };
+    Version {
+        id,
+        state,
+        begun_at: dice.instant(),
+        content,
+        holdings: (0..dice.below(3)).map(|_| Holding::Archive { bytes: dice.bytes() }).collect(),
+        copy: dice.maybe(|dice| Copy { bytes: dice.bytes(), used_at: dice.instant() }),
+        pin: dice.maybe(|dice| Pin {
+            reason: dice.text(),
+            owner: dice.maybe(Dice::text),
+            set_at: dice.instant(),
+            expires_at: dice.maybe(Dice::instant),
+            hot: dice.coin(),
+        }),
+        end: ended.then(|| End { at: dice.instant(), reason: dice.text() }),
+    }
+}
+
+pub(crate) fn publication(dice: &mut Dice, number: u64, version: VersionId) -> Publication {
+    Publication {
+        number,
+        version,
+        at: dice.instant(),
+        attributes: attributes(dice),
+        key: dice.maybe(|dice| format!("{} {number}", dice.text())),
+        reused: dice.coin(),
+        writer_blocked_us: dice.bytes(),
+        elapsed_us: dice.bytes(),
+    }
+}
+
+pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
+    let holder = dice.text();
+    Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
+}
+
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 5] {
+    let version = version.clone();
+    let lease = LeaseId(dice.text());
+    [
+        Effect::Cut {
+            version: version.clone(),
+            attributes: attributes(dice),
+            key: dice.maybe(Dice::text),
+            after: dice.maybe(Dice::instant),
+        },
+        Effect::Retire { version: version.clone() },
+        Effect::Compact { store: version.store.clone() },
+        Effect::MakeCopy { version: version.clone(), lease, holder: dice.text(), ttl_s: u32::MAX },
+        Effect::DropCopy { version },
+    ]
+}
+
+/// One change that may follow upon what a register holds.
+pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
+    let versions: Vec<VersionId> = register
+        .stores()
+        .flat_map(|history| history.versions.values())
+        .map(|entry| entry.version.id.clone())
+        .collect();
+    let some_store = dice.below(3);
+    let Some(id) = dice.one_of(&versions) else {
+        return first_change(dice, register, store_name(some_store));
+    };
+    let unused = |id: &VersionId| {
+        register.entry(id).unwrap().publications.is_empty() && register.leases_on(id).next().is_none()
+    };
+    match dice.below(9) {
+        0 => first_change(dice, register, store_name(some_store)),
+        1 | 2 => {
+            let state = State::ALL[dice.below(State::ALL.len())];
+            Change::Version(Box::new(version(dice, id, state)))
+        }
+        3 if unused(&id) => Change::Discarded(id),
+        3 | 4 => Change::Published(publication(dice, register.next_publication(), id)),
+        5 => {
+            let name = LeaseId(format!("lease-{}", dice.below(8)));
+            Change::Lease(lease(dice, name, id))
+        }
+        6 => Change::LeaseEnded(LeaseId(format!("lease-{}", dice.below(8)))),
+        7 => {
+            let effect = effects(dice, &id)[dice.below(5)].clone();
+            Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), effect })
+        }
+        _ => {
+            let open: Vec<EffectId> = register.intents().map(|intent| intent.id).collect();
+            Change::Concluded(dice.one_of(&open).unwrap_or(EffectId(1_000_000)))
+        }
+    }
+}
+
+fn first_change(dice: &mut Dice, register: &Register, name: StoreName) -> Change {
+    match register.history(&name) {
+        Ok(history) if dice.below(4) > 0 => {
+            let id = VersionId { store: name, number: history.next_number() };
+            Change::Version(Box::new(version(dice, id, State::Cutting)))
+        }
+        _ => Change::Store(store(dice, name)),
+    }
+}

@@ -1,0 +1,221 @@
+//! What was recorded is what is read back: each kind of change, every value, long random histories.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use asat_catalogue::{Catalogue, Error};
+use asat_core::event::{Change, EffectId, Intent};
+use asat_core::register::Register;
+use asat_core::version::{Attributes, LeaseId, State, Store, Version};
+use asat_core::{StoreName, VersionId};
+use common::Dice;
+
+/// A catalogue together with the register as it was lived.
+struct Twin {
+    folder: tempfile::TempDir,
+    catalogue: Catalogue,
+    lived: Register,
+    seed: u64,
+}
+
+impl Twin {
+    fn new() -> Self {
+        Self::seeded(0)
+    }
+
+    /// The seed is told where something is wrong.
+    fn seeded(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+        Self { folder, catalogue, lived: Register::default(), seed }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("catalogue.db")
+    }
+
+    fn record(&mut self, changes: &[Change]) {
+        self.catalogue.record(changes).unwrap();
+        changes.iter().for_each(|change| self.lived.evolve(change));
+        assert_eq!(self.catalogue.load().unwrap(), self.lived, "seed {}: {changes:#?}", self.seed);
+    }
+
+    fn reopen(&mut self) {
+        self.catalogue = Catalogue::open(&self.path()).unwrap();
+        assert_eq!(self.catalogue.load().unwrap(), self.lived);
+    }
+}
+
+fn report() -> StoreName {
+    "report".parse().unwrap()
+}
+
+fn id(number: u64) -> VersionId {
+    VersionId { store: report(), number }
+}
+
+fn begun(dice: &mut Dice, number: u64, state: State) -> Change {
+    Change::Version(Box::new(common::version(dice, id(number), state)))
+}
+
+#[test]
+fn every_kind_of_change_with_every_value() {
+    let mut dice = Dice(1);
+    let mut twin = Twin::new();
+    twin.record(&[Change::Store(common::store(&mut dice, report()))]);
+    let moved = PathBuf::from(OsStr::from_bytes(b"/srv/not \xff utf-8.db"));
+    twin.record(&[Change::Store(Store { path: moved, ..common::store(&mut dice, report()) })]);
+    for round in 0..20 {
+        for (number, state) in (1..).zip(State::ALL) {
+            let change = begun(&mut dice, number, state);
+            twin.record(&[change]);
+        }
+        for effect in common::effects(&mut dice, &id(1)) {
+            let next = twin.lived.next_effect();
+            twin.record(&[Change::Intended(Intent { id: next, at: dice.instant(), effect })]);
+        }
+        let number = twin.lived.next_publication();
+        twin.record(&[Change::Published(common::publication(&mut dice, number, id(2)))]);
+        for name in ["a", "b"] {
+            let lease = common::lease(&mut dice, LeaseId(name.into()), id(1 + round % 3));
+            twin.record(&[Change::Lease(lease)]);
+        }
+        twin.record(&[Change::LeaseEnded(LeaseId("a".into()))]);
+    }
+    twin.record(&[begun(&mut dice, 7, State::Cutting)]);
+    twin.record(&[Change::Discarded(id(7))]);
+    twin.reopen();
+}
+
+#[test]
+fn an_effect_number_is_never_given_twice() {
+    let mut dice = Dice(2);
+    let mut twin = Twin::new();
+    for _ in 0..3 {
+        let intend = |id: EffectId, dice: &mut Dice| {
+            let effect = common::effects(dice, &"report@1".parse().unwrap())[2].clone();
+            Change::Intended(Intent { id, at: dice.instant(), effect })
+        };
+        let first = twin.lived.next_effect();
+        let second = EffectId(first.0 + 1);
+        twin.record(&[intend(first, &mut dice), intend(second, &mut dice)]);
+        twin.record(&[Change::Concluded(second)]);
+        twin.record(&[Change::Concluded(first)]);
+        twin.reopen();
+        assert_eq!(twin.lived.next_effect(), EffectId(second.0 + 1));
+    }
+}
+
+#[test]
+fn random_histories() {
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let mut twin = Twin::seeded(seed);
+        for _ in 0..40 {
+            let mut draft = twin.lived.clone();
+            let mut changes = Vec::new();
+            for _ in 0..=dice.below(6) {
+                let change = common::change(&mut dice, &draft);
+                draft.evolve(&change);
+                changes.push(change);
+            }
+            twin.record(&changes);
+        }
+        twin.reopen();
+    }
+}
+
+#[test]
+fn a_refused_change_takes_its_whole_commit_with_it() {
+    let mut dice = Dice(3);
+    let mut twin = Twin::new();
+    let published = common::publication(&mut dice, 1, id(1));
+    let keyed = asat_core::version::Publication { key: Some("key".into()), ..published };
+    twin.record(&[
+        Change::Store(common::store(&mut dice, report())),
+        begun(&mut dice, 1, State::Ready),
+        Change::Published(keyed.clone()),
+    ]);
+    let same_key = asat_core::version::Publication { number: 2, ..keyed.clone() };
+    let unreadable = Version { content: None, ..common::version(&mut dice, id(3), State::Ready) };
+    let endless = Version { end: None, ..common::version(&mut dice, id(3), State::Lost) };
+    let other_store = VersionId { store: "other".parse().unwrap(), number: 1 };
+    let refused = [
+        Change::Published(same_key),
+        Change::Published(keyed),
+        Change::Published(common::publication(&mut dice, 3, id(99))),
+        Change::Discarded(id(1)),
+        Change::Version(Box::new(unreadable)),
+        Change::Version(Box::new(endless)),
+        Change::Version(Box::new(common::version(&mut dice, other_store, State::Ready))),
+        Change::Version(Box::new(common::version(&mut dice, id(u64::MAX), State::Ready))),
+        Change::Lease(common::lease(&mut dice, LeaseId("l".into()), id(99))),
+    ];
+    for change in refused {
+        let error = twin.catalogue.record(&[begun(&mut dice, 2, State::Cutting), change.clone()]);
+        assert!(matches!(error, Err(Error::Sqlite { .. })), "{change:?}: {error:?}");
+        assert_eq!(twin.catalogue.load().unwrap(), twin.lived);
+    }
+    twin.record(&[begun(&mut dice, 2, State::Cutting)]);
+    twin.record(&[]);
+}
+
+#[test]
+fn the_installation_keeps_its_name_and_the_file_is_private() {
+    let mut twin = Twin::new();
+    let name = twin.catalogue.installation().to_owned();
+    assert!(name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
+    let mut dice = Dice(4);
+    twin.record(&[Change::Store(common::store(&mut dice, report()))]);
+    for file in ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"] {
+        let mode = std::fs::metadata(twin.folder.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    twin.reopen();
+    assert_eq!(twin.catalogue.installation(), name);
+    assert_ne!(Twin::new().catalogue.installation(), name);
+}
+
+#[test]
+fn a_copy_is_a_catalogue() {
+    let mut dice = Dice(5);
+    let mut twin = Twin::new();
+    twin.record(&[Change::Store(common::store(&mut dice, report())), begun(&mut dice, 1, State::Ready)]);
+    let copy = twin.folder.path().join("backup of 'today'.db");
+    twin.catalogue.backup_to(&copy).unwrap();
+    assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    let restored = Catalogue::open(&copy).unwrap();
+    assert_eq!(restored.load().unwrap(), twin.lived);
+    assert_eq!(restored.installation(), twin.catalogue.installation());
+    let again = twin.catalogue.backup_to(&copy);
+    assert!(again.is_err_and(|error| error.to_string().contains("backup of 'today'.db")));
+    let nowhere = twin.catalogue.backup_to(Path::new("/nonexistent/folder/copy.db"));
+    assert!(nowhere.is_err_and(|error| error.to_string().contains("/nonexistent/folder/copy.db")));
+}
+
+#[test]
+fn ten_thousand_versions_are_read_in_a_moment() {
+    let mut dice = Dice(6);
+    let mut twin = Twin::new();
+    let mut changes = vec![Change::Store(common::store(&mut dice, report()))];
+    for number in 1..=10_000 {
+        let publication = common::publication(&mut dice, number, id(number));
+        let attributes =
+            Attributes { label: Some(format!("close of day {number}")), ..publication.attributes };
+        changes.push(begun(&mut dice, number, State::Ready));
+        changes.push(Change::Published(asat_core::version::Publication { attributes, ..publication }));
+    }
+    twin.record(&changes);
+    let begun = Instant::now();
+    let loaded = twin.catalogue.load().unwrap();
+    let elapsed = begun.elapsed();
+    assert_eq!(loaded, twin.lived);
+    assert!(elapsed.as_secs() < 5, "{elapsed:?}");
+}
