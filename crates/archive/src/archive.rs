@@ -1,0 +1,190 @@
+//! The archive itself: opening it, and what it holds.
+
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use asat_core::PageSize;
+
+use crate::chain::{Chain, Layer, Layers, head, lock};
+use crate::disk::Folder;
+use crate::error::Error;
+use crate::meta::Meta;
+use crate::naming::FileName;
+use crate::reader::Reader;
+
+/// One store's archive. Cloning gives another handle on the same one.
+///
+/// One version may be written, one version given up or run compacted, and any number read, all at the same
+/// time; reads wait for nobody.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What the handles share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) chain: Mutex<Chain>,
+    /// Held while versions are given up or merged.
+    pub(crate) upkeep: Mutex<()>,
+    /// The page hashes of the newest version, while somebody may want to write the next one.
+    pub(crate) head: Mutex<Option<HeadHashes>>,
+}
+
+/// The page hashes of one version.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadHashes {
+    pub(crate) number: u64,
+    pub(crate) page_size: PageSize,
+    pub(crate) hashes: Arc<Vec<u128>>,
+}
+
+/// What opening an archive found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Files removed: half-written ones, and layers that nothing needs since a crash.
+    pub removed: Vec<String>,
+    /// The bytes that this gave back.
+    pub freed_bytes: u64,
+    /// Files that are not the archive's. They are left alone.
+    pub foreign: Vec<String>,
+}
+
+impl Archive {
+    /// Opens the archive in `folder`, making the folder where it is missing, and finishes what a crash
+    /// interrupted. Reads names and lengths only, so a damaged file is found when it is used.
+    pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
+        let folder = Folder::open(folder)?;
+        let (layers, opened) = take_stock(&folder)?;
+        let (folder, chain) = (Arc::new(folder), Mutex::new(Chain::new(layers)));
+        let inner = Inner { folder, chain, upkeep: Mutex::default(), head: Mutex::default() };
+        Ok((Self { inner: Arc::new(inner) }, opened))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.inner.folder.path()
+    }
+
+    /// The live versions, oldest first.
+    #[must_use]
+    pub fn live(&self) -> Vec<u64> {
+        self.inner.layers().values().filter(|layer| layer.live).map(|layer| layer.number).collect()
+    }
+
+    /// Whether a version can be read.
+    #[must_use]
+    pub fn contains(&self, number: u64) -> bool {
+        self.inner.layers().get(&number).is_some_and(|layer| layer.live)
+    }
+
+    /// What a live version's layer says about it; everything but the pages themselves is checked.
+    pub fn describe(&self, number: u64) -> Result<Meta, Error> {
+        let layers = self.inner.layers();
+        let layer = layers.get(&number).filter(|layer| layer.live);
+        let pack = layer.ok_or_else(|| self.inner.no_such_version(number))?.open(&self.inner.folder);
+        let pack = match pack {
+            // Given up since the look at the chain.
+            Err(_) if !self.contains(number) => return Err(self.inner.no_such_version(number)),
+            pack => pack?,
+        };
+        pack.index()?.each(|_| {})?;
+        Ok(pack.meta().clone())
+    }
+
+    /// What all layers take on disk, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.inner.layers().values().map(|layer| layer.bytes).sum()
+    }
+
+    /// What a live version's own layer takes on disk; older layers may hold pages of it too.
+    #[must_use]
+    pub fn stored_bytes(&self, number: u64) -> Option<u64> {
+        self.inner.layers().get(&number).filter(|layer| layer.live).map(|layer| layer.bytes)
+    }
+
+    /// Opens a version for reading. What is given up or merged later does not disturb the reader.
+    pub fn read(&self, number: u64) -> Result<Reader, Error> {
+        Ok(Reader::new(self.inner.resolve(number)?))
+    }
+}
+
+impl Inner {
+    /// The layers as they are now.
+    pub(crate) fn layers(&self) -> Arc<Layers> {
+        lock(&self.chain).layers()
+    }
+
+    pub(crate) fn no_such_version(&self, number: u64) -> Error {
+        Error::NoSuchVersion { number, folder: self.folder.path().to_owned() }
+    }
+
+    /// Removes layers that nothing needs. They leave the chain first, so that a reader that misses a file
+    /// finds a newer chain; where a file cannot be removed, its layer comes back.
+    pub(crate) fn remove(&self, layers: &[Layer]) -> Result<u64, Error> {
+        for layer in layers {
+            lock(&self.chain).take(layer.number);
+        }
+        let mut freed_bytes = 0;
+        for (nth, layer) in layers.iter().enumerate() {
+            if let Err(error) = self.folder.unlink(&layer.name().text()) {
+                layers.iter().skip(nth).for_each(|kept| lock(&self.chain).put(kept.clone()));
+                return Err(error);
+            }
+            freed_bytes += layer.bytes;
+        }
+        if !layers.is_empty() {
+            self.folder.sync_folder()?;
+        }
+        Ok(freed_bytes)
+    }
+}
+
+/// Sorts the folder's files and removes what a crash left.
+fn take_stock(folder: &Folder) -> Result<(Layers, Opened), Error> {
+    let (mut layers, mut opened, mut litter) = (Layers::new(), Opened::default(), Vec::new());
+    let mut retired = Vec::new();
+    for listed in folder.list()? {
+        let name = listed.name.to_str().and_then(FileName::parse);
+        match (name, listed.bytes) {
+            (Some(FileName::Live(number)), Some(bytes)) => {
+                layers.insert(number, Layer::new(number, number, true, bytes));
+            }
+            (Some(FileName::Retired { from, number }), Some(bytes)) => {
+                retired.push(Layer::new(from, number, false, bytes));
+            }
+            (Some(name @ FileName::Temporary(_)), Some(bytes)) => litter.push((name, bytes)),
+            _ => opened.foreign.push(listed.name.to_string_lossy().into_owned()),
+        }
+    }
+    // Widest first: a layer inside the range of another was merged into it.
+    retired.sort_by_key(|layer| (layer.from, std::cmp::Reverse(layer.number)));
+    let (mut merged_up_to, newest_live) = (0, head(&layers).map_or(0, |layer| layer.number));
+    for layer in retired {
+        let superseded = layer.number <= merged_up_to;
+        merged_up_to = merged_up_to.max(layer.number);
+        if superseded || layer.number > newest_live {
+            litter.push((layer.name(), layer.bytes));
+            continue;
+        }
+        match layers.entry(layer.number) {
+            Entry::Vacant(place) => _ = place.insert(layer),
+            // A copy under the other name, such as a restored backup: which to remove is not for asat to say.
+            Entry::Occupied(_) => opened.foreign.push(layer.name().text()),
+        }
+    }
+    for (name, bytes) in litter {
+        folder.unlink(&name.text())?;
+        opened.freed_bytes += bytes;
+        opened.removed.push(name.text());
+    }
+    if !opened.removed.is_empty() {
+        folder.sync_folder()?;
+    }
+    opened.foreign.sort();
+    Ok((layers, opened))
+}

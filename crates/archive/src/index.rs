@@ -1,0 +1,178 @@
+//! A layer's index: which pages it holds, where, and what each must hash to.
+//!
+//! Entries stand in page order, and so do the frames, without gaps; so an entry needs no offset, and page
+//! numbers are written as differences. With its sixteen bytes of hash an entry takes about nineteen bytes.
+
+use std::path::Path;
+
+use asat_core::PageSize;
+
+use crate::error::Error;
+
+/// How a frame is stored. Two bits of the entry; the other two values are not assigned.
+const RAW: u64 = 0;
+const ZSTD: u64 = 1;
+
+/// One page of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The page's number, from 1.
+    pub(crate) page: u32,
+    /// The stored frame's length. A frame as long as a page is the page itself, a shorter one is zstd.
+    pub(crate) len: u32,
+    /// Where the frame begins in the file.
+    pub(crate) offset: u64,
+    /// XXH3-128 of the raw page.
+    pub(crate) hash: u128,
+}
+
+/// Builds an index as the frames are written.
+#[derive(Default)]
+pub(crate) struct IndexBuilder {
+    bytes: Vec<u8>,
+    last_page: u32,
+    /// How many entries were added.
+    pub(crate) count: u64,
+}
+
+impl IndexBuilder {
+    /// Adds the next page's frame.
+    pub(crate) fn add(&mut self, page: u32, len: u32, raw: bool, hash: u128) {
+        put_varint(&mut self.bytes, u64::from(page.saturating_sub(self.last_page)));
+        put_varint(&mut self.bytes, (u64::from(len) << 2) | if raw { RAW } else { ZSTD });
+        self.bytes.extend(hash.to_le_bytes());
+        self.last_page = page;
+        self.count += 1;
+    }
+
+    /// The index as it is written.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// An index read from a file, not yet decoded. Its length and count fit the file that it came from.
+pub(crate) struct Index<'a> {
+    /// The file, for errors.
+    pub(crate) path: &'a Path,
+    /// The encoded entries.
+    pub(crate) bytes: Vec<u8>,
+    /// How many there must be.
+    pub(crate) count: u64,
+    /// Where the first frame begins.
+    pub(crate) first_offset: u64,
+    /// Where the last frame must end.
+    pub(crate) end_offset: u64,
+    /// The size of a raw page.
+    pub(crate) page_size: PageSize,
+    /// The highest page number allowed.
+    pub(crate) page_count: u32,
+}
+
+impl Index<'_> {
+    /// Decodes every entry in page order. `each` has seen some entries where this fails halfway.
+    pub(crate) fn each(&self, mut each: impl FnMut(Entry)) -> Result<(), Error> {
+        let wrong = |what: &str| Error::damaged(self.path, format!("its index is malformed: {what}"));
+        let (mut rest, mut page, mut offset) = (self.bytes.as_slice(), 0_u32, self.first_offset);
+        for _ in 0..self.count {
+            let delta = take_varint(&mut rest).ok_or_else(|| wrong("a page number"))?;
+            let coded_len = take_varint(&mut rest).ok_or_else(|| wrong("a length"))?;
+            let (hash, after) = rest.split_first_chunk::<16>().ok_or_else(|| wrong("a hash"))?;
+            rest = after;
+            let step = u32::try_from(delta).ok().filter(|&step| step > 0);
+            let next = step.and_then(|step| page.checked_add(step)).filter(|&next| next <= self.page_count);
+            page = next.ok_or_else(|| wrong("page numbers out of range or order"))?;
+            let len = self.frame_len(coded_len).ok_or_else(|| wrong("a frame's length or encoding"))?;
+            each(Entry { page, len, offset, hash: u128::from_le_bytes(*hash) });
+            offset = offset
+                .checked_add(u64::from(len))
+                .filter(|&end| end <= self.end_offset)
+                .ok_or_else(|| wrong("frames longer than the file"))?;
+        }
+        if rest.is_empty() && offset == self.end_offset {
+            Ok(())
+        } else {
+            Err(wrong("bytes that belong to no entry"))
+        }
+    }
+
+    fn frame_len(&self, coded_len: u64) -> Option<u32> {
+        let len = u32::try_from(coded_len >> 2).ok()?;
+        let allowed = match coded_len & 3 {
+            RAW => len == self.page_size.bytes(),
+            ZSTD => len > 0 && len < self.page_size.bytes(),
+            _ => false,
+        };
+        allowed.then_some(len)
+    }
+}
+
+/// Writes a number in groups of seven bits, lowest first, the high bit saying that more follow (LEB128).
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+}
+
+/// Takes a number of at most five groups: none that an index holds is larger.
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in [0, 7, 14, 21, 28] {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            // A last group of zero would be a second spelling of the same number.
+            return (byte != 0 || shift == 0).then_some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn index(bytes: Vec<u8>, count: u64, end_offset: u64) -> Index<'static> {
+        let page_size = PageSize::new(512).unwrap();
+        let path = Path::new("/x/1.pack");
+        Index { path, bytes, count, first_offset: 12, end_offset, page_size, page_count: u32::MAX }
+    }
+
+    #[test]
+    fn frames_that_do_not_fill_the_body_are_refused() {
+        let mut builder = IndexBuilder::default();
+        builder.add(1, 100, false, 7);
+        for (end_offset, fits) in [(111, false), (112, true), (113, false)] {
+            assert_eq!(index(builder.bytes().to_vec(), 1, end_offset).each(|_| {}).is_ok(), fits);
+        }
+        let superfluous = [&[0x81, 0x00], &builder.bytes()[1..]].concat();
+        assert!(index(superfluous, 1, 112).each(|_| {}).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn entries_are_read_as_they_were_added(
+            pages in prop::collection::btree_map(1..=u32::MAX, (1..=512_u32, any::<u128>()), 0..50),
+        ) {
+            let (mut builder, mut offset, mut added) = (IndexBuilder::default(), 12, Vec::new());
+            for (&page, &(len, hash)) in &pages {
+                builder.add(page, len, len == 512, hash);
+                added.push(Entry { page, len, offset, hash });
+                offset += u64::from(len);
+            }
+            let mut read = Vec::new();
+            index(builder.bytes().to_vec(), builder.count, offset).each(|entry| read.push(entry)).unwrap();
+            prop_assert_eq!(read, added);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0..20_u64) {
+            let _ = index(bytes, count, 5000).each(|entry| assert!(entry.offset < 5000 && entry.len <= 512));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The page archive: keeps every version of one store as the pages that changed since the version before.
+//!
+//! An [`Archive`] is a folder of *layers*, one file each, in one chain ordered by version number. A page of a
+//! version is found in the newest layer at or below it. Layers are written once and never changed; what may
+//! change is only which of them exist, and each such change is one atomic rename or unlink. The folder needs
+//! no record beside it: file names say which versions live, and each file says the rest about itself.
+//!
+//! The format is described in `docs/archive-format.md`.
+
+mod archive;
+mod chain;
+mod compact;
+mod compress;
+mod disk;
+mod error;
+pub mod fingerprint;
+mod footer;
+mod index;
+mod meta;
+mod naming;
+mod pack;
+mod packer;
+mod reader;
+mod resolve;
+mod retire;
+mod survey;
+mod verify;
+mod writer;
+
+pub use archive::{Archive, Opened};
+pub use compact::Compacted;
+pub use error::Error;
+pub use fingerprint::Fingerprinter;
+pub use meta::{Cut, Meta};
+pub use reader::Reader;
+pub use retire::Retired;
+pub use verify::{Finding, Progress, Report};
+pub use writer::{Kept, Writer};

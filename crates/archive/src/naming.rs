@@ -1,0 +1,104 @@
+//! File names in the archive's folder, made and parsed in one place.
+//!
+//! Names carry what must change without rewriting a file: whether its version lives, and which numbers it
+//! stands for. A name that is not spelled exactly as this module spells it is somebody else's file.
+
+/// What a file in the folder is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileName {
+    /// `12.pack`: the layer of a live version.
+    Live(u64),
+    /// `12.layer` or `7-12.layer`: pages that later versions need of versions that were given up.
+    Retired {
+        /// The lowest version number that the layer stands for.
+        from: u64,
+        /// The highest, by which the layer is ordered.
+        number: u64,
+    },
+    /// `12.tmp`: a layer that was never finished.
+    Temporary(u64),
+}
+
+impl FileName {
+    /// The name's text.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Live(number) => format!("{number}.pack"),
+            Self::Retired { from, number } if from == number => format!("{number}.layer"),
+            Self::Retired { from, number } => format!("{from}-{number}.layer"),
+            Self::Temporary(number) => format!("{number}.tmp"),
+        }
+    }
+
+    /// Recognises a name; `None` where it is foreign.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (stem, extension) = text.split_once('.')?;
+        let name = match (extension, stem.split_once('-')) {
+            ("pack", None) => Self::Live(stem.parse().ok()?),
+            ("tmp", None) => Self::Temporary(stem.parse().ok()?),
+            ("layer", None) => {
+                let number = stem.parse().ok()?;
+                Self::Retired { from: number, number }
+            }
+            ("layer", Some((from, number))) => {
+                Self::Retired { from: from.parse().ok()?, number: number.parse().ok()? }
+            }
+            _ => return None,
+        };
+        let sound = match name {
+            Self::Live(number) | Self::Temporary(number) => number > 0,
+            Self::Retired { from, number } => from > 0 && from <= number,
+        };
+        // One file has one spelling: "+7", "007" and "7-7" parse as numbers and are still foreign.
+        (sound && name.text() == text).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in [
+            FileName::Live(1),
+            FileName::Live(u64::MAX),
+            FileName::Retired { from: 7, number: 7 },
+            FileName::Retired { from: 7, number: 12 },
+            FileName::Temporary(3),
+        ] {
+            assert_eq!(FileName::parse(&name.text()), Some(name));
+        }
+    }
+
+    #[test]
+    fn other_names_are_foreign() {
+        for text in [
+            "",
+            ".",
+            "..",
+            ".pack",
+            "0.pack",
+            "007.pack",
+            "+7.pack",
+            "-7.pack",
+            "7.PACK",
+            "7.pack.bak",
+            "7-12.pack",
+            "7-7.layer",
+            "12-7.layer",
+            "0-3.layer",
+            "7-.layer",
+            "-7.layer",
+            "1-2-3.layer",
+            " 7.layer",
+            "7.tmp ",
+            "18446744073709551616.pack",
+            "0.tmp",
+            "lost+found",
+            "7.layer\n",
+        ] {
+            assert_eq!(FileName::parse(text), None, "{text:?}");
+        }
+    }
+}

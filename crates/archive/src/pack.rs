@@ -1,0 +1,162 @@
+//! A pack file opened for reading.
+//!
+//! Opening reads both ends and the metadata; the index is read when somebody resolves pages through it, the
+//! frames when somebody reads pages. The open file outlives its name: whoever holds it reads on undisturbed.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use twox_hash::xxhash3_128::Hasher;
+
+use crate::disk::Folder;
+use crate::error::Error;
+use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
+use crate::index::Index;
+use crate::meta::Meta;
+use crate::naming::FileName;
+
+/// An open pack file whose ends and metadata are valid.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    path: PathBuf,
+    file: File,
+    footer: Footer,
+    meta: Meta,
+}
+
+impl Pack {
+    /// Opens the layer that covers `from` to `number`, under whichever of its names it has at the moment:
+    /// giving up a version renames its file, which must not be in the way of somebody reading.
+    pub(crate) fn open(folder: &Folder, from: u64, number: u64) -> Result<Self, Error> {
+        let mut name = FileName::Retired { from, number }.text();
+        let mut opened = Err(io::ErrorKind::NotFound.into());
+        if from == number {
+            opened = folder.read(&FileName::Live(number).text());
+        }
+        match &opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => opened = folder.read(&name),
+            _ => name = FileName::Live(number).text(),
+        }
+        let path = folder.path().join(name);
+        let file = opened.map_err(|source| Error::io("open", &path, source))?;
+        let pack = Self::read_ends(path, file)?;
+        if (pack.meta.covers_from, pack.meta.number) != (from, number) {
+            let what = format!("it is the layer of {} to {}", pack.meta.covers_from, pack.meta.number);
+            return Err(Error::damaged(&pack.path, what));
+        }
+        Ok(pack)
+    }
+
+    fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
+        let at = |source| Error::io("read", &path, source);
+        let file_len = file.metadata().map_err(at)?.len();
+        let footer_offset =
+            file_len.checked_sub(FOOTER_LEN).filter(|&offset| offset >= HEADER_LEN).ok_or_else(|| {
+                Error::damaged(&path, format!("it is {file_len} bytes long, too short for a pack"))
+            })?;
+        let (mut header, mut footer) = ([0; 12], [0; 116]);
+        file.read_exact_at(&mut header, 0).map_err(at)?;
+        file.read_exact_at(&mut footer, footer_offset).map_err(at)?;
+        let footer = Footer::decode(&path, &header, &footer, file_len)?;
+        let json = read_range(&path, &file, footer.index_offset + footer.index_len, footer.meta_len)?;
+        if Hasher::oneshot(&json) != footer.meta_checksum {
+            return Err(Error::damaged(&path, "its metadata do not match their checksum"));
+        }
+        let meta: Meta = serde_json::from_slice(&json)
+            .map_err(|error| Error::damaged(&path, format!("its metadata cannot be read: {error}")))?;
+        let ordered =
+            meta.covers_from <= meta.number && meta.parent.is_none_or(|parent| parent < meta.covers_from);
+        if !ordered || footer.entry_count > u64::from(meta.page_count) {
+            return Err(Error::damaged(&path, "its metadata contradict each other"));
+        }
+        Ok(Self { path, file, footer, meta })
+    }
+
+    /// The path under which it was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the layer says about itself.
+    pub(crate) fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The file's length in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.footer.file_len
+    }
+
+    /// How much of the file is neither frames nor index.
+    pub(crate) fn bytes_around(&self) -> u64 {
+        HEADER_LEN + self.footer.meta_len + FOOTER_LEN
+    }
+
+    /// Reads the index and checks it against its checksum.
+    pub(crate) fn index(&self) -> Result<Index<'_>, Error> {
+        let footer = &self.footer;
+        let bytes = read_range(&self.path, &self.file, footer.index_offset, footer.index_len)?;
+        if Hasher::oneshot(&bytes) != footer.index_checksum {
+            return Err(Error::damaged(&self.path, "its index does not match its checksum"));
+        }
+        Ok(Index {
+            path: &self.path,
+            bytes,
+            count: footer.entry_count,
+            first_offset: HEADER_LEN,
+            end_offset: footer.index_offset,
+            page_size: self.meta.page_size,
+            page_count: self.meta.page_count,
+        })
+    }
+
+    /// Reads stored bytes into `buffer`, whose length says how many.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.file.read_exact_at(buffer, offset).map_err(|source| read_error(&self.path, source))
+    }
+
+    /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
+    pub(crate) fn check_bytes(
+        &self,
+        mut progress: impl FnMut(u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let end = self.footer.file_len - FOOTER_LEN;
+        let piece_bytes = usize::try_from(end).unwrap_or(usize::MAX).min(1 << 20);
+        let (mut state, mut offset, mut buffer) = (Hasher::new(), 0, vec![0; piece_bytes]);
+        while offset < end {
+            let piece = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
+            let piece = buffer.get_mut(..piece).unwrap_or_default();
+            self.read_at(offset, piece)?;
+            state.write(piece);
+            let read = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+            offset += read;
+            progress(read)?;
+        }
+        if state.finish_128() == self.footer.body_checksum {
+            Ok(())
+        } else {
+            Err(Error::damaged(&self.path, "its bytes do not match the checksum of the whole file"))
+        }
+    }
+}
+
+/// Reads a range that the footer bounds by the file's length.
+fn read_range(path: &Path, file: &File, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+    let refused = || Error::io("read", path, io::ErrorKind::OutOfMemory.into());
+    let len = usize::try_from(len).map_err(|_| refused())?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| refused())?;
+    bytes.resize(len, 0);
+    file.read_exact_at(&mut bytes, offset).map_err(|source| read_error(path, source))?;
+    Ok(bytes)
+}
+
+/// A file that ends too early was cut short after it was opened: that is damage, not a refusal.
+fn read_error(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof => Error::damaged(path, "it was cut short while it was read"),
+        _ => Error::io("read", path, source),
+    }
+}

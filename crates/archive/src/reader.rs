@@ -1,0 +1,269 @@
+//! Reads a version. Every page is compared with its hash before anybody sees it.
+
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zstd::bulk::Decompressor;
+
+use crate::chain::lock;
+use crate::error::Error;
+use crate::fingerprint::page_hash;
+use crate::meta::Meta;
+use crate::resolve::{PageMap, Slot};
+
+/// Stored frames that lie side by side are read in pieces of at most this many bytes.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// One version, open for reading from any number of threads. It keeps its files open, so what is given up or
+/// merged meanwhile does not concern it.
+pub struct Reader {
+    map: PageMap,
+    page_len: usize,
+    /// Decompressors that nobody uses at the moment.
+    idle: Mutex<Vec<Scratch>>,
+}
+
+/// What reading a page needs besides the page.
+struct Scratch {
+    decompressor: Decompressor<'static>,
+    /// Stored frames.
+    frames: Vec<u8>,
+    /// A page of which only a part was asked for.
+    page: Vec<u8>,
+}
+
+impl Reader {
+    pub(crate) fn new(map: PageMap) -> Self {
+        let page_len = map.meta.page_size.as_usize();
+        Self { map, page_len, idle: Mutex::default() }
+    }
+
+    /// What the version's layer says about it.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.map.meta
+    }
+
+    /// The version's length in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.map.meta.len_bytes()
+    }
+
+    /// Whether the version has no pages.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every page's hash, in page order: what differs between two versions shows without reading pages.
+    pub fn page_hashes(&self) -> impl Iterator<Item = u128> {
+        self.map.slots.iter().map(|slot| slot.hash)
+    }
+
+    /// Reads a page, numbered from 1, into a buffer of the page size.
+    pub fn read_page(&self, number: u32, page: &mut [u8]) -> Result<(), Error> {
+        let nth = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
+        match nth.filter(|&nth| nth < self.map.slots.len() && page.len() == self.page_len) {
+            Some(nth) => self.with_scratch(|scratch| self.fill(nth, page, scratch)),
+            None => {
+                let what = format!("page {number} cannot be read into {} bytes", page.len());
+                Err(Error::Misuse(what))
+            }
+        }
+    }
+
+    /// Reads bytes as from a file: answers how many, fewer only at the end.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = left.min(buffer.len());
+        let mut rest = buffer.get_mut(..wanted).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(0);
+        }
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let (mut nth, within) = (start / self.page_len, start % self.page_len);
+        self.with_scratch(|scratch| {
+            if within > 0 {
+                let (head, after) = rest.split_at_mut(rest.len().min(self.page_len - within));
+                self.fill_part(nth, within, head, scratch)?;
+                (rest, nth) = (after, nth + 1);
+            }
+            let (whole, tail) = rest.split_at_mut(rest.len() - rest.len() % self.page_len);
+            self.fill(nth, whole, scratch)?;
+            if tail.is_empty() {
+                Ok(())
+            } else {
+                self.fill_part(nth + whole.len() / self.page_len, 0, tail, scratch)
+            }
+        })?;
+        Ok(wanted)
+    }
+
+    /// Writes the whole version to a stream.
+    pub fn write_to(&self, out: &mut impl Write, path: &Path) -> Result<(), Error> {
+        let mut pages = vec![0; self.piece_pages() * self.page_len];
+        self.with_scratch(|scratch| {
+            for piece in self.pieces() {
+                let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
+                self.fill(piece.start, pages, scratch)?;
+                out.write_all(pages).map_err(|source| Error::io("write", path, source))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes the whole version into a file from its beginning, on as many threads as there are processors up
+    /// to four. `path` names the file in errors. The file is not synced.
+    pub fn write_to_file(&self, file: &File, path: &Path) -> Result<(), Error> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        let pieces: Vec<Range<usize>> = self.pieces().collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut pages = vec![0; self.piece_pages() * self.page_len];
+            self.with_scratch(|scratch| {
+                while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
+                    self.fill(piece.start, pages, scratch)?;
+                    let offset = u64::try_from(piece.start * self.page_len).unwrap_or(u64::MAX);
+                    file.write_all_at(pages, offset).map_err(|source| Error::io("write", path, source))?;
+                }
+                Ok(())
+            })
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(pieces.len())).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for other in others {
+                let ended_early = |_| Err(Error::Misuse("a materialising thread ended early".to_owned()));
+                result = result.and(other.join().unwrap_or_else(ended_early));
+            }
+            result
+        })
+    }
+
+    fn piece_pages(&self) -> usize {
+        (PIECE_BYTES / self.page_len).max(1)
+    }
+
+    /// The version's pages, counted from 0, in pieces for reading one after another.
+    fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (count, step) = (self.map.slots.len(), self.piece_pages());
+        (0..count).step_by(step).map(move |start| start..(start + step).min(count))
+    }
+
+    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> Result<T, Error>) -> Result<T, Error> {
+        let idle = lock(&self.idle).pop();
+        let mut scratch = match idle {
+            Some(scratch) => scratch,
+            None => Scratch::new()?,
+        };
+        let result = work(&mut scratch);
+        lock(&self.idle).push(scratch);
+        result
+    }
+
+    /// Fills `pages` with whole pages from the `nth` on, counted from 0.
+    fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
+        let end = nth + pages.len() / self.page_len;
+        let beyond = || Error::Misuse(format!("pages up to {end} of {}", self.map.slots.len()));
+        let mut slots = self.map.slots.get(nth..end).ok_or_else(beyond)?;
+        let mut pages = pages.chunks_exact_mut(self.page_len);
+        let mut nth = nth;
+        while let Some(first) = slots.first() {
+            let (side_by_side, rest) = slots.split_at(side_by_side(slots));
+            scratch.read(&self.map, first, side_by_side)?;
+            let mut frames = scratch.frames.as_slice();
+            for (slot, page) in side_by_side.iter().zip(&mut pages) {
+                let (frame, after) = frames.split_at_checked(stored_len(slot)).unwrap_or((frames, &[]));
+                frames = after;
+                nth += 1;
+                if !decode(&mut scratch.decompressor, frame, page) || page_hash(page) != slot.hash {
+                    return Err(self.damaged(slot, nth));
+                }
+            }
+            slots = rest;
+        }
+        Ok(())
+    }
+
+    /// Fills `part` with bytes from within the `nth` page.
+    fn fill_part(
+        &self,
+        nth: usize,
+        within: usize,
+        part: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        let mut page = std::mem::take(&mut scratch.page);
+        page.resize(self.page_len, 0);
+        let result = self.fill(nth, &mut page, scratch);
+        if let (Ok(()), Some(bytes)) = (&result, page.get(within..within + part.len())) {
+            part.copy_from_slice(bytes);
+        }
+        scratch.page = page;
+        result
+    }
+
+    fn damaged(&self, slot: &Slot, number: usize) -> Error {
+        let version = self.map.meta.number;
+        let what = format!("page {number} of version {version} does not match its hash");
+        match self.map.pack(slot) {
+            Some(pack) => Error::damaged(pack.path(), what),
+            None => Error::Misuse(what),
+        }
+    }
+}
+
+impl Scratch {
+    fn new() -> Result<Self, Error> {
+        let unusable = |error: std::io::Error| Error::Misuse(format!("zstd cannot be set up: {error}"));
+        Ok(Self {
+            decompressor: Decompressor::new().map_err(unusable)?,
+            frames: Vec::new(),
+            page: Vec::new(),
+        })
+    }
+
+    /// Reads the frames of slots that lie side by side.
+    fn read(&mut self, map: &PageMap, first: &Slot, side_by_side: &[Slot]) -> Result<(), Error> {
+        self.frames.resize(side_by_side.iter().map(stored_len).sum(), 0);
+        match map.pack(first) {
+            Some(pack) => pack.read_at(first.offset, &mut self.frames),
+            None => Err(Error::Misuse("a page in no layer".to_owned())),
+        }
+    }
+}
+
+/// Turns a stored frame into its page. A frame as long as the page is the page.
+pub(crate) fn decode(decompressor: &mut Decompressor<'_>, frame: &[u8], page: &mut [u8]) -> bool {
+    if frame.len() == page.len() {
+        page.copy_from_slice(frame);
+        return true;
+    }
+    let len = page.len();
+    decompressor.decompress_to_buffer(frame, page).is_ok_and(|decoded| decoded == len)
+}
+
+/// How many slots from the first on are stored one after another in the same file, up to a piece.
+fn side_by_side(slots: &[Slot]) -> usize {
+    let adjoin = |pair: &&[Slot]| match pair {
+        [a, b] => a.pack == b.pack && a.offset + u64::from(a.len) == b.offset,
+        _ => false,
+    };
+    let mut bytes = 0;
+    let within = |pair: &&[Slot]| {
+        bytes += pair.first().map_or(0, stored_len);
+        adjoin(pair) && bytes < PIECE_BYTES
+    };
+    1 + slots.windows(2).take_while(within).count()
+}
+
+fn stored_len(slot: &Slot) -> usize {
+    usize::try_from(slot.len).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,218 @@
+//! Writes a version: every page is taken, hashed and compared; those that changed are kept.
+
+use std::sync::Arc;
+
+use asat_core::{Fingerprint, PageSize};
+
+use crate::archive::{Archive, HeadHashes, Inner};
+use crate::chain::{Layer, head, lock};
+use crate::compress::Press;
+use crate::error::Error;
+use crate::fingerprint::Fingerprinter;
+use crate::meta::{Cut, Meta};
+use crate::naming::FileName;
+use crate::pack::Pack;
+use crate::packer::Packer;
+
+/// How a version ended up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It was stored, and will survive a crash.
+    Stored {
+        /// The content's fingerprint.
+        fingerprint: Fingerprint,
+        /// What its layer takes on disk.
+        bytes: u64,
+        /// How many pages differ from the version before, or are new.
+        pages_changed: u32,
+    },
+    /// Nothing differs from the newest version, and nothing was written.
+    Unchanged {
+        /// The version that has this content.
+        same_as: u64,
+        /// The content's fingerprint.
+        fingerprint: Fingerprint,
+    },
+}
+
+/// A version being written. Dropped unfinished, it leaves nothing.
+pub struct Writer {
+    archive: Arc<Inner>,
+    number: u64,
+    page_size: PageSize,
+    page_count: u32,
+    /// The version compared with.
+    head: Option<HeadHashes>,
+    /// The hashes of the pages taken so far.
+    hashes: Vec<u128>,
+    fingerprinter: Fingerprinter,
+    pages_changed: u32,
+    /// Started at the first page that changed.
+    press: Option<Press>,
+    broken: bool,
+}
+
+impl Archive {
+    /// Begins version `number`, which must be above every version that the archive holds.
+    pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
+        let head_number = self.inner.reserve(number)?;
+        let mut writer = Writer {
+            archive: Arc::clone(&self.inner),
+            number,
+            page_size,
+            page_count,
+            head: None,
+            hashes: Vec::new(),
+            fingerprinter: Fingerprinter::new(page_size, page_count),
+            pages_changed: 0,
+            press: None,
+            broken: false,
+        };
+        if let Some(head_number) = head_number {
+            writer.head = Some(self.inner.head_hashes(head_number)?);
+        }
+        writer.hashes.reserve_exact(usize::try_from(page_count).unwrap_or(usize::MAX));
+        Ok(writer)
+    }
+}
+
+impl Inner {
+    /// Makes `number` the version being written; answers the newest live one.
+    fn reserve(&self, number: u64) -> Result<Option<u64>, Error> {
+        let mut chain = lock(&self.chain);
+        if chain.writing.is_some() {
+            let folder = self.folder.path().to_owned();
+            return Err(Error::Busy { folder, what: "another version is being written" });
+        }
+        let layers = chain.layers();
+        let newest = layers.keys().next_back().copied().unwrap_or(0);
+        if number <= newest {
+            let what = format!("version {number} cannot be written, the archive is at {newest} already");
+            return Err(Error::Misuse(what));
+        }
+        chain.writing = Some(number);
+        Ok(head(&layers).map(|layer| layer.number))
+    }
+
+    /// Where a file could neither be made durable nor be removed again, it is whole and in place, and the next
+    /// opening will take it for a version. So must this one, or the next version would be compared with
+    /// another than the one below it.
+    fn adopt_stray(&self, number: u64) {
+        if let Ok(pack) = Pack::open(&self.folder, number, number) {
+            lock(&self.chain).put(Layer::new(number, number, true, pack.bytes()));
+        }
+    }
+
+    /// The page hashes of the newest version: those kept since it was written, or else read again.
+    fn head_hashes(&self, number: u64) -> Result<HeadHashes, Error> {
+        let kept = lock(&self.head).clone().filter(|head| head.number == number);
+        if let Some(head) = kept {
+            return Ok(head);
+        }
+        let map = self.resolve(number)?;
+        let hashes = Arc::new(map.slots.iter().map(|slot| slot.hash).collect());
+        let head = HeadHashes { number, page_size: map.meta.page_size, hashes };
+        *lock(&self.head) = Some(head.clone());
+        Ok(head)
+    }
+}
+
+impl Writer {
+    /// Takes the next page. Every page from 1 to the page count must come, in order.
+    pub fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Error> {
+        let nth = self.hashes.len();
+        let in_order = u32::try_from(nth).ok().and_then(|nth| nth.checked_add(1)) == Some(number);
+        if self.broken || !in_order || number > self.page_count || page.len() != self.page_size.as_usize() {
+            let what = format!("page {number} of {} bytes cannot be written after page {nth}", page.len());
+            return Err(Error::Misuse(what));
+        }
+        let taken = self.take(nth, number, page);
+        // Its hash counts already: a version that went on without the page could never be read.
+        self.broken |= taken.is_err();
+        taken
+    }
+
+    fn take(&mut self, nth: usize, number: u32, page: &[u8]) -> Result<(), Error> {
+        let hash = self.fingerprinter.page(page);
+        self.hashes.push(hash);
+        let before = self.head.as_ref().filter(|head| head.page_size == self.page_size);
+        if before.and_then(|head| head.hashes.get(nth)) == Some(&hash) {
+            return Ok(());
+        }
+        self.pages_changed += 1;
+        let press = match self.press.as_mut() {
+            Some(press) => press,
+            None => {
+                let packer = Packer::create(&self.archive.folder, self.number)?;
+                self.press.insert(Press::start(packer, self.page_size)?)
+            }
+        };
+        if press.page(number, page, hash) { Ok(()) } else { Err(self.why_broken()) }
+    }
+
+    /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
+    pub fn finish(mut self, cut: Cut) -> Result<Kept, Error> {
+        if self.broken || u32::try_from(self.hashes.len()) != Ok(self.page_count) {
+            let what = format!("version {} ends after {} pages", self.number, self.hashes.len());
+            return Err(Error::Misuse(what));
+        }
+        let fingerprint = self.fingerprinter.finish();
+        if let Some(same_as) = self.unchanged_since() {
+            return Ok(Kept::Unchanged { same_as, fingerprint });
+        }
+        let packer = match self.press.take() {
+            Some(press) => press.finish()?,
+            None => Packer::create(&self.archive.folder, self.number)?,
+        };
+        let name = FileName::Live(self.number);
+        let published = packer.publish(&self.meta(cut, fingerprint), name);
+        let bytes = published.inspect_err(|_| self.archive.adopt_stray(self.number))?;
+        let hashes = Arc::new(std::mem::take(&mut self.hashes));
+        let head = HeadHashes { number: self.number, page_size: self.page_size, hashes };
+        *lock(&self.archive.head) = Some(head);
+        lock(&self.archive.chain).put(Layer::new(self.number, self.number, true, bytes));
+        Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
+    }
+
+    fn unchanged_since(&self) -> Option<u64> {
+        let head = self.head.as_ref()?;
+        let same_shape = head.page_size == self.page_size && head.hashes.len() == self.hashes.len();
+        (same_shape && self.pages_changed == 0).then_some(head.number)
+    }
+
+    fn meta(&self, cut: Cut, fingerprint: Fingerprint) -> Meta {
+        let Cut { store, cut_at, wal, note } = cut;
+        let compared = self.head.as_ref().filter(|head| head.page_size == self.page_size);
+        // A layer that holds all of its pages stands alone, whatever it was compared with.
+        let parent = compared.filter(|_| self.pages_changed < self.page_count).map(|head| head.number);
+        Meta {
+            store,
+            number: self.number,
+            covers_from: self.number,
+            parent,
+            page_size: self.page_size,
+            page_count: self.page_count,
+            fingerprint,
+            wal,
+            cut_at,
+            note,
+        }
+    }
+
+    /// The compressing thread ended early: it knows why.
+    fn why_broken(&mut self) -> Error {
+        match self.press.take().map(Press::finish) {
+            Some(Err(error)) => error,
+            _ => Error::Misuse("the compressing thread ended early".to_owned()),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(press) = self.press.take() {
+            press.abandon();
+        }
+        lock(&self.archive.chain).writing = None;
+    }
+}

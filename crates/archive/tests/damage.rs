@@ -1,0 +1,202 @@
+//! Damage: whatever bytes a pack file has, reading never gives wrong data, and verification says so.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::disallowed_methods)]
+
+mod common;
+
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use asat_archive::{Archive, Error};
+use asat_core::{Code, Problem};
+use common::{Content, Model, files, open, page, read, verify, write};
+use proptest::prelude::*;
+
+/// Two versions of a few pages; version 2 needs pages of both layers.
+fn small(folder: &Path) -> Model {
+    let archive = open(folder);
+    let mut content = Content::new(512, [1, 2, 3, 7]);
+    write(&archive, 1, &content).unwrap();
+    let first = content.clone();
+    content.pages[1] = page(512, 22);
+    write(&archive, 2, &content).unwrap();
+    [(1, first), (2, content)].into()
+}
+
+/// Whatever can be read is right, nothing panics, and at least one finding names the file.
+fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
+    let archive = open(folder);
+    let mut unreadable = Vec::new();
+    for (&number, content) in model {
+        match read(&archive, number) {
+            Ok(bytes) => assert_eq!(bytes, content.bytes(), "{what}: version {number} read wrong"),
+            Err(Error::Damaged { .. } | Error::Newer { .. }) => unreadable.push(number),
+            Err(error) => panic!("{what}: {error}"),
+        }
+        let _ = archive.describe(number);
+    }
+    let report = verify(&archive, None);
+    assert!(!report.findings.is_empty(), "{what}: not found");
+    assert!(report.findings.iter().any(|finding| finding.file == file), "{what}: {report:?}");
+    let mut affected: Vec<u64> = report.findings.iter().flat_map(|finding| finding.affects.clone()).collect();
+    affected.sort_unstable();
+    affected.dedup();
+    assert_eq!(affected, unreadable, "{what}: {report:?}");
+    for number in unreadable {
+        assert!(!verify(&archive, Some(number)).findings.is_empty(), "{what}: version {number}");
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let folder = common::folder();
+    let model = small(folder.path());
+    for name in ["1.pack", "2.pack"] {
+        let path = folder.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        for (nth, byte) in (0..).zip(&good) {
+            for bit in 0..8 {
+                file.write_all_at(&[byte ^ (1 << bit)], nth).unwrap();
+                check_damaged(folder.path(), &path, &model, &format!("{name}, bit {bit} of byte {nth}"));
+            }
+            file.write_all_at(&[*byte], nth).unwrap();
+        }
+    }
+    assert!(verify(&open(folder.path()), None).findings.is_empty());
+}
+
+#[test]
+fn every_other_length_is_found() {
+    let folder = common::folder();
+    let model = small(folder.path());
+    let path = folder.path().join("1.pack");
+    let good = std::fs::read(&path).unwrap();
+    for len in 0..good.len() {
+        std::fs::write(&path, &good[..len]).unwrap();
+        check_damaged(folder.path(), &path, &model, &format!("cut to {len}"));
+    }
+    for more in [1, 12, 116, 4096] {
+        std::fs::write(&path, [good.as_slice(), &vec![0; more]].concat()).unwrap();
+        check_damaged(folder.path(), &path, &model, &format!("{more} bytes more"));
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused_and_not_called_damaged() {
+    let folder = common::folder();
+    small(folder.path());
+    let path = folder.path().join("2.pack");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[8] = 2;
+    bytes[end - 12] = 2;
+    std::fs::write(&path, bytes).unwrap();
+    let archive = open(folder.path());
+    let error = read(&archive, 2).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 2, .. }), "{error}");
+    assert_eq!(Problem::from(error).code, Code::NotReadable);
+    let report = verify(&archive, None);
+    assert_eq!(report.findings[0].affects, [2]);
+}
+
+#[test]
+fn a_layer_that_is_missing_or_exchanged_is_noticed() {
+    let (folder, other) = (common::folder(), common::folder());
+    let model = small(folder.path());
+    write(&open(other.path()), 1, &Content::new(512, [11, 12, 13, 14])).unwrap();
+    let (path, elsewhere) = (folder.path().join("1.pack"), folder.path().join("aside"));
+    std::fs::rename(&path, &elsewhere).unwrap();
+    let archive = open(folder.path());
+    assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
+    assert_eq!(verify(&archive, None).findings[0].affects, [2]);
+    drop(archive);
+    std::fs::copy(other.path().join("1.pack"), &path).unwrap();
+    let archive = open(folder.path());
+    assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
+    assert_eq!(verify(&archive, None).findings[0].affects, [2]);
+    drop(archive);
+    std::fs::rename(&elsewhere, &path).unwrap();
+    common::assert_holds(&open(folder.path()), &model);
+    // A file under another number is not that version.
+    std::fs::copy(&path, folder.path().join("3.pack")).unwrap();
+    assert!(matches!(read(&open(folder.path()), 3), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn foreign_files_are_left_alone() {
+    let folder = common::folder();
+    small(folder.path());
+    let foreign = ["007.pack", "1.pack.bak", "2.layer", "README", "x.tmp"];
+    foreign.iter().for_each(|name| std::fs::write(folder.path().join(name), name).unwrap());
+    std::fs::create_dir(folder.path().join("9.pack")).unwrap();
+    std::os::unix::fs::symlink("1.pack", folder.path().join("8.pack")).unwrap();
+    std::fs::write(folder.path().join("5.tmp"), "half").unwrap();
+    let (archive, opened) = Archive::open(folder.path()).unwrap();
+    assert_eq!(opened.removed, ["5.tmp"]);
+    assert_eq!(opened.freed_bytes, 4);
+    assert_eq!(opened.foreign, ["007.pack", "1.pack.bak", "2.layer", "8.pack", "9.pack", "README", "x.tmp"]);
+    assert_eq!(archive.live(), [1, 2]);
+}
+
+#[test]
+fn a_second_archive_in_the_same_folder_is_refused() {
+    let folder = common::folder();
+    let _first = open(folder.path());
+    assert!(matches!(Archive::open(folder.path()), Err(Error::Busy { .. })));
+}
+
+/// Puts the right checksums on a hostile footer, index and metadata.
+fn forge(good: &[u8], change: impl Fn(&mut [u64; 5])) -> Vec<u8> {
+    let hash = |bytes: &[u8]| asat_archive::fingerprint::page_hash(bytes).to_le_bytes();
+    let (body, footer) = good.split_at(good.len() - 116);
+    let mut numbers = [0_u64; 5];
+    for (number, bytes) in numbers.iter_mut().zip(footer.chunks_exact(8)) {
+        *number = u64::from_le_bytes(bytes.try_into().unwrap());
+    }
+    change(&mut numbers);
+    let mut footer = [numbers.map(u64::to_le_bytes).concat(), footer[40..88].to_vec()].concat();
+    footer.extend(hash(&footer));
+    [body, &footer, &good[good.len() - 12..]].concat()
+}
+
+#[test]
+fn lengths_in_a_forged_footer_are_not_believed() {
+    let folder = common::folder();
+    let model = small(folder.path());
+    let path: PathBuf = folder.path().join("1.pack");
+    let good = std::fs::read(&path).unwrap();
+    assert_eq!(forge(&good, |_| {}), good);
+    for field in 0..5 {
+        for value in [0, 1, 11, 0xffff, u64::from(u32::MAX), 1 << 40, u64::MAX / 2, u64::MAX - 115, u64::MAX]
+        {
+            std::fs::write(&path, forge(&good, |numbers| numbers[field] = value)).unwrap();
+            check_damaged(folder.path(), &path, &model, &format!("field {field} is {value}"));
+        }
+    }
+    let wrap = |numbers: &mut [u64; 5]| {
+        numbers[0] = numbers[0].wrapping_add(u64::MAX - 5);
+        numbers[1] += 6;
+    };
+    std::fs::write(&path, forge(&good, wrap)).unwrap();
+    check_damaged(folder.path(), &path, &model, "lengths that wrap around");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn garbage_is_found(garbage in prop::collection::vec(any::<u8>(), 0..600), keep_ends in any::<bool>()) {
+        let folder = common::folder();
+        let model = small(folder.path());
+        let path = folder.path().join("1.pack");
+        let good = std::fs::read(&path).unwrap();
+        let bytes = if keep_ends {
+            [&good[..12], &garbage, &good[good.len() - 116..]].concat()
+        } else {
+            garbage
+        };
+        std::fs::write(&path, bytes).unwrap();
+        check_damaged(folder.path(), &path, &model, "garbage");
+        prop_assert!(files(folder.path()).len() == 2);
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading: every page size, every way to read, and readers that outlive what they read.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use asat_archive::{Error, Kept};
+use asat_core::PageSize;
+use common::{Content, Model, assert_holds, cut, open, page, write};
+
+#[test]
+fn every_page_size_is_kept() {
+    for page_size in [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        // Seed 0 is a page of zeros, as the lock-byte page is.
+        let first = Content::new(page_size, 0..12);
+        let second = Content::new(page_size, [0, 1, 31, 3, 0, 5, 0, 7]);
+        let model: Model = [(1, first), (2, second)].into();
+        model.iter().for_each(|(&number, content)| _ = write(&archive, number, content).unwrap());
+        assert_holds(&archive, &model);
+    }
+}
+
+#[test]
+fn the_ways_to_read_agree() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(4096, 1..300);
+    write(&archive, 1, &content).unwrap();
+    (0..299).step_by(7).for_each(|nth| content.pages[nth] = page(4096, 1000 + nth as u64));
+    write(&archive, 2, &content).unwrap();
+    let (reader, bytes) = (archive.read(2).unwrap(), content.bytes());
+    let mut one = vec![0; 4096];
+    for (number, expected) in (1..).zip(&content.pages) {
+        reader.read_page(number, &mut one).unwrap();
+        assert_eq!(&one, expected);
+    }
+    for (number, len) in [(0, 4096), (300, 4096), (1, 4095), (u32::MAX, 4096)] {
+        assert!(matches!(reader.read_page(number, &mut vec![0; len]), Err(Error::Misuse(_))));
+    }
+    for offset in [0, 1, 4095, 4096, 4097, 100_000, bytes.len() - 1, bytes.len(), bytes.len() + 1, usize::MAX]
+    {
+        for len in [0, 1, 100, 4096, 8192, 10_000, 700_001] {
+            let mut buffer = vec![0; len];
+            let read = reader.read_at(offset as u64, &mut buffer).unwrap();
+            let expected = &bytes[offset.min(bytes.len())..offset.saturating_add(len).min(bytes.len())];
+            assert_eq!(&buffer[..read], expected, "{len} bytes at {offset}");
+        }
+    }
+    let path = folder.path().join("as-at.db");
+    let file = std::fs::File::options().create_new(true).write(true).open(&path).unwrap();
+    reader.write_to_file(&file, &path).unwrap();
+    let mut written = Vec::new();
+    std::fs::File::open(&path).unwrap().read_to_end(&mut written).unwrap();
+    assert_eq!(written, bytes);
+    assert_eq!(reader.page_hashes().count(), 299);
+}
+
+#[test]
+fn a_reader_is_not_disturbed_by_what_happens_after() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let (mut content, mut model) = (Content::new(512, 1..40), Model::new());
+    for number in 1..=12_u64 {
+        (0..12).for_each(|nth| content.pages[nth * 3] = page(512, number * 1000 + nth as u64));
+        content.pages[usize::try_from(number).unwrap()] = page(512, number * 1000 + 500);
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+    }
+    let readers: Vec<_> = model.keys().map(|&number| (number, archive.read(number).unwrap())).collect();
+    for number in [3, 4, 5, 6, 12, 1, 8, 7] {
+        archive.retire(number).unwrap();
+        archive.compact(None).unwrap();
+        for (number, reader) in &readers {
+            let mut bytes = Vec::new();
+            reader.write_to(&mut bytes, Path::new("memory")).unwrap();
+            assert_eq!(bytes, model[number].bytes());
+        }
+    }
+}
+
+#[test]
+fn readers_and_upkeep_and_writer_at_the_same_time() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let content = |number: u64| Content::new(512, (0..30).map(|nth| number / (nth % 5 + 1) * 100 + nth + 1));
+    (1..=40).for_each(|number| _ = write(&archive, number, &content(number)).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (2..=38).filter(|number| number % 4 != 0) {
+                archive.retire(number).unwrap();
+                archive.compact(None).unwrap();
+            }
+        });
+        scope.spawn(|| (41..=60).for_each(|number| _ = write(&archive, number, &content(number)).unwrap()));
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for number in (1..=40).cycle().take(400) {
+                    match common::read(&archive, number) {
+                        Ok(bytes) => assert_eq!(bytes, content(number).bytes()),
+                        Err(Error::NoSuchVersion { .. }) => assert!(number % 4 != 0),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        scope.spawn(|| (0..10).for_each(|_| assert_eq!(common::verify(&archive, None).findings, [])));
+    });
+    assert!(archive.live().contains(&60) && !archive.contains(2));
+}
+
+#[test]
+fn the_rules_of_writing_are_kept() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let size = PageSize::new(512).unwrap();
+    let one = page(512, 1);
+    {
+        let mut writer = archive.begin(5, size, 2).unwrap();
+        assert!(matches!(archive.begin(6, size, 2), Err(Error::Busy { .. })));
+        assert!(writer.page(2, &one).is_err() && writer.page(1, &one[1..]).is_err());
+        writer.page(1, &one).unwrap();
+        assert!(writer.page(1, &one).is_err());
+        assert!(matches!(writer.finish(cut()), Err(Error::Misuse(_))));
+    }
+    assert_holds(&archive, &Model::new());
+    assert!(matches!(
+        write(&archive, 5, &Content::new(512, [1, 2])).unwrap(),
+        Kept::Stored { pages_changed: 2, .. }
+    ));
+    assert!(matches!(archive.begin(5, size, 2), Err(Error::Misuse(_))));
+    {
+        let _writer = archive.begin(6, size, 2).unwrap();
+        assert!(matches!(archive.retire(5), Err(Error::Busy { .. })));
+    }
+    let same = write(&archive, 6, &Content::new(512, [1, 2])).unwrap();
+    assert!(matches!(same, Kept::Unchanged { same_as: 5, .. }));
+    let shorter = write(&archive, 6, &Content::new(512, [1])).unwrap();
+    assert!(matches!(shorter, Kept::Stored { pages_changed: 0, .. }));
+    let deep = (0..200).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+    let mut writer = archive.begin(7, size, 1).unwrap();
+    writer.page(1, &page(512, 2)).unwrap();
+    assert!(matches!(writer.finish(asat_archive::Cut { note: deep, ..cut() }), Err(Error::Misuse(_))));
+    assert_eq!(archive.live(), [5, 6]);
+    let stop = archive.verify(None, &mut |_, _| ControlFlow::Break(()));
+    assert!(matches!(stop, Err(Error::Stopped)));
+}
