@@ -1,0 +1,13 @@
+//! The host: every effect on the machine besides the archive's and the catalogue's own files.
+//!
+//! Here are the clock, the claim on the state folder, the reading of a live store under SQLite's own locks,
+//! error names the object concerned and becomes an [`asat_core::Problem`] that says what to do next.
+
+pub mod clock;
+pub mod copies;
+pub mod machine;
+pub mod state_folder;
+pub mod store;
+
+pub use copies::Copies;
+pub use state_folder::StateFolder;

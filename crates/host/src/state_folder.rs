@@ -1,0 +1,224 @@
+//! The claim on the state folder: one daemon at a time.
+//!
+//! Two daemons on one catalogue would undo each other's work. The first takes an exclusive `flock` on a file
+//! in the folder and keeps it until it ends, however it ends: the kernel releases the lock with the process.
+//! The file's text is the process id, for people and for the error that the second daemon gets.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use asat_core::{Code, Problem};
+use rustix::fs::FlockOperation;
+
+/// The state folder, claimed for as long as this lives.
+#[derive(Debug)]
+pub struct StateFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl StateFolder {
+    /// Claims the folder, making it with mode 0710 where it is missing: the daemon's group may pass through to the
+    /// as-at copies, and look at nothing else.
+    ///
+    /// # Errors
+    /// Where the path is no folder, belongs to somebody else, can be written by everybody, cannot be written
+    /// by this process, or is claimed by another daemon.
+    pub fn claim(path: &Path) -> Result<Self, Error> {
+        let io = |doing| move |source| Error::Io { doing, path: path.to_owned(), source };
+        if let Err(source) = fs::metadata(path) {
+            if source.kind() != io::ErrorKind::NotFound {
+                return Err(io("look at")(source));
+            }
+            DirBuilder::new().recursive(true).mode(0o710).create(path).map_err(io("create"))?;
+        }
+        let path = fs::canonicalize(path).map_err(io("resolve"))?;
+        check_folder(&path)?;
+        let lock = take_lock(&path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The folder's path, with every symbolic link resolved.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn check_folder(path: &Path) -> Result<(), Error> {
+    let metadata =
+        fs::metadata(path).map_err(|source| Error::Io { doing: "look at", path: path.to_owned(), source })?;
+    if !metadata.is_dir() {
+        return Err(Error::NotAFolder(path.to_owned()));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if metadata.uid() != own {
+        return Err(Error::NotOwned { path: path.to_owned(), owner: metadata.uid(), own });
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return Err(Error::WritableByAll(path.to_owned()));
+    }
+    Ok(())
+}
+
+fn take_lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join("lock");
+    let io = |doing| {
+        let path = path.clone();
+        move |source| Error::Io { doing, path, source }
+    };
+    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow);
+    let mut lock = options.open(&path).map_err(io("open"))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(errno) if errno == rustix::io::Errno::WOULDBLOCK => {
+            return Err(Error::Claimed { path: folder.to_owned(), by: read_pid(&lock) });
+        }
+        Err(errno) => return Err(io("lock")(errno.into())),
+    }
+    lock.set_len(0).map_err(io("write"))?;
+    writeln!(lock, "{}", std::process::id()).map_err(io("write"))?;
+    Ok(lock)
+}
+
+/// Who has written its process id into the lock file. Its writer may be just about to.
+fn read_pid(lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Why the state folder could not be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another daemon has it.
+    #[error("the state folder {} is in use by {}", .path.display(), describe(*.by))]
+    Claimed {
+        /// The folder.
+        path: PathBuf,
+        /// The other daemon's process id, where it could be read.
+        by: Option<u32>,
+    },
+    /// Something else has that name.
+    #[error("the state folder {} is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// It belongs to another user.
+    #[error("the state folder {} belongs to user {owner}, and this process runs as user {own}", .path.display())]
+    NotOwned {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner's user id.
+        owner: u32,
+        /// This process's effective user id.
+        own: u32,
+    },
+    /// Everybody could change what is in it.
+    #[error("the state folder {} can be written by every user of this machine", .0.display())]
+    WritableByAll(PathBuf),
+    /// The machine refused an operation.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The machine's answer.
+        source: io::Error,
+    },
+}
+
+fn describe(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another asat".to_owned(), |pid| format!("another asat (process {pid})"))
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (code, hint) = match &error {
+            Error::Claimed { .. } => (Code::InUse, "stop the other daemon, or give this one another `state`"),
+            Error::NotAFolder(_) => (Code::Configuration, "name a folder as `state`"),
+            Error::NotOwned { .. } => {
+                (Code::Configuration, "run the daemon as the folder's owner, or change the owner")
+            }
+            Error::WritableByAll(_) => (Code::Configuration, "take the permission away: chmod o-w"),
+            Error::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    (Code::StorageFull, "free space on the disk that holds `state`")
+                }
+                _ => (Code::Configuration, "name a local folder as `state` in which the daemon may write"),
+            },
+        };
+        Self::new(code, error.to_string(), hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn the_second_claim_is_told_who_has_the_first() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("var/state");
+        let first = StateFolder::claim(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o710);
+        let problem = Problem::from(StateFolder::claim(&path).unwrap_err());
+        assert_eq!(problem.code, Code::InUse);
+        assert!(problem.detail.contains(&format!("process {}", std::process::id())), "{problem}");
+        drop(first);
+        StateFolder::claim(&path).unwrap();
+    }
+
+    #[test]
+    fn a_stale_or_hostile_lock_file_is_no_obstacle() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("lock"), "999999999999 not a pid \u{1b}[31m").unwrap();
+        let held = StateFolder::claim(folder.path()).unwrap();
+        let text = fs::read_to_string(held.path().join("lock")).unwrap();
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        fs::write(folder.path().join("lock"), "rubbish").unwrap();
+        let problem = Problem::from(StateFolder::claim(folder.path()).unwrap_err());
+        assert!(problem.detail.ends_with("in use by another asat"), "{problem}");
+    }
+
+    #[test]
+    fn links_are_resolved_for_the_folder_and_refused_for_the_lock() {
+        let parent = tempfile::tempdir().unwrap();
+        let real = parent.path().join("real");
+        let link = parent.path().join("link");
+        symlink(&real, &link).unwrap();
+        assert!(StateFolder::claim(&link).is_err(), "a dangling link");
+        fs::create_dir(&real).unwrap();
+        let held = StateFolder::claim(&link).unwrap();
+        assert_eq!(held.path(), fs::canonicalize(&real).unwrap());
+        assert!(matches!(StateFolder::claim(&real), Err(Error::Claimed { .. })));
+        drop(held);
+        fs::remove_file(real.join("lock")).unwrap();
+        symlink(parent.path().join("elsewhere"), real.join("lock")).unwrap();
+        assert!(matches!(StateFolder::claim(&real), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn what_is_no_private_folder_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(StateFolder::claim(&file), Err(Error::NotAFolder(_))));
+        let open = parent.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(StateFolder::claim(&open), Err(Error::WritableByAll(_))));
+        let below_file = Problem::from(StateFolder::claim(&file.join("state")).unwrap_err());
+        assert_eq!(below_file.code, Code::Configuration);
+        if rustix::process::geteuid().is_root() {
+            let other = parent.path().join("other");
+            fs::create_dir(&other).unwrap();
+            std::os::unix::fs::chown(&other, Some(65534), None).unwrap();
+            assert!(matches!(StateFolder::claim(&other), Err(Error::NotOwned { owner: 65534, .. })));
+        }
+    }
+}

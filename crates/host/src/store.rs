@@ -1,0 +1,131 @@
+//! Reading a live store: all its pages, as they were at one committed instant.
+//!
+//! The store is opened through SQLite as any other client would open it, and its pages are read in order
+//! from the `sqlite_dbpage` table under one read transaction. So SQLite's own locks make the state
+//! consistent, in every journal mode, and no other process needs to know of asat.
+//!
+//! What the store's other users notice:
+//! * In WAL mode, nothing: readers and writers go on. The WAL cannot be reset before the read has ended, so
+//!   it grows by what is committed meanwhile.
+//! * In the rollback-journal modes, a commit waits while the read lasts. That time is measured, and bounded
+//!   by [`Limits::hold`].
+//!
+//! Nothing is ever written into the store, except what SQLite owes it from before: a hot journal, left by a
+//! crash, is rolled back, and the WAL of a store that nobody else has open is checkpointed on closing. For
+//! this the store is opened read-write where that is allowed. Where it is not, a store in rollback mode is read
+//! all the same, and one in WAL mode if its `-wal` and `-shm` files are there; otherwise it is refused, for
+//! SQLite would make these files, and a reader cannot remove them.
+//!
+//! A process that opens an idle WAL-mode store makes `-wal` and `-shm` with the permissions of the store, and
+//! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
+//! run as the store's user or as root, or the store should be writable by a group that both have.
+//!
+//! SQLite's locks are POSIX locks, which a process loses on *any* close of the file. No code in this process
+//! may open a store's files other than through SQLite, or with `O_PATH`.
+
+mod error;
+mod file;
+mod holders;
+mod scan;
+mod transaction;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use asat_core::event::CutFailure;
+use asat_core::{PageSize, Problem};
+use jiff::Timestamp;
+
+pub use error::Error;
+pub use holders::{Holder, Lock, parse_locks};
+use transaction::Transaction;
+
+/// How long a cut may wait, and how long it may make others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long to wait for the store's lock.
+    pub busy: Duration,
+    /// How long a commit may have to wait for the read to end, in the rollback-journal modes.
+    pub hold: Duration,
+}
+
+/// What takes a store's pages as they are read.
+pub trait PageSink {
+    /// The content is fixed, and its pages will follow: `page_count` of them.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem>;
+
+    /// Takes a page. They come in order, from number 1, each exactly once.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem>;
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The size of the store's pages.
+    pub page_size: PageSize,
+    /// How many pages it has.
+    pub page_count: u32,
+    /// Whether the store is in WAL mode. The first page that the sink got says rollback mode in any case.
+    pub wal: bool,
+    /// The instant just after the content was fixed.
+    pub cut_at: Timestamp,
+    /// How long a commit could have had to wait; nothing in WAL mode.
+    pub writer_blocked: Duration,
+}
+
+/// Why a read came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct CutError {
+    /// What happened.
+    pub error: Error,
+    /// Whether the sink was begun. If not, nothing of the store was handed over.
+    pub begun: bool,
+}
+
+impl From<CutError> for CutFailure {
+    fn from(failed: CutError) -> Self {
+        Self { problem: failed.error.into(), begun: failed.begun }
+    }
+}
+
+/// Reads all pages of the store at `path` into `sink`, as they were at one committed instant.
+///
+/// The first page is handed over with the file-format versions of a rollback-mode database (bytes 18 and 19),
+/// so that a copy opens read-only without sidecars. Memory stays small whatever the size of the store. When
+/// this returns, the store is closed and no lock is left on it, however it ended.
+///
+/// Calls for different stores may run at the same time, and so may calls for the same one.
+///
+/// # Errors
+/// Where there is no readable store, its lock is not to be had in time, writers would be held for too long,
+/// the sink gives up, or `cancel` is set.
+pub fn read_pages(
+    path: &Path,
+    limits: &Limits,
+    cancel: &AtomicBool,
+    sink: &mut dyn PageSink,
+) -> Result<Read, CutError> {
+    let mut begun = false;
+    let result = Transaction::begin(path, limits, cancel).and_then(|transaction| {
+        let handed = scan::hand_over(&transaction, limits, cancel, sink, &mut begun);
+        let content = transaction.content;
+        // The locks go here, whether the pages were handed over or not.
+        let held = transaction.end();
+        handed.map(|()| Read {
+            page_size: content.page_size,
+            page_count: content.page_count,
+            wal: content.wal,
+            cut_at: content.cut_at,
+            writer_blocked: if content.wal { Duration::ZERO } else { held },
+        })
+    });
+    result.map_err(|error| CutError { error, begun })
+}

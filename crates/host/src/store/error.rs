@@ -1,0 +1,214 @@
+//! What can keep a store from being read, told with its path and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use asat_core::{Code, Problem};
+use rusqlite::{ErrorCode, ffi};
+
+use super::holders::{Holder, list};
+
+/// An error of reading a store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing has that name.
+    #[error("the store {} is not there", .path.display())]
+    Missing {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// Something else has that name.
+    #[error("{} is {what}, and should be a file", .path.display())]
+    NotAFile {
+        /// The path of the store or of a file beside it.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The file has no bytes.
+    #[error("the store {} is empty: there is nothing to keep", .path.display())]
+    Empty {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// The file does not begin as SQLite's files do.
+    #[error("the store {} is not a SQLite database, or it is encrypted", .path.display())]
+    NotADatabase {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// The file contradicts itself.
+    #[error("the store {} is damaged: {what}", .path.display())]
+    Damaged {
+        /// The store's path.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// This process may not read the store.
+    #[error("the store {} may not be read: {source}", .path.display())]
+    Denied {
+        /// The path of the store or of a file beside it.
+        path: PathBuf,
+        /// The machine's answer.
+        source: io::Error,
+    },
+    /// Reading it would take writing beside it, and that is not allowed.
+    #[error("the store {} cannot be read without writing in its folder: {what}", .path.display())]
+    NeedsWriting {
+        /// The store's path.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// Its lock was not to be had in time.
+    #[error("the store {} stayed locked for {} ms{}", .path.display(), .waited.as_millis(), list(.holders))]
+    Busy {
+        /// The store's path.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+        /// Who held locks on it at the end, as far as that can be told.
+        holders: Vec<Holder>,
+    },
+    /// Reading on would have held writers for too long.
+    #[error(
+        "writers of the store {} would have been held for more than {} ms: {read} of {pages} pages were read in {} ms",
+        .path.display(), .bound.as_millis(), .held.as_millis()
+    )]
+    HoldExceeded {
+        /// The store's path.
+        path: PathBuf,
+        /// The bound.
+        bound: Duration,
+        /// How long they were held.
+        held: Duration,
+        /// How many pages had been read.
+        read: u32,
+        /// How many there are.
+        pages: u32,
+    },
+    /// Each time it was opened, another file had its name.
+    #[error("the store {} was replaced by another file each time it was opened", .path.display())]
+    Replaced {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// The machine or SQLite refused an operation.
+    #[error("cannot {doing} {}: {reason}", .path.display())]
+    Failed {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The path of the store or of a file beside it.
+        path: PathBuf,
+        /// The answer.
+        reason: String,
+        /// Whether the disk is full.
+        full: bool,
+    },
+    /// The caller asked to stop.
+    #[error("reading the store {} was stopped as asked", .path.display())]
+    Stopping {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// The sink gave up.
+    #[error("{0}")]
+    Sink(Problem),
+}
+
+impl Error {
+    /// Sorts an error of the machine.
+    pub(super) fn from_io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+            return Self::NotAFile { path, what: "a symbolic link that leads to itself" };
+        }
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing { path },
+            io::ErrorKind::PermissionDenied => Self::Denied { path, source },
+            kind => {
+                let full = matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+                Self::Failed { doing, path, reason: source.to_string(), full }
+            }
+        }
+    }
+
+    /// Sorts an error of SQLite. A lock that others hold is told apart before this.
+    pub(super) fn from_sqlite(doing: &'static str, path: &Path, source: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let reason = source.to_string();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: reason },
+            Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
+                Self::Denied { path, source: io::Error::new(io::ErrorKind::PermissionDenied, reason) }
+            }
+            Some(ErrorCode::ReadOnly) => Self::NeedsWriting { path, what: reason },
+            Some(ErrorCode::DiskFull) => Self::Failed { doing, path, reason, full: true },
+            _ => Self::Failed { doing, path, reason, full: false },
+        }
+    }
+
+    /// Whether there is no time left to try again.
+    pub(super) fn ends_waiting(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Stopping { .. })
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Missing { .. } => Code::StoreMissing,
+            Self::NotAFile { .. }
+            | Self::Empty { .. }
+            | Self::NotADatabase { .. }
+            | Self::Damaged { .. }
+            | Self::Denied { .. }
+            | Self::NeedsWriting { .. } => Code::StoreUnreadable,
+            Self::Busy { .. } | Self::Replaced { .. } => Code::StoreBusy,
+            Self::HoldExceeded { .. } => Code::HoldExceeded,
+            Self::Failed { full: true, .. } => Code::StorageFull,
+            Self::Failed { .. } => Code::Internal,
+            Self::Stopping { .. } => Code::Stopping,
+            Self::Sink(problem) => problem.code,
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "correct the store's `path`, or publish when the file is back",
+            Self::NotAFile { .. } => "name the database file itself as the store's `path`",
+            Self::Empty { .. } => "publish when the database has its first table",
+            Self::NotADatabase { .. } => "correct the store's `path`; encrypted databases cannot be kept",
+            Self::Damaged { .. } => {
+                "run `PRAGMA integrity_check` on the store, and restore it from a version"
+            }
+            Self::Denied { .. } => "let the daemon's user read the file and write in its folder",
+            Self::NeedsWriting { .. } => {
+                "let the daemon's user write the file and in its folder, or keep the application connected"
+            }
+            Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
+            Self::HoldExceeded { .. } => "raise `max_hold`, or put the store into WAL mode",
+            Self::Replaced { .. } => "try again when the file is no longer being replaced",
+            Self::Failed { full: true, .. } => "free space on the disk that holds the store",
+            Self::Failed { .. } => "look at the disk and the store's folder, then try again",
+            Self::Stopping { .. } => "publish again when the daemon is back",
+            Self::Sink(_) => "",
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Sink(problem) => problem,
+            error => Self::new(error.code(), error.to_string(), error.hint()),
+        }
+    }
+}
+
+/// Whether SQLite says that somebody else's lock is in the way, so that trying again makes sense.
+pub(super) fn is_lock(error: &rusqlite::Error) -> bool {
+    let primary = error.sqlite_error().map(|error| error.extended_code & 0xff);
+    matches!(primary, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
+}

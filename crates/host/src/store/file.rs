@@ -1,0 +1,119 @@
+//! The store's file: found, and looked at without opening it.
+//!
+//! Opening the file to look inside would be the convenient way, and on closing it this process would lose every
+//! lock that SQLite holds on it. So it is opened with `O_PATH` at most, which gives a handle on the name's file
+//! and neither its content nor its locks. While the handle is there, no other file can get the same inode.
+//! A path that leads to a pipe is refused before SQLite could block on opening it.
+
+use std::fs::{self, File, FileType, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, Mode, OFlags};
+
+use super::error::Error;
+
+/// Where a store's file is, and which file it is.
+#[derive(Debug)]
+pub(super) struct StoreFile {
+    /// Its path with every link resolved, so that the sidecars are those beside the real file.
+    pub(super) path: PathBuf,
+    /// Its device and inode, which are nobody else's while this lives.
+    pub(super) identity: (u64, u64),
+    handle: File,
+}
+
+impl StoreFile {
+    /// Finds the store's file, and refuses what SQLite should not be asked to open.
+    pub(super) fn find(path: &Path) -> Result<Self, Error> {
+        let resolved = fs::canonicalize(path).map_err(|source| Error::from_io("find", path, source))?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let handle = rustix::fs::open(&resolved, flags, Mode::empty())
+            .map_err(|errno| Error::from_io("find", path, errno.into()))?;
+        let handle = File::from(handle);
+        let metadata = handle.metadata().map_err(|source| Error::from_io("look at", path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::NotAFile { path: path.to_owned(), what: name_of(metadata.file_type()) });
+        }
+        // SQLite would take it for a new database, and throw a WAL beside it away.
+        if metadata.len() == 0 {
+            return Err(Error::Empty { path: path.to_owned() });
+        }
+        let file = Self { path: resolved, identity: (metadata.dev(), metadata.ino()), handle };
+        for suffix in ["-journal", "-wal", "-shm"] {
+            let sidecar = file.beside(suffix);
+            if let Some(other) = look_at(&sidecar)?.filter(|metadata| !metadata.is_file()) {
+                return Err(Error::NotAFile { path: sidecar, what: name_of(other.file_type()) });
+            }
+        }
+        Ok(file)
+    }
+
+    /// The path of a file beside the store.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    }
+
+    /// The length of the file itself and of its WAL, in bytes.
+    pub(super) fn lengths(&self) -> Result<(u64, u64), Error> {
+        let main = self.handle.metadata().map_err(|source| Error::from_io("look at", &self.path, source))?;
+        let wal = look_at(&self.beside("-wal"))?;
+        Ok((main.len(), wal.map_or(0, |metadata| metadata.len())))
+    }
+
+    /// The device and inode of the file and its sidecars, as far as they are there.
+    pub(super) fn identities(&self) -> Vec<(u64, u64)> {
+        let sidecars = ["-wal", "-shm"].into_iter().filter_map(|suffix| {
+            let metadata = fs::symlink_metadata(self.beside(suffix)).ok()?;
+            Some((metadata.dev(), metadata.ino()))
+        });
+        std::iter::once(self.identity).chain(sidecars).collect()
+    }
+
+    /// Says what this process is not allowed to do and would have to, to read the store.
+    pub(super) fn check_permission(&self) -> Result<(), Error> {
+        rustix::fs::access(&self.path, Access::READ_OK)
+            .map_err(|errno| Error::from_io("read", &self.path, errno.into()))?;
+        if may_write(&self.path) && self.path.parent().is_some_and(may_write) {
+            return Ok(());
+        }
+        let what = "it is in WAL mode, and its `-wal` or its `-shm` file is missing";
+        Err(Error::NeedsWriting { path: self.path.clone(), what: what.to_owned() })
+    }
+
+    /// Whether SQLite could make sidecars, and could not remove them again: for that it needs to lock the file
+    /// as a writer does. Left behind, they would belong to this process's user and shut the application out.
+    pub(super) fn would_keep_sidecars(&self) -> bool {
+        let missing = ["-wal", "-shm"].iter().any(|suffix| !self.beside(suffix).exists());
+        missing && !may_write(&self.path) && self.path.parent().is_some_and(may_write)
+    }
+}
+
+fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
+
+fn look_at(path: &Path) -> Result<Option<Metadata>, Error> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::from_io("look at", path, source)),
+    }
+}
+
+fn name_of(file_type: FileType) -> &'static str {
+    if file_type.is_dir() {
+        "a folder"
+    } else if file_type.is_fifo() {
+        "a pipe"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else if file_type.is_symlink() {
+        "a symbolic link"
+    } else {
+        "a device"
+    }
+}

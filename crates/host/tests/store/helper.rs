@@ -1,0 +1,117 @@
+//! Another process: this test binary again, told by its environment what to do.
+//!
+//! Locks between two connections of one process never meet the kernel, and this process's own locks are never
+//! reported, so what is said of "somebody else" needs somebody else.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use asat_host::store::read_pages;
+use rusqlite::Connection;
+
+use crate::common::{Collector, PATIENT, into_problem};
+
+const JOB: &str = "ASAT_HOST_TEST_JOB";
+const STORE: &str = "ASAT_HOST_TEST_STORE";
+
+/// A helper that has done its job, and stays until it is dropped.
+pub(crate) struct Helper {
+    child: Child,
+    _output: Lines<BufReader<ChildStdout>>,
+    /// What it reported.
+    pub(crate) report: String,
+}
+
+impl Helper {
+    /// Starts a process that executes `sql` on the store and keeps the connection open.
+    pub(crate) fn execute(store: &Path, sql: &str) -> Self {
+        Self::start(store, &format!("sql:{sql}"), None)
+    }
+
+    /// Starts a process that reads the store as the user and group `nobody`.
+    pub(crate) fn read_as_nobody(store: &Path) -> String {
+        Self::start(store, "read", Some(65534)).report.clone()
+    }
+
+    /// Starts a process that commits transfers between two tables until it is dropped.
+    pub(crate) fn transfer(store: &Path) -> Self {
+        Self::start(store, "transfer", None)
+    }
+
+    fn start(store: &Path, job: &str, user: Option<u32>) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["helper::another_process", "--exact", "--nocapture"]).env(JOB, job).env(STORE, store);
+        command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let report = output.find_map(|line| Some(line.unwrap().split_once("report: ")?.1.to_owned()));
+        Self { child, _output: output, report: report.unwrap() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// What the other process does. In the ordinary run there is no job, and nothing is tested here.
+#[test]
+fn another_process() {
+    let Ok(job) = env::var(JOB) else { return };
+    let store = env::var_os(STORE).unwrap();
+    let store = Path::new(&store);
+    if job == "read" {
+        let mut sink = Collector::default();
+        let result = read_pages(store, &PATIENT, &AtomicBool::new(false), &mut sink);
+        return report(&match result {
+            Ok(read) => format!("read {} pages", read.page_count),
+            Err(failed) => format!("{:?}", into_problem(failed).0),
+        });
+    }
+    let connection = Connection::open(store).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+    if let Some(sql) = job.strip_prefix("sql:") {
+        connection.execute_batch(sql).unwrap();
+        report("done");
+        let _ = std::io::stdin().read(&mut [0]);
+    } else {
+        connection.execute_batch("PRAGMA synchronous = off").unwrap();
+        report("started");
+        let stop = std::thread::spawn(|| std::io::stdin().read(&mut [0]).unwrap());
+        while !stop.is_finished() {
+            connection.execute_batch(TRANSFER).unwrap();
+        }
+    }
+}
+
+/// One transaction after which everything is as it was, except for the generation and the distribution; the
+/// number of pages goes up and down.
+const TRANSFER: &str = "
+    BEGIN IMMEDIATE;
+    UPDATE a SET v = v - 3 WHERE id % 7 = (SELECT g FROM generation) % 7;
+    UPDATE b SET v = v + 3 WHERE id % 7 = (SELECT g FROM generation) % 7;
+    UPDATE generation SET g = g + 1;
+    INSERT INTO filling SELECT zeroblob(50000) FROM generation WHERE g % 50 < 25;
+    DELETE FROM filling WHERE (SELECT g FROM generation) % 50 = 25;
+    UPDATE echo SET g = g + 1;
+    COMMIT;
+    PRAGMA incremental_vacuum(5);";
+
+fn report(text: &str) {
+    let mut output = std::io::stdout();
+    writeln!(output, "report: {text}").unwrap();
+    output.flush().unwrap();
+}

@@ -1,0 +1,14 @@
+//! Reading live stores: what is read, what is refused, and what the store's other users notice.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod content;
+#[cfg(test)]
+mod helper;
+#[cfg(test)]
+mod locks;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod sidecars;

@@ -1,0 +1,129 @@
+//! What is no readable store, and what is said of it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use asat_core::Code;
+
+use crate::common::{PATIENT, collect, listing, make_store, raw, refusal};
+
+/// Asserts how a path is refused, and that its folder is as it was.
+fn refused(path: &Path, code: Code, because: &str) {
+    let folder = path.parent().unwrap();
+    let before = folder.is_dir().then(|| listing(folder));
+    let (problem, begun) = refusal(path, &PATIENT);
+    assert_eq!(problem.code, code, "{problem}");
+    assert!(problem.detail.contains(because), "{problem}");
+    assert!(problem.detail.contains(path.file_name().unwrap().to_str().unwrap()), "{problem}");
+    assert!(!begun);
+    assert_eq!(before, folder.is_dir().then(|| listing(folder)));
+}
+
+#[test]
+fn what_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    refused(&at("missing.db"), Code::StoreMissing, "is not there");
+    refused(&at("no/such/folder.db"), Code::StoreMissing, "is not there");
+    symlink(at("nowhere"), at("dangling.db")).unwrap();
+    refused(&at("dangling.db"), Code::StoreMissing, "is not there");
+    fs::write(at("file"), "x").unwrap();
+    refused(&at("file/store.db"), Code::StoreMissing, "is not there");
+    symlink(at("loop.db"), at("loop.db")).unwrap();
+    refused(&at("loop.db"), Code::Internal, "cannot find");
+}
+
+#[test]
+fn what_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder.db")).unwrap();
+    refused(&at("folder.db"), Code::StoreUnreadable, "is a folder");
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe.db"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    refused(&at("pipe.db"), Code::StoreUnreadable, "is a pipe");
+    let _listener = UnixListener::bind(at("socket.db")).unwrap();
+    refused(&at("socket.db"), Code::StoreUnreadable, "is a socket");
+    symlink("/dev/null", at("null.db")).unwrap();
+    refused(&at("null.db"), Code::StoreUnreadable, "is a device");
+}
+
+#[test]
+fn a_pipe_beside_the_store() {
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        drop(make_store(&path, "wal", 1));
+        let pipe = folder.path().join(format!("store.db{suffix}"));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        refused(&path, Code::StoreUnreadable, "is a pipe");
+    }
+}
+
+#[test]
+fn what_is_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    fs::write(&path, "").unwrap();
+    refused(&path, Code::StoreUnreadable, "is empty");
+    // Opening it with SQLite would throw the WAL away.
+    fs::write(folder.path().join("store.db-wal"), "precious").unwrap();
+    refused(&path, Code::StoreUnreadable, "is empty");
+    fs::remove_file(folder.path().join("store.db-wal")).unwrap();
+    for content in
+        ["xx", "SQLite format 3\0", "no database at all, but long enough for one".repeat(100).as_str()]
+    {
+        fs::write(&path, content).unwrap();
+        refused(&path, Code::StoreUnreadable, "is not a SQLite database");
+    }
+    let mut noise = File::open("/dev/urandom").unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    std::io::Read::read_exact(&mut noise, &mut bytes).unwrap();
+    fs::write(&path, bytes).unwrap();
+    refused(&path, Code::StoreUnreadable, "or it is encrypted");
+}
+
+#[test]
+fn what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    drop(make_store(&path, "delete", 1000));
+    let whole = raw(&path);
+    for len in [100, 511, 4095, 4096, 4097, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..len]).unwrap();
+        let (problem, begun) = refusal(&path, &PATIENT);
+        assert_eq!((problem.code, begun), (Code::StoreUnreadable, false), "{len}: {problem}");
+    }
+    let with = |at: usize, bytes: &[u8]| {
+        fs::write(&path, &whole).unwrap();
+        File::options().write(true).open(&path).unwrap().write_all_at(bytes, at as u64).unwrap();
+    };
+    with(0, b"x");
+    refused(&path, Code::StoreUnreadable, "is not a SQLite database");
+    with(16, &[3, 3]);
+    refused(&path, Code::StoreUnreadable, "is not a SQLite database");
+    with(18, &[3, 1]);
+    refused(&path, Code::StoreUnreadable, "newer");
+    with(28, &u32::MAX.to_be_bytes());
+    refused(&path, Code::StoreUnreadable, "damaged");
+    with(100, &[0xff; 300]);
+    refused(&path, Code::StoreUnreadable, "damaged");
+    fs::write(&path, &whole).unwrap();
+    assert!(collect(&path).1 == whole);
+}
+
+#[test]
+fn a_file_cut_short_beside_a_wal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let writer = make_store(&path, "wal", 2000);
+    writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); UPDATE t SET text = 'x' WHERE id = 1").unwrap();
+    let crashed = folder.path().join("crashed.db");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&crashed, &whole[..whole.len() / 2]).unwrap();
+    fs::copy(folder.path().join("store.db-wal"), folder.path().join("crashed.db-wal")).unwrap();
+    let (problem, begun) = refusal(&crashed, &PATIENT);
+    assert_eq!((problem.code, begun), (Code::StoreUnreadable, false));
+    assert!(problem.detail.contains("and its WAL at most"), "{problem}");
+}
