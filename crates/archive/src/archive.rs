@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use asat_core::PageSize;
+use asat_core::{PageSize, StoreName};
 
 use crate::chain::{Chain, Layer, Layers, head, lock};
 use crate::disk::Folder;
@@ -142,6 +142,23 @@ impl Inner {
         }
         Ok(freed_bytes)
     }
+}
+
+/// The stores that have an archive of their name in `folder`.
+pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
+    let at = |source| Error::io("list", folder, source);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(at)?;
+        if entry.file_type().map_err(at)?.is_dir() {
+            names.extend(entry.file_name().to_str().and_then(|name| name.parse::<StoreName>().ok()));
+        }
+    }
+    Ok(names)
 }
 
 /// Sorts the folder's files and removes what a crash left.

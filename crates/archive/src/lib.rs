@@ -23,11 +23,12 @@ mod packer;
 mod reader;
 mod resolve;
 mod retire;
+mod spool;
 mod survey;
 mod verify;
 mod writer;
 
-pub use archive::{Archive, Opened};
+pub use archive::{Archive, Opened, stores_in};
 pub use compact::Compacted;
 pub use error::Error;
 pub use fingerprint::Fingerprinter;

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use twox_hash::xxhash3_128::Hasher;
@@ -48,6 +49,11 @@ impl Packer {
         };
         packer.append(&header())?;
         Ok(packer)
+    }
+
+    /// The folder that the file is in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Appends the frame of the next page.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use zstd::bulk::Decompressor;
 
@@ -119,11 +119,12 @@ impl Reader {
     }
 
     /// Writes the whole version into a file from its beginning, on as many threads as there are processors up
-    /// to four. `path` names the file in errors. The file is not synced.
-    pub fn write_to_file(&self, file: &File, path: &Path) -> Result<(), Error> {
+    /// to four. `path` names the file in errors, and `told` hears how many bytes are written. The file is not
+    /// synced.
+    pub fn write_to_file(&self, file: &File, path: &Path, told: &(impl Fn(u64) + Sync)) -> Result<(), Error> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
         let pieces: Vec<Range<usize>> = self.pieces().collect();
-        let next = AtomicUsize::new(0);
+        let (next, written) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || {
             let mut pages = vec![0; self.piece_pages() * self.page_len];
             self.with_scratch(|scratch| {
@@ -132,6 +133,8 @@ impl Reader {
                     self.fill(piece.start, pages, scratch)?;
                     let offset = u64::try_from(piece.start * self.page_len).unwrap_or(u64::MAX);
                     file.write_all_at(pages, offset).map_err(|source| Error::io("write", path, source))?;
+                    let more = u64::try_from(pages.len()).unwrap_or(u64::MAX);
+                    told(written.fetch_add(more, Ordering::Relaxed) + more);
                 }
                 Ok(())
             })

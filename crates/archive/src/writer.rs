@@ -147,7 +147,14 @@ impl Writer {
                 self.press.insert(Press::start(packer, self.page_size)?)
             }
         };
-        if press.page(number, page, hash) { Ok(()) } else { Err(self.why_broken()) }
+        match press.page(number, page, hash) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.why_broken()),
+            Err(source) => {
+                self.broken = true;
+                Err(Error::io("read back what waited in", self.archive.folder.path(), source))
+            }
+        }
     }
 
     /// Ends the version. When this returns, it is stored durably under its number, or nothing is.

@@ -54,11 +54,27 @@ fn the_ways_to_read_agree() {
     }
     let path = folder.path().join("as-at.db");
     let file = std::fs::File::options().create_new(true).write(true).open(&path).unwrap();
-    reader.write_to_file(&file, &path).unwrap();
+    let told = std::sync::atomic::AtomicU64::new(0);
+    let progress = |bytes| {
+        told.fetch_max(bytes, std::sync::atomic::Ordering::Relaxed);
+    };
+    reader.write_to_file(&file, &path, &progress).unwrap();
+    assert_eq!(told.into_inner(), reader.len());
     let mut written = Vec::new();
     std::fs::File::open(&path).unwrap().read_to_end(&mut written).unwrap();
     assert_eq!(written, bytes);
     assert_eq!(reader.page_hashes().count(), 299);
+}
+
+#[test]
+fn more_than_waits_in_memory_arrives_whole_and_in_order() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    // Pages come much faster than they are compressed, so most of these 48 MB wait on disk for a while.
+    let content = Content::new(65536, 1..768);
+    write(&archive, 1, &content).unwrap();
+    assert_eq!(common::files(folder.path()).len(), 1, "nothing else is left in the folder");
+    assert_holds(&archive, &[(1, content)].into());
 }
 
 #[test]

@@ -97,6 +97,10 @@ impl Register {
         let mut stores = self.stores();
         match (stores.next(), stores.next()) {
             (Some(history), None) => Ok(history),
+            (None, _) => {
+                let detail = "the request names no store, and there is none";
+                Err(Problem::new(Code::Invalid, detail, "add a [[store]] to the configuration, and restart"))
+            }
             _ => {
                 let names: Vec<&str> = self.stores().map(|h| h.store.name.as_str()).take(20).collect();
                 let detail = "the request names no store, and there is not exactly one";

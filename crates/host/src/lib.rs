@@ -1,11 +1,13 @@
 //! The host: every effect on the machine besides the archive's and the catalogue's own files.
 //!
-//! Here are the clock, the claim on the state folder, the reading of a live store under SQLite's own locks,
-//! error names the object concerned and becomes an [`asat_core::Problem`] that says what to do next.
+//! Here are the clock, the claim on the state folder, the socket, the reading of a live store under SQLite's
+//! own locks, and the as-at copies. Every error names the object concerned and becomes an
+//! [`asat_core::Problem`] that says what to do next.
 
 pub mod clock;
 pub mod copies;
 pub mod machine;
+pub mod socket;
 pub mod state_folder;
 pub mod store;
 

@@ -32,7 +32,7 @@ fn what_is_not_there() {
     fs::write(at("file"), "x").unwrap();
     refused(&at("file/store.db"), Code::StoreMissing, "is not there");
     symlink(at("loop.db"), at("loop.db")).unwrap();
-    refused(&at("loop.db"), Code::Internal, "cannot find");
+    refused(&at("loop.db"), Code::StoreUnreadable, "leads to itself");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The Unix socket on which clients come in.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use asat_core::{Code, Problem};
+
+/// Why a socket cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something else has that name.
+    #[error("{} is there and is no socket", .0.display())]
+    InTheWay(PathBuf),
+    /// Somebody listens there.
+    #[error("another program listens on unix:{}", .0.display())]
+    Taken(PathBuf),
+    /// The machine refused.
+    #[error("cannot listen on unix:{}: {source}", .path.display())]
+    Io {
+        /// The socket's path.
+        path: PathBuf,
+        /// The machine's answer.
+        source: io::Error,
+    },
+}
+
+/// Listens on a socket of the given mode, in place of one that a killed daemon left. The folder is made where
+/// it is missing.
+///
+/// # Errors
+/// Where somebody listens there, something else is there, or the machine refuses.
+pub fn listen(path: &Path, mode: u32) -> Result<UnixListener, Error> {
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        if !metadata.file_type().is_socket() {
+            return Err(Error::InTheWay(path.to_owned()));
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(Error::Taken(path.to_owned()));
+        }
+        fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Removes the socket, so that whoever looks for it knows that nobody listens.
+///
+/// # Errors
+/// Where the machine refuses. That it is gone already is no error.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Io { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let hint = match error {
+            Error::InTheWay(_) => "move it away, or change listen.unix",
+            Error::Taken(_) => "stop it, or change listen.unix",
+            Error::Io { .. } => "check [listen] in the configuration",
+        };
+        Self::new(Code::Configuration, error.to_string(), hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_nobody_listens_on_is_replaced_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/asat.sock");
+        drop(listen(&path, 0o600).unwrap());
+        let listener = listen(&path, 0o640).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(matches!(listen(&path, 0o640), Err(Error::Taken(_))));
+        drop(listener);
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        fs::write(&path, "mine").unwrap();
+        assert!(matches!(listen(&path, 0o640), Err(Error::InTheWay(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+}
