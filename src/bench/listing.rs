@@ -1,0 +1,195 @@
+//! `asat bench listing`: how soon a daemon with a long history is ready, and how fast it lists versions.
+//!
+//! The history is written into the catalogue before the daemon starts. Its packs do not exist, so the daemon
+//! records every version as lost; a list shows lost versions as it shows the others.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::time::Instant;
+
+use asat_catalogue::Catalogue;
+use asat_core::event::Change;
+use asat_core::version::{Attributes, Content, Holding, Publication, State, Store, Version};
+use asat_core::{Fingerprint, PageSize, Problem, StoreName, VersionId};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::api::Call;
+use super::args::ListingArgs;
+use super::report::{Report, mb, number};
+use super::setting::Setting;
+use super::site::Site;
+use super::statistics::{Spread, float, ms_since};
+use super::{Face, failed};
+use crate::wire::VersionList;
+
+/// How many versions a page has.
+const LIMIT: usize = 100;
+/// Every version has one of so many labels.
+const LABELS: u64 = 100;
+/// The first version was cut then, and another one every hour.
+const BEGIN_S: i64 = 1_388_534_400;
+/// Changes that are committed at once.
+const PIECE: usize = 1000;
+
+#[derive(Serialize)]
+struct Figures {
+    versions: u32,
+    limit: usize,
+    requests: u32,
+    /// The first start finds that the packs are gone, and records it; the second finds nothing to do.
+    first_ready_ms: f64,
+    ready_ms: f64,
+    first_page_ms: Spread,
+    middle_page_ms: Spread,
+    labelled_page_ms: Spread,
+    peak_rss_bytes: u64,
+}
+
+pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, face: &impl Face) -> Result<Report, Problem> {
+    let site = Site::make(dir)?;
+    face.say(&format!("writing a history of {} versions", args.versions));
+    seed(&site, args.versions)?;
+    let daemon = site.start()?;
+    let first_ready_ms = daemon.ready_ms;
+    daemon.stop()?;
+    let daemon = site.start()?;
+    let lists = Lists { site: &site, face, requests: args.requests };
+    face.say("listing");
+    let middle = lists.cursor_to(usize::try_from(args.versions / 2).unwrap_or(0)).await?;
+    let figures = Figures {
+        versions: args.versions,
+        limit: LIMIT,
+        requests: args.requests,
+        first_ready_ms,
+        ready_ms: daemon.ready_ms,
+        first_page_ms: lists.time(&[]).await?,
+        middle_page_ms: lists.time(&[("cursor", middle.as_str())]).await?,
+        labelled_page_ms: lists.time(&[("label", "close 7")]).await?,
+        peak_rss_bytes: daemon.peak_rss_bytes()?,
+    };
+    daemon.stop()?;
+    report(&site, &figures)
+}
+
+/// Asks for pages.
+struct Lists<'a, F> {
+    site: &'a Site,
+    face: &'a F,
+    requests: u32,
+}
+
+impl<F: Face> Lists<'_, F> {
+    /// Asks for the same page again and again; answers the milliseconds.
+    async fn time(&self, query: &[(&str, &str)]) -> Result<Spread, Problem> {
+        let mut times_ms = Vec::new();
+        for _ in 0..self.requests {
+            let since = Instant::now();
+            let page = self.page(query).await?;
+            times_ms.push(ms_since(since));
+            if page.versions.is_empty() || (query.is_empty() && page.versions.len() < LIMIT) {
+                return Err(failed("go on", format!("a page had {} versions", page.versions.len())));
+            }
+        }
+        Ok(Spread::of(&times_ms))
+    }
+
+    /// The cursor of the page that begins after this many versions.
+    async fn cursor_to(&self, versions: usize) -> Result<String, Problem> {
+        let (mut cursor, mut passed) = (String::new(), 0);
+        while passed < versions {
+            let query = [("cursor", cursor.as_str())];
+            let page = self.page(if passed == 0 { &[] } else { &query }).await?;
+            passed += page.versions.len();
+            cursor = page.next_cursor.ok_or_else(|| failed("go on", "the list ended before its middle"))?;
+        }
+        Ok(cursor)
+    }
+
+    async fn page(&self, query: &[(&str, &str)]) -> Result<VersionList, Problem> {
+        let limit = LIMIT.to_string();
+        let query: Vec<_> = [("limit", limit.as_str())].into_iter().chain(query.iter().copied()).collect();
+        let call = Call { segments: &["versions"], query: &query, body: None };
+        self.face.ask(&self.site.socket, &call).await
+    }
+}
+
+/// Writes the history into the catalogue.
+fn seed(site: &Site, versions: u32) -> Result<(), Problem> {
+    let cannot = |error: asat_catalogue::Error| failed("write a history", error);
+    let state = site.path("state");
+    DirBuilder::new().mode(0o700).create(&state).map_err(|error| failed("make a folder", error))?;
+    let mut catalogue = Catalogue::open(&state.join("catalogue.db")).map_err(cannot)?;
+    let name: StoreName = "report".parse().map_err(|error| failed("write a history", error))?;
+    let mut changes = vec![Change::Store(Store {
+        name: name.clone(),
+        path: site.store.clone(),
+        added_at: Timestamp::UNIX_EPOCH,
+    })];
+    for number in 1..=u64::from(versions) {
+        changes.extend(version(&name, number)?);
+        if changes.len() >= PIECE {
+            catalogue.record(&std::mem::take(&mut changes)).map_err(cannot)?;
+        }
+    }
+    catalogue.record(&changes).map_err(cannot)
+}
+
+/// A version and its publication.
+fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
+    let id = VersionId { store: store.clone(), number };
+    let hours = SignedDuration::from_hours(i64::try_from(number).unwrap_or(0));
+    let begin = Timestamp::from_second(BEGIN_S).and_then(|begin| begin.checked_add(hours));
+    let cut_at = begin.map_err(|error| failed("write a history", error))?;
+    let page_size = PageSize::new(4096).ok_or_else(|| failed("write a history", "no such page size"))?;
+    let fingerprint = Fingerprint(u128::from(number));
+    let version = Version {
+        id: id.clone(),
+        state: State::Ready,
+        begun_at: cut_at,
+        content: Some(Content { cut_at, fingerprint, page_size, page_count: 11_883, wal: true }),
+        holdings: vec![Holding::Archive { bytes: 812_344 }],
+        copy: None,
+        pin: None,
+        end: None,
+    };
+    let attributes = Attributes {
+        label: Some(format!("close {}", number % LABELS)),
+        certified_by: Some("ops".to_owned()),
+        business_date: None,
+        note: Some("all positions reconciled".to_owned()),
+    };
+    let publication = Publication {
+        number,
+        version: id,
+        at: cut_at,
+        attributes,
+        key: Some(format!("key {number}")),
+        reused: false,
+        writer_blocked_us: 0,
+        elapsed_us: 50_000,
+    };
+    Ok([Change::Version(Box::new(version)), Change::Published(publication)])
+}
+
+fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
+    let mut report = Report::new("listing", Setting::of(site.folder()), figures)?;
+    let told = |spread: &Spread| format!("p50 {} ms, p99 {}", number(spread.median), number(spread.p99));
+    report.line("versions", figures.versions.to_string());
+    report.line("start until ready", format!("{} ms", number(figures.ready_ms)));
+    report.line("  where the packs are newly gone", format!("{} ms", number(figures.first_ready_ms)));
+    report.line("first page", told(&figures.first_page_ms));
+    report.line("page in the middle", told(&figures.middle_page_ms));
+    report.line("page of a label", told(&figures.labelled_page_ms));
+    report.line("peak memory of the daemon", mb(figures.peak_rss_bytes));
+    for (what, spread) in [
+        ("first page, p99 ms", &figures.first_page_ms),
+        ("page in the middle, p99 ms", &figures.middle_page_ms),
+        ("page of a label, p99 ms", &figures.labelled_page_ms),
+    ] {
+        report.target(what, 10.0, spread.p99);
+    }
+    report.target("peak memory of the daemon, MB", 256.0, float(figures.peak_rss_bytes) / 1e6);
+    Ok(report)
+}

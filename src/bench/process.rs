@@ -1,0 +1,96 @@
+//! The daemon that is measured: a process of its own, started, asked how large it grew, and ended.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use asat_core::Problem;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::failed;
+use super::statistics::ms_since;
+
+/// How long the daemon may take to become ready or to stop.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A daemon that is ready. Dropped, it is killed.
+pub(super) struct Daemon {
+    child: Child,
+    log: Receiver<String>,
+    /// From its start until it was ready, in milliseconds.
+    pub(super) ready_ms: f64,
+}
+
+impl Daemon {
+    /// Starts this very program as a daemon, and waits until it is ready.
+    pub(super) fn start(config: &Path) -> Result<Self, Problem> {
+        let cannot = |error| failed("start a daemon", error);
+        let program = std::env::current_exe().map_err(cannot)?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--config").arg(config).env("ASAT_LOG", "info");
+        let since = Instant::now();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map_err(cannot)?;
+        let stderr = child.stderr.take();
+        let (sender, log) = channel();
+        // From here on an error ends the process too.
+        let mut daemon = Self { child, log, ready_ms: 0.0 };
+        let read = move || {
+            for line in BufReader::new(stderr.into_iter().next()?).lines().map_while(Result::ok) {
+                // The pipe is read to its end even where nobody listens, so that the daemon never waits for it.
+                let _ = sender.send(line);
+            }
+            Some(())
+        };
+        std::thread::Builder::new().name("log".to_owned()).spawn(read).map_err(cannot)?;
+        daemon.wait_until_ready()?;
+        daemon.ready_ms = ms_since(since);
+        Ok(daemon)
+    }
+
+    fn wait_until_ready(&self) -> Result<(), Problem> {
+        let (mut said, deadline) = (String::new(), Instant::now() + PATIENCE);
+        loop {
+            match self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.ends_with(": ready") => return Ok(()),
+                Ok(line) => said = line,
+                Err(RecvTimeoutError::Timeout) => return Err(failed("wait for the daemon any longer", said)),
+                Err(RecvTimeoutError::Disconnected) => return Err(failed("use a daemon that ended", said)),
+            }
+        }
+    }
+
+    /// The most memory that it ever had resident, in bytes.
+    pub(super) fn peak_rss_bytes(&self) -> Result<u64, Problem> {
+        let file = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&file).map_err(|error| failed("look at the daemon", error))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| failed("read the daemon's memory", "no VmHWM"))
+    }
+
+    /// Ends it as a service manager would.
+    pub(super) fn stop(mut self) -> Result<(), Problem> {
+        let stopped = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        stopped.map_err(|error| failed("stop the daemon", error))?;
+        let deadline = Instant::now() + PATIENCE;
+        // The log ends with the process.
+        while self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
+        if Instant::now() >= deadline {
+            return Err(failed("stop the daemon", "it goes on"));
+        }
+        let status = self.child.wait().map_err(|error| failed("wait for the daemon", error))?;
+        if status.success() { Ok(()) } else { Err(failed("trust a daemon that failed", status)) }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended already needs no killing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

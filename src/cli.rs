@@ -1,0 +1,152 @@
+//! The command line: arguments in, text or JSON out, and an exit code by the kind of error.
+//!
+//! Everything but `serve` and what concerns the program itself is a client of the daemon's HTTP face. A command
+//! has its own file or shares one with its kin; what they all need stands beside them: the client, the
+//! printer, the bar, and the words for times and sizes.
+
+mod address;
+mod args;
+mod client;
+mod connection;
+mod document;
+mod events;
+mod exit;
+mod export;
+mod keep;
+mod open;
+mod output;
+mod progress;
+mod publish;
+mod reply;
+mod request;
+mod sse;
+mod stores;
+mod table;
+mod text;
+mod typed;
+mod versions;
+
+use std::future::Future;
+use std::path::Path;
+use std::process::ExitCode;
+
+use asat_core::{Code, Problem};
+use clap::Parser;
+use serde::de::DeserializeOwned;
+use tokio::signal::unix::{SignalKind, signal};
+
+use address::Server;
+use args::{Cli, Command, Globals};
+use client::Client;
+pub use exit::exit_code;
+use output::{Failure, Output};
+use progress::Bars;
+use request::Request;
+
+use crate::bench::{self, BenchArgs, Call, Report};
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version arrive here too. Nobody is left to be told where even this cannot be printed.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
+        }
+    };
+    let output = Output::new(cli.globals.json);
+    match dispatch(&cli, &output) {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Problem(problem)) => {
+            output.problem(&problem);
+            ExitCode::from(exit_code(problem.code))
+        }
+        Err(Failure::DamageFound) => ExitCode::from(exit_code(Code::Damaged)),
+        Err(Failure::Interrupted(signal)) => ExitCode::from(exit::INTERRUPTED.saturating_add(signal)),
+    }
+}
+
+/// Does what needs no daemon here, and hands the rest to the client.
+fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
+        Command::Completions(args) => document::completions(args.shell, output),
+        Command::Man(args) => document::manual(&args.dir, output),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|e| Problem::new(Code::Internal, e.to_string(), ""))?;
+            let result = runtime.block_on(until_interrupted(ask(command, &cli.globals, output)));
+            // A look-up of a host's name cannot be cancelled, and nobody waits for it any more.
+            runtime.shutdown_background();
+            result
+        }
+    }
+}
+
+/// Runs a command that talks to the daemon.
+async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<(), Failure> {
+    let client = Client::new(&globals.server, globals.token_file.as_deref(), globals.timeout)?;
+    let bars = Bars::new(&client, globals.json);
+    match command {
+        Command::Publish(args) => publish::publish(args, &client, &bars, output).await,
+        Command::Versions(args) => versions::versions(args, &client, output).await,
+        Command::Show(args) => versions::show(args, &client, output).await,
+        Command::AsOf(args) => versions::as_of(args, &client, output).await,
+        Command::Open(args) => open::open(args, &client, &bars, output).await,
+        Command::Close(args) => open::close(args, &client, output).await,
+        Command::Renew(args) => open::renew(args, &client, output).await,
+        Command::Pin(args) => keep::pin(args, &client, output).await,
+        Command::Unpin(args) => keep::unpin(args, &client, output).await,
+        Command::Retire(args) => keep::retire(args, &client, output).await,
+        Command::Stores => stores::stores(&client, output).await,
+        Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
+        Command::Export(args) => export::export(args, &client, &bars, output).await,
+        Command::Events => events::events(&client, output).await,
+        Command::Bench(args) => bench(args, globals, output).await,
+        Command::Serve(_) | Command::Completions(_) | Command::Man(_) => {
+            Err(Problem::new(Code::Internal, "this command asks no daemon", "").into())
+        }
+    }
+}
+
+/// Runs a benchmark against a daemon that it starts itself.
+async fn bench(args: &BenchArgs, globals: &Globals, output: &Output) -> Result<(), Failure> {
+    let report = bench::run(args, &BenchFace { globals, output }).await?;
+    output.answer(&report, Report::text)
+}
+
+/// What the benchmarks use of the command line.
+struct BenchFace<'a> {
+    globals: &'a Globals,
+    output: &'a Output,
+}
+
+impl bench::Face for BenchFace<'_> {
+    async fn ask<T: DeserializeOwned>(&self, socket: &Path, call: &Call<'_>) -> Result<T, Problem> {
+        let request = match &call.body {
+            Some(body) => Request::post(call.segments).json(body)?.long(),
+            None => Request::get(call.segments),
+        };
+        let query = |request: Request, (name, value): &(&str, &str)| request.query(name, Some(value));
+        let request = call.query.iter().fold(request, query);
+        Client::new(&Server::Unix(socket.to_owned()), None, self.globals.timeout)?.ask(&request).await
+    }
+
+    fn say(&self, text: &str) {
+        self.output.remark(text);
+    }
+}
+
+/// Lets a command clean up behind itself where somebody stops it: what it holds is dropped, not cut off.
+async fn until_interrupted(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let listen = |kind| signal(kind).map_err(|e| Problem::new(Code::Internal, e.to_string(), ""));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    tokio::select! {
+        result = command => result,
+        _ = interrupt.recv() => Err(Failure::Interrupted(2)),
+        _ = terminate.recv() => Err(Failure::Interrupted(15)),
+    }
+}

@@ -1,0 +1,296 @@
+//! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use asat_core::StoreName;
+use asat_core::version::State;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use super::address::Server;
+use super::exit;
+use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
+use crate::bench::BenchArgs;
+
+/// Keeps a SQLite store's history as it was at each certified moment.
+#[derive(Debug, Parser)]
+#[command(name = "asat", version, max_term_width = 100, after_help = exit::help())]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) globals: Globals,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct Globals {
+    /// Where the daemon listens: unix:PATH or http://HOST:PORT
+    #[arg(
+        long, global = true, env = "ASAT_SERVER", hide_env_values = true, value_name = "ADDRESS",
+        default_value = Server::DEFAULT
+    )]
+    pub(super) server: Server,
+    /// A file with the token to present; a token is never an argument, which others could see
+    #[arg(long, global = true, env = "ASAT_TOKEN_FILE", hide_env_values = true, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Print JSON: the answer on standard output, a problem on standard error, each on one line
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// How long to wait for an answer, and for each further piece of a long one, for example 90s; without it
+    /// 30s, and without end for publish, open, retire, verify, export and events
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the daemon
+    Serve(ServeArgs),
+    /// Certify a store: keep it as it is now
+    Publish(PublishArgs),
+    /// List versions, newest first
+    Versions(VersionsArgs),
+    /// Show everything about a version
+    Show(OneVersion),
+    /// Show the newest version cut at or before an instant
+    AsOf(AsOfArgs),
+    /// Open a version for reading, and print the path of its copy
+    Open(OpenArgs),
+    /// Give a lease back
+    Close(LeaseArgs),
+    /// Give a lease more time
+    Renew(RenewArgs),
+    /// Keep a version whatever retention says
+    Pin(PinArgs),
+    /// Let retention have a version again
+    Unpin(OneVersion),
+    /// Give a version up for good
+    Retire(OneVersion),
+    /// List the stores
+    Stores,
+    /// Read what is kept and compare it with what was written; exits with 9 where they differ
+    Verify(VerifyArgs),
+    /// Copy a version into a file
+    Export(ExportArgs),
+    /// Print what happens, as it happens
+    Events,
+    /// Measure asat on this machine, with a daemon of its own
+    Bench(BenchArgs),
+    /// Print a shell's completion script
+    Completions(CompletionsArgs),
+    /// Write the manual pages, one for each command
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PublishArgs {
+    /// The store; may be left out where there is only one
+    pub(super) store: Option<StoreName>,
+    /// What the publication is called
+    #[arg(long)]
+    pub(super) label: Option<String>,
+    /// Who vouches for it
+    #[arg(long, value_name = "WHO")]
+    pub(super) certified_by: Option<String>,
+    /// The business day that it stands for
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(super) business_date: Option<Date>,
+    /// Anything else worth saying
+    #[arg(long)]
+    pub(super) note: Option<String>,
+    /// The idempotency key: publishing twice with one key publishes once. Without it, each run has a new one
+    #[arg(long, value_parser = key)]
+    pub(super) key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VersionsArgs {
+    /// Only this store's
+    pub(super) store: Option<StoreName>,
+    /// Only those published under this label
+    #[arg(long)]
+    pub(super) label: Option<String>,
+    /// Only those cut at or after this instant; a date alone means its beginning, in UTC
+    #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
+    pub(super) from: Option<Timestamp>,
+    /// Only those cut at or before this instant; a date alone means its end, in UTC
+    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    pub(super) to: Option<Timestamp>,
+    /// Only those in these states, or in any; without it, those that are ready or lost
+    #[arg(long, value_delimiter = ',', value_parser = states())]
+    pub(super) state: Vec<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) limit: u32,
+    /// All of them
+    #[arg(long, conflicts_with = "limit")]
+    pub(super) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OneVersion {
+    /// The version: report@12, or report@latest
+    pub(super) version: VersionArg,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AsOfArgs {
+    /// The instant: 2026-11-19T17:00:00+01:00, or in UTC 2026-11-19 17:00; a date alone means its end
+    #[arg(value_parser = day_ends)]
+    pub(super) timestamp: Timestamp,
+    /// The store; may be left out where there is only one
+    #[arg(long)]
+    pub(super) store: Option<StoreName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OpenArgs {
+    /// The version: report@12, or report@latest
+    pub(super) version: VersionArg,
+    /// Who will read it; without it, USER@HOST
+    #[arg(long)]
+    pub(super) holder: Option<String>,
+    /// For how long, for example 90m or 2d
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+    pub(super) ttl: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LeaseArgs {
+    /// The version: report@12
+    pub(super) version: VersionArg,
+    /// The lease, as `open` printed it
+    pub(super) lease: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RenewArgs {
+    #[command(flatten)]
+    pub(super) lease: LeaseArgs,
+    /// For how long from now, for example 90m or 2d
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+    pub(super) ttl: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PinArgs {
+    /// The version: report@12, or report@latest
+    pub(super) version: VersionArg,
+    /// Why it must stay
+    #[arg(long)]
+    pub(super) reason: String,
+    /// Who wants it
+    #[arg(long)]
+    pub(super) owner: Option<String>,
+    /// When the pin stops counting, never without it; a date alone means its end, in UTC
+    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    pub(super) until: Option<Timestamp>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// The store; without it, and without a version, every store
+    pub(super) store: Option<StoreName>,
+    /// Only this version: 12, report@12 or report@latest
+    #[arg(long, value_name = "VERSION")]
+    pub(super) version: Option<VersionChoice>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The version: report@12, or report@latest
+    pub(super) version: VersionArg,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    pub(super) to: PathBuf,
+    /// Replace the file where it exists
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// The folder to write them to; it is made where it does not exist
+    #[arg(long)]
+    pub(super) dir: PathBuf,
+}
+
+/// What may be written for a state.
+fn states() -> PossibleValuesParser {
+    State::ALL.map(State::text).into_iter().chain(["any"]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lines_that_are_taken() {
+        for line in [
+            "asat publish",
+            "asat publish report --label close --business-date 2026-11-19 --key k",
+            "asat versions --all --json",
+            "asat versions report --state ready,lost --limit 3",
+            "asat --server http://localhost:7878 show report@latest",
+            "asat open report@12 --ttl 90m --timeout 5s",
+            "asat verify --version report@12",
+            "asat verify report --version 12",
+            "asat serve --config asat.toml",
+            "asat completions bash",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_refused() {
+        for line in [
+            "asat",
+            "asat publish ../x",
+            "asat publish --business-date 2026-02-30",
+            "asat versions --all --limit 3",
+            "asat versions --limit 0",
+            "asat versions --state happy",
+            "asat show report",
+            "asat show report@0",
+            "asat open report@1 --ttl 0s",
+            "asat pin report@1",
+            "asat stores --server https://localhost",
+            "asat stores --token secret",
+            "asat export report@1",
+        ] {
+            let refused = parse(line).err().map(|error| error.exit_code());
+            assert_eq!(refused, Some(i32::from(exit::USAGE)), "{line}");
+        }
+    }
+}

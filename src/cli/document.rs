@@ -1,0 +1,91 @@
+//! `completions` and `man`: the command line, told to a shell and to a reader.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use asat_core::{Code, Problem};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use super::args::Cli;
+use super::exit;
+use super::output::{Failure, Output};
+
+pub(super) fn completions(shell: Shell, output: &Output) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "asat", &mut script);
+    output.raw(&script)
+}
+
+pub(super) fn manual(folder: &Path, output: &Output) -> Result<(), Failure> {
+    let written = pages().and_then(|pages| {
+        fs::create_dir_all(folder)?;
+        for (name, page) in &pages {
+            fs::write(folder.join(name), page)?;
+        }
+        Ok(pages.len())
+    });
+    let count = written.map_err(|error| {
+        let detail = format!("cannot write the manual pages to {}: {error}", folder.display());
+        Problem::new(Code::Internal, detail, "name a folder that you may write to")
+    })?;
+    output.remark(&format!("{count} pages written to {}", folder.display()));
+    Ok(())
+}
+
+/// Every page under its file name: one for the program, one for each command.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    let commands: Vec<clap::Command> = program.get_subcommands().cloned().collect();
+    std::iter::once(program).chain(commands).map(page).collect()
+}
+
+/// A page with its parts in the usual order, and the exit codes in a section of their own.
+fn page(command: clap::Command) -> io::Result<(String, Vec<u8>)> {
+    let has_commands = command.has_subcommands();
+    let man =
+        Man::new(command.after_help("")).manual("asat").source(concat!("asat ", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if has_commands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    exit_status().to_writer(&mut page)?;
+    Ok((man.get_filename(), page))
+}
+
+fn exit_status() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in exit::MEANINGS {
+        roff.control("TP", ["5"]).text([roman(code.to_string())]).text([roman(meaning)]);
+    }
+    roff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let pages = pages().unwrap();
+        let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        for name in ["asat.1", "asat-publish.1", "asat-as-of.1", "asat-verify.1"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        for (name, page) in &pages {
+            let page = String::from_utf8_lossy(page);
+            assert!(page.contains(".SH \"EXIT STATUS\"") && page.contains("no room"), "{name}\n{page}");
+            assert!(page.contains("token\\-file"), "{name} says nothing of the options for all\n{page}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Exit codes: one number for each kind of error, so that a script can tell "try again" from "call somebody".
+
+use asat_core::Code;
+
+/// The arguments are wrong; the argument parser's own code.
+pub(super) const USAGE: u8 = 2;
+/// Added to the number of the signal that stopped a command, as shells do.
+pub(super) const INTERRUPTED: u8 = 128;
+
+/// What each exit code means, for the help and the manual pages.
+pub(super) const MEANINGS: [(u8, &str); 14] = [
+    (0, "done"),
+    (1, "an unexpected error"),
+    (USAGE, "the arguments are wrong"),
+    (3, "the request was refused as invalid"),
+    (4, "no such store, version or lease; or no version is that old"),
+    (5, "held by somebody: leased, pinned, in use, or the key was used for something else"),
+    (6, "busy, try again: store locked, writers held too long, or daemon stopping"),
+    (7, "the store's file is missing or cannot be read"),
+    (8, "no room"),
+    (9, "stored data is damaged"),
+    (10, "the daemon cannot be reached"),
+    (11, "not allowed: no token, or its role is too small"),
+    (12, "the version was retired or cannot be read"),
+    (78, "the configuration is wrong"),
+];
+
+/// The exit code of a kind of problem.
+#[must_use]
+pub fn exit_code(code: Code) -> u8 {
+    match code {
+        Code::Internal => 1,
+        Code::Malformed
+        | Code::Invalid
+        | Code::TooLarge
+        | Code::UnsupportedMediaType
+        | Code::RangeNotSatisfiable
+        | Code::CursorMismatch
+        | Code::MethodNotAllowed => 3,
+        Code::NotFound
+        | Code::UnknownStore
+        | Code::UnknownVersion
+        | Code::UnknownLease
+        | Code::BeforeFirst => 4,
+        Code::KeyReused | Code::Leased | Code::Pinned | Code::InUse => 5,
+        Code::StoreBusy | Code::HoldExceeded | Code::Stopping => 6,
+        Code::StoreMissing | Code::StoreUnreadable => 7,
+        Code::StorageFull => 8,
+        Code::Damaged => 9,
+        Code::Unreachable => 10,
+        Code::Unauthenticated | Code::Forbidden => 11,
+        Code::Retired | Code::NotReadable => 12,
+        Code::Configuration => 78,
+    }
+}
+
+/// The exit codes as they stand below the help.
+pub(super) fn help() -> String {
+    let lines = MEANINGS.map(|(code, meaning)| format!("  {code:>2}  {meaning}"));
+    format!("Exit codes:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_problem_has_a_documented_exit_code() {
+        for code in Code::ALL {
+            let number = exit_code(code);
+            assert!(number != 0 && number != USAGE, "{code:?}");
+            assert!(MEANINGS.iter().any(|(known, _)| *known == number), "{code:?} gives {number}");
+        }
+        for (number, meaning) in MEANINGS {
+            let used = Code::ALL.into_iter().any(|code| exit_code(code) == number);
+            assert!(used || number == 0 || number == USAGE, "{number} ({meaning}) is never given");
+        }
+    }
+
+    #[test]
+    fn the_codes_are_these() {
+        let given = Code::ALL.map(|code| (code.text().0, exit_code(code)));
+        let expected = [
+            ("malformed", 3),
+            ("invalid", 3),
+            ("too_large", 3),
+            ("unsupported_media_type", 3),
+            ("range_not_satisfiable", 3),
+            ("cursor_mismatch", 3),
+            ("key_reused", 5),
+            ("unauthenticated", 11),
+            ("forbidden", 11),
+            ("not_found", 4),
+            ("method_not_allowed", 3),
+            ("unknown_store", 4),
+            ("unknown_version", 4),
+            ("unknown_lease", 4),
+            ("before_first", 4),
+            ("retired", 12),
+            ("not_readable", 12),
+            ("leased", 5),
+            ("pinned", 5),
+            ("in_use", 5),
+            ("store_busy", 6),
+            ("hold_exceeded", 6),
+            ("store_missing", 7),
+            ("store_unreadable", 7),
+            ("storage_full", 8),
+            ("damaged", 9),
+            ("stopping", 6),
+            ("configuration", 78),
+            ("unreachable", 10),
+            ("internal", 1),
+        ];
+        assert_eq!(given, expected);
+    }
+}

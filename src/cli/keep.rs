@@ -1,0 +1,43 @@
+//! `pin`, `unpin` and `retire`: what stays and what goes.
+
+use jiff::Timestamp;
+
+use super::args::{OneVersion, PinArgs};
+use super::client::Client;
+use super::output::{Failure, Output};
+use super::request::Request;
+use super::text::clean;
+use super::versions::pinned;
+use crate::wire::{PinRequest, Version};
+
+pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let body = PinRequest {
+        reason: args.reason.clone(),
+        owner: args.owner.clone(),
+        expires_at: args.until,
+        hot: false,
+    };
+    let request = Request::put(&["versions", args.version.text(), "pin"]).json(&body)?;
+    let version: Version = client.ask(&request).await?;
+    output.answer(&version, |version| {
+        let why = version.pin.as_ref().map_or_else(String::new, |pin| pinned(pin, Timestamp::now()));
+        format!("{} pinned: {why}", clean(&version.id))
+    })
+}
+
+pub(super) async fn unpin(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
+    let version: Version = client.ask(&Request::delete(&["versions", args.version.text(), "pin"])).await?;
+    output.answer(&version, |version| format!("{} is no longer pinned", clean(&version.id)))
+}
+
+pub(super) async fn retire(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
+    let request = Request::delete(&["versions", args.version.text()]).long();
+    let version: Version = client.ask(&request).await?;
+    output.answer(&version, |version| {
+        let id = clean(&version.id);
+        match version.state.as_str() {
+            "retiring" => format!("{id} is given up; its pages are being let go"),
+            state => format!("{id} is {}", clean(state)),
+        }
+    })
+}

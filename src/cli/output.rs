@@ -1,0 +1,131 @@
+//! Printing: the one place that writes to standard output and standard error.
+//!
+//! A reader who has seen enough (`asat versions | head -1`) closes the pipe. That is no error: the command ends
+//! quietly. Whatever the answer holds, no control character in it reaches a terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+
+use asat_core::{Code, Problem};
+use serde::Serialize;
+
+use super::text;
+
+/// Why a command did not come to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Something went wrong.
+    Problem(Problem),
+    /// Nobody reads the output any more.
+    OutputClosed,
+    /// Damage was found, and printed.
+    DamageFound,
+    /// A signal of this number stopped it.
+    Interrupted(u8),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// Prints text or JSON, as the caller wishes.
+pub(super) struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// Prints JSON where `json`, else text.
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints an answer: itself as JSON, or the text that `text` makes of it.
+    pub(super) fn answer<T: Serialize>(
+        &self,
+        answer: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        let mut text = if self.json { json_line(answer)? } else { text(answer) };
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        self.raw(text.as_bytes())
+    }
+
+    /// Prints bytes as they are.
+    pub(super) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::OutputClosed,
+            kind => {
+                let code = if kind == ErrorKind::StorageFull { Code::StorageFull } else { Code::Internal };
+                Problem::new(code, format!("cannot write to standard output: {error}"), "").into()
+            }
+        })
+    }
+
+    /// Says something beside the answer, to people only.
+    pub(super) fn remark(&self, text: &str) {
+        if !self.json {
+            // A remark that cannot be shown is not worth failing for.
+            let _ = writeln!(io::stderr().lock(), "asat: {}", text::clean(text));
+        }
+    }
+
+    /// Says what went wrong and what to do.
+    pub(super) fn problem(&self, problem: &Problem) {
+        let text = match json_line(problem) {
+            Ok(line) if self.json => line,
+            _ => problem_text(problem),
+        };
+        // Nobody is left to be told where even this cannot be printed; the exit code still says it.
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+
+fn problem_text(problem: &Problem) -> String {
+    let mut text = format!("asat: {}", text::clean(&problem.detail));
+    if !problem.hint.is_empty() {
+        let _ = write!(text, "\nhint: {}", text::clean(&problem.hint));
+    }
+    text
+}
+
+/// A value as JSON on one line. What could steer a terminal can stand only within its strings, where an escape
+/// means the same.
+fn json_line<T: Serialize>(value: &T) -> Result<String, Problem> {
+    let json = serde_json::to_string(value).map_err(|error| {
+        Problem::new(Code::Internal, format!("cannot write the answer as JSON: {error}"), "")
+    })?;
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if text::steers(c) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    Ok(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_one_line_and_steers_no_terminal() {
+        let value = serde_json::json!({ "label": "a\n\u{1b}[2J\u{9b}\u{7f}\u{202e}ü" });
+        let line = json_line(&value).unwrap();
+        assert!(!line.chars().any(text::steers), "{line}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
+    }
+
+    #[test]
+    fn a_problem_for_people() {
+        let problem = Problem::new(Code::StoreBusy, "store report is locked\u{1b}[2J", "try again");
+        assert_eq!(problem_text(&problem), "asat: store report is locked\\u{1b}[2J\nhint: try again");
+        assert_eq!(problem_text(&Problem::new(Code::Internal, "x", "")), "asat: x");
+    }
+}

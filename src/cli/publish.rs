@@ -1,0 +1,43 @@
+//! `publish`: a certification, sent so that a lost answer never makes two versions.
+
+use uuid::Uuid;
+
+use super::args::PublishArgs;
+use super::client::Client;
+use super::output::{Failure, Output};
+use super::progress::Bars;
+use super::request::Request;
+use super::text::{absolute, clean, size};
+use super::typed::belongs;
+use crate::wire::{PublishRequest, Published};
+
+pub(super) async fn publish(
+    args: &PublishArgs,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let body = PublishRequest {
+        store: args.store.as_ref().map(ToString::to_string),
+        label: args.label.clone(),
+        certified_by: args.certified_by.clone(),
+        business_date: args.business_date.map(|date| date.to_string()),
+        note: args.note.clone(),
+    };
+    let key = args.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+    let request = Request::post(&["snapshots"]).json(&body)?.keyed(&key).long();
+    let concerns = |version: &str| args.store.as_ref().is_none_or(|store| belongs(version, store));
+    let published: Published = bars.during("publishing", concerns, client.ask(&request)).await?;
+    output.answer(&published, text)
+}
+
+fn text(published: &Published) -> String {
+    let Published { version, reused, writer_blocked_ms, elapsed_ms, .. } = published;
+    let cut = version.cut_at.map_or_else(|| "at an unknown time".to_owned(), absolute);
+    let id = clean(&version.id);
+    if *reused {
+        return format!("{id} published again: nothing was committed since it was cut, {cut}");
+    }
+    let size = version.size_bytes.map_or_else(|| "size unknown".to_owned(), size);
+    format!("{id} published, cut {cut}: {size} in {elapsed_ms:.1} ms, writers held {writer_blocked_ms:.1} ms")
+}

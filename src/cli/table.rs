@@ -1,0 +1,147 @@
+//! Tables: lists of versions and stores for people.
+
+use comfy_table::{Table, presets};
+use jiff::Timestamp;
+
+use super::text::{clean, relative, short, size};
+use crate::wire::{Store, Version};
+
+/// The longest text of others in a column; `show` and `--json` have all of it.
+const WIDTH: usize = 40;
+
+/// A list of versions.
+pub(super) fn versions(versions: &[Version], now: Timestamp) -> String {
+    let rows = versions.iter().map(|version| {
+        let newest = version.publications.last();
+        let said = |text: Option<&String>| text.map_or_else(String::new, |text| short(text, WIDTH));
+        [
+            clean(&version.id),
+            version.cut_at.map_or_else(String::new, |at| relative(at, now)),
+            said(newest.and_then(|publication| publication.label.as_ref())),
+            said(newest.and_then(|publication| publication.certified_by.as_ref())),
+            version.size_bytes.map_or_else(String::new, size),
+            size(kept(version)),
+            marks(version, now),
+        ]
+    });
+    table(["VERSION", "CUT", "LABEL", "CERTIFIED BY", "SIZE", "KEPT", "MARKS"], rows)
+}
+
+/// A list of stores.
+pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
+    let rows = stores.iter().map(|store| {
+        let path = clean(&store.path);
+        [
+            clean(&store.name),
+            store.versions.to_string(),
+            store.newest.as_deref().map_or_else(String::new, clean),
+            store.newest_cut_at.map_or_else(String::new, |at| relative(at, now)),
+            size(store.archive_bytes),
+            clean(&store.backend),
+            if store.configured { path } else { format!("{path} (no longer configured)") },
+        ]
+    });
+    table(["STORE", "VERSIONS", "NEWEST", "CUT", "KEPT", "BACKEND", "PATH"], rows)
+}
+
+/// Bytes that a version takes in the archive.
+pub(super) fn kept(version: &Version) -> u64 {
+    let archived = version.holdings.iter().filter(|holding| holding.kind == "archive");
+    archived.fold(0, |sum, holding| sum.saturating_add(holding.bytes))
+}
+
+/// What is worth knowing about a version at a glance.
+fn marks(version: &Version, now: Timestamp) -> String {
+    let mut marks = Vec::new();
+    if version.state != "ready" {
+        marks.push(clean(&version.state));
+    }
+    if let Some(pin) = &version.pin {
+        let over = pin.expires_at.is_some_and(|end| end <= now);
+        marks.push(if over { "pin expired" } else { "pinned" }.to_owned());
+    }
+    match version.leases {
+        0 => {}
+        1 => marks.push("leased".to_owned()),
+        several => marks.push(format!("leased ×{several}")),
+    }
+    marks.join(", ")
+}
+
+fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(json: &str) -> Version {
+        let mut whole = serde_json::json!({
+            "id": "report@12", "store": "report", "number": 12, "state": "ready",
+            "cut_at": "2026-11-19T17:00:03.123456Z", "fingerprint": null, "size_bytes": 48_672_768,
+            "page_size": 4096, "holdings": [{"kind": "archive", "bytes": 812_344}], "publications": [],
+            "pin": null, "leases": 0, "path": null, "ended_at": null, "end_reason": null,
+        });
+        let patch: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap();
+        whole.as_object_mut().unwrap().extend(patch);
+        serde_json::from_value(whole).unwrap()
+    }
+
+    #[test]
+    fn versions_in_a_table() {
+        let now = "2026-11-19T20:10:00Z".parse().unwrap();
+        let at = "2026-11-19T17:00:00Z";
+        let list = [
+            version(&format!(
+                r#"{{"pin": {{"reason": "audit", "owner": null, "expires_at": null, "hot": false}}, "leases": 2,
+                    "publications": [
+                        {{"at": "{at}", "label": "first", "certified_by": null, "business_date": null, "note": null}},
+                        {{"at": "{at}", "label": "größer 🎉", "certified_by": "ops", "business_date": null, "note": null}}
+                    ]}}"#
+            )),
+            version(&format!(
+                r#"{{"id": "report@11", "state": "lost", "holdings": [], "publications": [
+                        {{"at": "{at}", "label": "\u001b[2J{}", "certified_by": null, "business_date": null, "note": null}}
+                    ]}}"#,
+                "x".repeat(60)
+            )),
+            version(r#"{"id": "report@10", "state": "cutting", "cut_at": null, "size_bytes": null}"#),
+        ];
+        let expected = "\
+VERSION    CUT          LABEL                                     CERTIFIED BY  SIZE      KEPT       MARKS
+report@12  3 hours ago  größer 🎉                                 ops           46.4 MiB  793.3 KiB  pinned, leased ×2
+report@11  3 hours ago  \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
+report@10                                                                                 793.3 KiB  cutting";
+        assert_eq!(versions(&list, now), expected);
+    }
+
+    #[test]
+    fn stores_in_a_table() {
+        let now = "2026-11-19T17:10:00Z".parse().unwrap();
+        let store = |name: &str, configured, newest: Option<&str>| Store {
+            name: name.to_owned(),
+            path: format!("/srv/{name}.db"),
+            backend: "pages".to_owned(),
+            configured,
+            versions: 12,
+            newest: newest.map(str::to_owned),
+            newest_cut_at: newest.map(|_| "2026-11-19T17:00:03Z".parse().unwrap()),
+            archive_bytes: 48_672_768,
+        };
+        let list = [store("report", true, Some("report@12")), store("old", false, None)];
+        let expected = "\
+STORE   VERSIONS  NEWEST     CUT            KEPT      BACKEND  PATH
+report  12        report@12  9 minutes ago  46.4 MiB  pages    /srv/report.db
+old     12                                  46.4 MiB  pages    /srv/old.db (no longer configured)";
+        assert_eq!(stores(&list, now), expected);
+    }
+}

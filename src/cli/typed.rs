@@ -1,0 +1,239 @@
+//! What people type: instants, durations, versions and keys, each refused with an example of how it is written.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use asat_core::{NameError, StoreName, VersionRef};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+
+/// A version as it was typed, known to be well written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VersionArg {
+    text: String,
+    meant: VersionRef,
+}
+
+impl VersionArg {
+    /// The version as it was typed.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The store that it belongs to.
+    pub(super) fn store(&self) -> &StoreName {
+        match &self.meant {
+            VersionRef::Exact(id) => &id.store,
+            VersionRef::Latest(store) => store,
+        }
+    }
+
+    /// Whether an event about `version` may be about this one.
+    pub(super) fn may_be(&self, version: &str) -> bool {
+        match &self.meant {
+            VersionRef::Exact(_) => version == self.text,
+            VersionRef::Latest(store) => belongs(version, store),
+        }
+    }
+}
+
+impl FromStr for VersionArg {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Ok(Self { meant: text.parse()?, text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for VersionArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether a version's id names a version of this store.
+pub(super) fn belongs(version: &str, store: &StoreName) -> bool {
+    version.split_once('@').is_some_and(|(of, _)| of == store.as_str())
+}
+
+/// A version where the store may be named beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum VersionChoice {
+    /// Its number within the store.
+    Number(u64),
+    /// Its whole name.
+    Named(VersionArg),
+}
+
+impl FromStr for VersionChoice {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+        match text.parse() {
+            Ok(number) if plain => Ok(Self::Number(number)),
+            _ => text.parse().map(Self::Named),
+        }
+    }
+}
+
+/// Reads an instant; a date alone means the beginning of that day. UTC unless an offset is written.
+pub(super) fn day_begins(text: &str) -> Result<Timestamp, String> {
+    instant(text, |date| date.at(0, 0, 0, 0))
+}
+
+/// Reads an instant; a date alone means the end of that day. UTC unless an offset is written.
+pub(super) fn day_ends(text: &str) -> Result<Timestamp, String> {
+    // Cuts are recorded in microseconds.
+    instant(text, |date| date.at(23, 59, 59, 999_999_000))
+}
+
+fn instant(text: &str, in_day: impl FnOnce(Date) -> DateTime) -> Result<Timestamp, String> {
+    let text = text.trim();
+    let wrong = || "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC) or 2026-11-19".to_owned();
+    // A named time zone would be read and ignored, and another instant than the one meant be taken.
+    if text.contains('[') {
+        return Err(wrong());
+    }
+    if let Ok(instant) = text.parse() {
+        return Ok(instant);
+    }
+    // A date would be read from the beginning of a longer text, and the rest be ignored.
+    let bare = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    let moment = if bare {
+        in_day(text.parse().map_err(|_| wrong())?)
+    } else if text.contains(':') {
+        text.parse().map_err(|_| wrong())?
+    } else {
+        return Err(wrong());
+    };
+    moment.to_zoned(jiff::tz::TimeZone::UTC).map(|zoned| zoned.timestamp()).map_err(|_| wrong())
+}
+
+/// Reads a duration: `45`, `90s`, `1h30m`, `2d`. A number alone is in seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    seconds(text).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// Reads a duration in seconds.
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
+    let wrong = || "write it as 90s, 15m, 1h30m or 2d; at least a second".to_owned();
+    let total = match text.parse::<u32>() {
+        Ok(seconds) if !text.starts_with('+') => Some(seconds),
+        _ => sum_of_parts(text),
+    };
+    total.filter(|&seconds| seconds > 0).ok_or_else(wrong)
+}
+
+fn sum_of_parts(text: &str) -> Option<u32> {
+    let mut total = 0u32;
+    let mut number = String::new();
+    let mut last_unit = u32::MAX;
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            number.push(c);
+            continue;
+        }
+        let unit = match c {
+            'd' => 86_400,
+            'h' => 3_600,
+            'm' => 60,
+            's' => 1,
+            _ => return None,
+        };
+        // Each unit once, the largest first: "1m1h" is more likely a slip than a duration.
+        if unit >= last_unit {
+            return None;
+        }
+        last_unit = unit;
+        total = number.parse::<u32>().ok()?.checked_mul(unit)?.checked_add(total)?;
+        number.clear();
+    }
+    number.is_empty().then_some(total)
+}
+
+/// Reads an idempotency key: it travels in a header, so only visible ASCII will do.
+pub(super) fn key(text: &str) -> Result<String, String> {
+    if (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+        Ok(text.to_owned())
+    } else {
+        Err("a key is 1 to 255 visible ASCII characters without spaces".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_that_are_taken() {
+        for (typed, begins, ends) in [
+            ("2026-11-19", "2026-11-19T00:00:00Z", "2026-11-19T23:59:59.999999Z"),
+            ("2026-11-19 17:00", "2026-11-19T17:00:00Z", "2026-11-19T17:00:00Z"),
+            ("2026-11-19T17:00", "2026-11-19T17:00:00Z", "2026-11-19T17:00:00Z"),
+            ("2026-11-19 17:00:03.25", "2026-11-19T17:00:03.25Z", "2026-11-19T17:00:03.25Z"),
+            ("2026-11-19T17:00:00Z", "2026-11-19T17:00:00Z", "2026-11-19T17:00:00Z"),
+            ("2026-11-19 17:00+01:00", "2026-11-19T16:00:00Z", "2026-11-19T16:00:00Z"),
+            (" 2026-11-19 ", "2026-11-19T00:00:00Z", "2026-11-19T23:59:59.999999Z"),
+        ] {
+            assert_eq!(day_begins(typed).map(|at| at.to_string()).as_deref(), Ok(begins), "{typed}");
+            assert_eq!(day_ends(typed).map(|at| at.to_string()).as_deref(), Ok(ends), "{typed}");
+        }
+    }
+
+    #[test]
+    fn instants_that_are_refused() {
+        for typed in [
+            "",
+            "yesterday",
+            "2026",
+            "2026-11",
+            "2026-02-30",
+            "19.11.2026",
+            "17:00",
+            "2026-11-19T17:00[Europe/Berlin]",
+            "2026-11-19[Europe/Berlin]",
+            "2026-11-19 25:00",
+            "2026-11-19T17",
+            "2026-11-19T1700",
+            "2026-11-19 17:00+99:00",
+            "2026-11-19 17:00 CET",
+            "2026-11-19 17:60",
+        ] {
+            assert!(day_begins(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (typed, expected) in
+            [("45", 45), ("90s", 90), ("15m", 900), ("1h", 3600), ("1h30m", 5400), ("2d", 172_800)]
+        {
+            assert_eq!(seconds(typed), Ok(expected), "{typed}");
+        }
+        for typed in
+            ["", "0", "0s", "-1", "+1", "1m1h", "1h1h", "h", "1w", "1.5h", "1h30", "4294967296", "99999d"]
+        {
+            assert!(seconds(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn versions_and_keys() {
+        let choice = |text: &str| text.parse::<VersionChoice>();
+        assert_eq!(choice("12"), Ok(VersionChoice::Number(12)));
+        assert!(matches!(choice("report@latest"), Ok(VersionChoice::Named(_))));
+        assert!(choice("0").is_err() && choice("+1").is_err() && choice("").is_err());
+
+        let exact: VersionArg = "report@12".parse().unwrap();
+        assert!(exact.may_be("report@12") && !exact.may_be("report@13"));
+        let latest: VersionArg = "report@latest".parse().unwrap();
+        assert!(latest.may_be("report@13") && !latest.may_be("reports@13"));
+
+        assert!(key("2026-11-19/close").is_ok());
+        for text in ["", "a b", "ü", "a\n", &"k".repeat(256)] {
+            assert!(key(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `versions`, `show` and `as-of`: what is kept.
+
+use std::fmt::Write as _;
+
+use asat_core::{Code, Problem};
+use jiff::Timestamp;
+
+use super::args::{AsOfArgs, OneVersion, VersionsArgs};
+use super::client::Client;
+use super::output::{Failure, Output};
+use super::request::Request;
+use super::table;
+use super::text::{absolute, both, clean, counted, size};
+use crate::wire::{Pin, Publication, Version, VersionList};
+
+/// Versions asked for at once.
+const PAGE: usize = 100;
+
+pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
+    let list = list(args, wanted, client).await?;
+    output.answer(&list, |list| table::versions(&list.versions, Timestamp::now()))?;
+    if list.versions.is_empty() {
+        output.remark("there is no such version");
+    } else if list.next_cursor.is_some() {
+        output.remark("there are older ones: see more with --limit or --all");
+    }
+    Ok(())
+}
+
+/// Follows the cursors until enough versions are there, or no more.
+async fn list(args: &VersionsArgs, wanted: usize, client: &Client) -> Result<VersionList, Problem> {
+    let mut list = VersionList { versions: Vec::new(), next_cursor: None };
+    loop {
+        let missing = wanted.saturating_sub(list.versions.len());
+        let mut page: VersionList =
+            client.ask(&page(args, missing.min(PAGE), list.next_cursor.as_deref())).await?;
+        page.versions.truncate(missing);
+        let came = page.versions.len();
+        let goes_on = page.next_cursor.is_some() && page.next_cursor != list.next_cursor && came > 0;
+        if page.next_cursor.is_some() && !goes_on {
+            let detail = format!("{} sends the same page of versions again and again", client.server());
+            return Err(Problem::new(
+                Code::Internal,
+                detail,
+                "use a client and a daemon of the same version",
+            ));
+        }
+        list.versions.append(&mut page.versions);
+        list.next_cursor = page.next_cursor;
+        if !goes_on || came == missing {
+            return Ok(list);
+        }
+    }
+}
+
+fn page(args: &VersionsArgs, limit: usize, cursor: Option<&str>) -> Request {
+    let states = (!args.state.is_empty()).then(|| args.state.join(","));
+    Request::get(&["versions"])
+        .query("store", args.store.as_ref().map(|store| store.as_str()))
+        .query("label", args.label.as_deref())
+        .query("from", args.from.map(|at| at.to_string()))
+        .query("to", args.to.map(|at| at.to_string()))
+        .query("state", states)
+        .query("limit", Some(limit.to_string()))
+        .query("cursor", cursor)
+}
+
+pub(super) async fn show(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
+    let version: Version = client.ask(&Request::get(&["versions", args.version.text()])).await?;
+    output.answer(&version, |version| describe(version, Timestamp::now()))
+}
+
+pub(super) async fn as_of(args: &AsOfArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let at = args.timestamp;
+    let request = Request::get(&["as-of", &at.to_string()])
+        .query("store", args.store.as_ref().map(|store| store.as_str()));
+    let version: Version = client.ask(&request).await?;
+    output.answer(&version, |version| {
+        format!("As of {}:\n{}", absolute(at), describe(version, Timestamp::now()))
+    })
+}
+
+/// Everything about a version.
+fn describe(version: &Version, now: Timestamp) -> String {
+    let mut text = format!("{}\n", clean(&version.id));
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(text, "  {name:<12} {value}");
+        }
+    };
+    line("state", Some(clean(&version.state)));
+    let reason = version.end_reason.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
+    line("ended", version.ended_at.map(|at| format!("{}{reason}", both(at, now))));
+    line("cut", version.cut_at.map(|at| both(at, now)));
+    let pages = version.page_size.map_or_else(String::new, |bytes| format!(", in pages of {bytes} bytes"));
+    line("size", version.size_bytes.map(|bytes| format!("{}{pages}", size(bytes))));
+    line("kept", Some(format!("{} in the archive", size(table::kept(version)))));
+    line("fingerprint", version.fingerprint.as_deref().map(clean));
+    line("pinned", version.pin.as_ref().map(|pin| pinned(pin, now)));
+    line("leases", (version.leases > 0).then(|| version.leases.to_string()));
+    line("open at", version.path.as_deref().map(clean));
+    let _ = writeln!(text, "{}, the newest first", counted_publications(version));
+    for publication in version.publications.iter().rev() {
+        text.push_str(&published(publication, now));
+    }
+    text
+}
+
+fn counted_publications(version: &Version) -> String {
+    counted(u64::try_from(version.publications.len()).unwrap_or(u64::MAX), "publication")
+}
+
+/// Why, by whom and until when a version is pinned.
+pub(super) fn pinned(pin: &Pin, now: Timestamp) -> String {
+    let mut text = clean(&pin.reason);
+    if let Some(owner) = &pin.owner {
+        let _ = write!(text, ", by {}", clean(owner));
+    }
+    if let Some(end) = pin.expires_at {
+        let word = if end <= now { "expired" } else { "until" };
+        let _ = write!(text, ", {word} {}", both(end, now));
+    }
+    text
+}
+
+fn published(publication: &Publication, now: Timestamp) -> String {
+    let mut text = format!("  {}", both(publication.at, now));
+    let said = [
+        ("", &publication.label),
+        ("certified by ", &publication.certified_by),
+        ("for ", &publication.business_date),
+    ];
+    for (word, value) in said {
+        if let Some(value) = value {
+            let _ = write!(text, ", {word}{}", clean(value));
+        }
+    }
+    text.push('\n');
+    for line in publication.note.iter().flat_map(|note| note.lines()) {
+        let _ = writeln!(text, "    {}", clean(&line.replace('\t', " ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_in_full() {
+        let version: Version = serde_json::from_value(serde_json::json!({
+            "id": "report@12", "store": "report", "number": 12, "state": "ready",
+            "cut_at": "2026-11-19T17:00:03.123456Z", "fingerprint": "00ff", "size_bytes": 48_672_768,
+            "page_size": 4096, "holdings": [{"kind": "archive", "bytes": 812_344}],
+            "publications": [
+                {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
+                 "business_date": "2026-11-19", "note": "two\nlines\u{1b}"},
+                {"at": "2026-11-19T18:00:00Z", "label": null, "certified_by": null,
+                 "business_date": null, "note": null},
+            ],
+            "pin": {"reason": "audit", "owner": "anna", "expires_at": "2026-11-22T20:00:00Z", "hot": false},
+            "leases": 1, "path": "/copies/report.db", "ended_at": null, "end_reason": null,
+        }))
+        .unwrap();
+        let expected = "\
+report@12
+  state        ready
+  cut          2026-11-19 17:00:03 UTC (2 hours ago)
+  size         46.4 MiB, in pages of 4096 bytes
+  kept         793.3 KiB in the archive
+  fingerprint  00ff
+  pinned       audit, by anna, until 2026-11-22 20:00:00 UTC (in 3 days)
+  leases       1
+  open at      /copies/report.db
+2 publications, the newest first
+  2026-11-19 18:00:00 UTC (2 hours ago)
+  2026-11-19 17:00:00 UTC (3 hours ago), close, certified by ops, for 2026-11-19
+    two
+    lines\\u{1b}
+";
+        assert_eq!(describe(&version, "2026-11-19T20:00:00Z".parse().unwrap()), expected);
+    }
+}

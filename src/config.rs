@@ -1,0 +1,150 @@
+//! The configuration: raw TOML, in which unknown keys are refused, becomes a validated [`Config`].
+//!
+//! Whatever can be known to be wrong before the daemon does anything is refused here, with the file, the key
+//! and what to write instead.
+
+mod raw;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use asat_core::retention::Retention;
+use asat_core::{Code, Policy, Problem, StoreName, StorePolicy};
+
+/// A validated configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The folder of catalogue, archive and as-at copies.
+    pub state: PathBuf,
+    /// Where clients connect.
+    pub listen: Listen,
+    /// Who may connect over TCP.
+    pub tokens: Vec<Token>,
+    /// The most bytes that as-at copies may take together.
+    pub max_copy_bytes: u64,
+    /// The longest time for which a lease is granted, in seconds.
+    pub max_ttl_s: u32,
+    /// How long a stop waits for what is under way.
+    pub stop_timeout: Duration,
+    /// The stores by name.
+    pub stores: BTreeMap<StoreName, StoreConfig>,
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The path of a Unix socket.
+    pub unix: Option<PathBuf>,
+    /// Its file mode.
+    pub unix_mode: u32,
+    /// A TCP address.
+    pub tcp: Option<SocketAddr>,
+}
+
+/// One store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// The path of its database file, as configured.
+    pub path: PathBuf,
+    /// How long a cut waits for a lock.
+    pub busy_timeout: Duration,
+    /// How long a cut may keep commits waiting, where the journal mode makes it.
+    pub max_hold: Duration,
+    /// Which versions may be given up.
+    pub retention: Retention,
+}
+
+/// A token, by the SHA-256 of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Whose it is, for people.
+    pub name: String,
+    /// What it allows.
+    pub role: Role,
+    /// The SHA-256 of the token.
+    pub sha256: [u8; 32],
+}
+
+/// What a caller may do; each role may do what the ones before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// List, open and download.
+    Read,
+    /// Publish and pin.
+    Publish,
+    /// Unpin and retire.
+    Admin,
+}
+
+impl Config {
+    /// Reads and validates a configuration file. Relative paths in it start from its folder.
+    ///
+    /// # Errors
+    /// [`Code::Configuration`], naming the file and the key.
+    pub fn load(file: &Path) -> Result<Self, Problem> {
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            let detail = format!("cannot read the configuration {}: {error}", file.display());
+            Problem::new(Code::Configuration, detail, "name a readable file with --config FILE")
+        })?;
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let folder = absolute.parent().unwrap_or(Path::new("/"));
+        Self::parse(&text, folder).map_err(|problem| Problem {
+            detail: format!("{}: {}", file.display(), problem.detail),
+            ..problem
+        })
+    }
+
+    /// Validates the text of a configuration whose relative paths start from `folder`.
+    ///
+    /// # Errors
+    /// [`Code::Configuration`], naming the key.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, Problem> {
+        let raw: raw::Config = toml::from_str(text).map_err(|error| {
+            let detail = error.to_string().trim_end().to_owned();
+            Problem::new(Code::Configuration, detail, "see config/asat.toml for every key and its form")
+        })?;
+        validate::validate(raw, folder)
+    }
+
+    /// What the engine needs to know of it.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let store = |store: &StoreConfig| StorePolicy {
+            path: store.path.clone(),
+            retention: store.retention.clone(),
+        };
+        Policy {
+            stores: self.stores.iter().map(|(name, config)| (name.clone(), store(config))).collect(),
+            max_copy_bytes: self.max_copy_bytes,
+            max_ttl_s: self.max_ttl_s,
+        }
+    }
+
+    /// The catalogue's file.
+    #[must_use]
+    pub fn catalogue(&self) -> PathBuf {
+        self.state.join("catalogue.db")
+    }
+
+    /// The folder of a store's archive.
+    #[must_use]
+    pub fn archive(&self, store: &StoreName) -> PathBuf {
+        self.archives().join(store.as_str())
+    }
+
+    /// The folder of all archives.
+    #[must_use]
+    pub fn archives(&self) -> PathBuf {
+        self.state.join("archive")
+    }
+
+    /// The folder of as-at copies.
+    #[must_use]
+    pub fn copies(&self) -> PathBuf {
+        self.state.join("copies")
+    }
+}

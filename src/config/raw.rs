@@ -1,0 +1,114 @@
+//! The configuration as it is written. Every key is here, with its default.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::Role;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Config {
+    #[serde(default = "default_state")]
+    pub(super) state: PathBuf,
+    #[serde(default = "default_stop_timeout")]
+    pub(super) stop_timeout: String,
+    #[serde(default)]
+    pub(super) listen: Listen,
+    #[serde(default)]
+    pub(super) copies: Copies,
+    #[serde(default)]
+    pub(super) token: Vec<Token>,
+    #[serde(default)]
+    pub(super) store: Vec<Store>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listen {
+    pub(super) unix: Option<PathBuf>,
+    pub(super) unix_mode: Option<String>,
+    pub(super) tcp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Copies {
+    pub(super) max_size: String,
+    pub(super) max_lease: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Token {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) sha256: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Store {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    #[serde(default = "default_backend")]
+    pub(super) backend: String,
+    #[serde(default)]
+    pub(super) keep_snapshots: u32,
+    #[serde(default = "default_busy_timeout")]
+    pub(super) busy_timeout: String,
+    #[serde(default = "default_max_hold")]
+    pub(super) max_hold: String,
+    #[serde(default)]
+    pub(super) retention: Retention,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Retention {
+    pub(super) keep_last: Option<u32>,
+    pub(super) keep_for: Option<String>,
+    pub(super) daily: Option<u32>,
+    pub(super) weekly: Option<u32>,
+    pub(super) monthly: Option<u32>,
+    pub(super) yearly: Option<u32>,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { max_size: "10 GiB".to_owned(), max_lease: "31d".to_owned() }
+    }
+}
+
+fn default_state() -> PathBuf {
+    PathBuf::from("/var/lib/asat")
+}
+
+fn default_stop_timeout() -> String {
+    "20s".to_owned()
+}
+
+fn default_backend() -> String {
+    "auto".to_owned()
+}
+
+fn default_busy_timeout() -> String {
+    "5s".to_owned()
+}
+
+fn default_max_hold() -> String {
+    "10s".to_owned()
+}
+
+/// The Unix socket where nothing else is configured.
+pub(super) const DEFAULT_SOCKET: &str = "/run/asat/asat.sock";
+
+/// The names of stores that occur more than once.
+pub(super) fn repeated(stores: &[Store]) -> Vec<&str> {
+    let mut count: BTreeMap<&str, u32> = BTreeMap::new();
+    for store in stores {
+        *count.entry(&store.name).or_default() += 1;
+    }
+    count.into_iter().filter(|(_, n)| *n > 1).map(|(name, _)| name).collect()
+}

@@ -1,0 +1,223 @@
+//! From what is written to what is meant, with every value checked.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use asat_core::retention::Retention;
+use asat_core::{Code, Problem, StoreName};
+use bytesize::ByteSize;
+use jiff::{Span, SpanRelativeTo, Unit};
+use sha2::{Digest, Sha256};
+
+use super::{Config, Listen, StoreConfig, Token, raw};
+
+pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Problem> {
+    let state = at("state", folder, &raw.state)?;
+    let repeated = raw::repeated(&raw.store);
+    if let Some(name) = repeated.first() {
+        return Err(wrong(
+            "store.name",
+            format!("{name:?} names two stores"),
+            "give each store its own name",
+        ));
+    }
+    let mut config = Config {
+        listen: listen(&raw.listen, folder)?,
+        tokens: raw.token.iter().map(token).collect::<Result<_, _>>()?,
+        max_copy_bytes: size("copies.max_size", &raw.copies.max_size)?,
+        max_ttl_s: max_lease(&raw.copies.max_lease)?,
+        stop_timeout: duration("stop_timeout", &raw.stop_timeout)?,
+        stores: std::collections::BTreeMap::new(),
+        state,
+    };
+    if config.listen.tcp.is_some() && config.tokens.is_empty() {
+        return Err(wrong(
+            "listen.tcp",
+            "opens the daemon to every local program, and there is no token".to_owned(),
+            "add a [[token]] with name, role and sha256, or use listen.unix",
+        ));
+    }
+    for store in &raw.store {
+        let (name, store) = self::store(store, folder)?;
+        check_apart(&config.state, &name, &store.path)?;
+        if let Some(other) = config.stores.iter().find(|(_, other)| same_file(&other.path, &store.path)) {
+            let what = format!("stores {} and {name} have the same file {}", other.0, store.path.display());
+            return Err(wrong("store.path", what, "watch each file once"));
+        }
+        config.stores.insert(name, store);
+    }
+    Ok(config)
+}
+
+fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {
+    let tcp = raw.tcp.as_deref().map(|text| {
+        text.parse::<SocketAddr>().map_err(|error| {
+            wrong(
+                "listen.tcp",
+                format!("{text:?} is not an address: {error}"),
+                "write for example \"127.0.0.1:7878\"",
+            )
+        })
+    });
+    let tcp = tcp.transpose()?;
+    let mode = raw.unix_mode.as_deref().unwrap_or("0660");
+    let unix_mode = u32::from_str_radix(mode, 8)
+        .ok()
+        .filter(|bits| *bits <= 0o777 && !mode.starts_with('+'))
+        .ok_or_else(|| {
+            wrong("listen.unix_mode", format!("{mode:?} is not a file mode"), "write for example \"0660\"")
+        })?;
+    let unix = match (&raw.unix, tcp) {
+        (Some(path), _) => Some(at("listen.unix", folder, path)?),
+        (None, Some(_)) => None,
+        (None, None) => Some(PathBuf::from(raw::DEFAULT_SOCKET)),
+    };
+    if let Some(path) = unix.as_deref().filter(|path| path.as_os_str().len() > 107) {
+        let what = format!("{} has more than the 107 bytes that a socket's path may have", path.display());
+        return Err(wrong("listen.unix", what, "choose a shorter path"));
+    }
+    Ok(Listen { unix, unix_mode, tcp })
+}
+
+fn token(raw: &raw::Token) -> Result<Token, Problem> {
+    let bad = || {
+        let what = format!("of token {:?} is not 64 hexadecimal digits", raw.name);
+        wrong("token.sha256", what, "write the output of: printf %s \"$TOKEN\" | sha256sum")
+    };
+    if raw.sha256.len() != 64 || !raw.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    let mut sha256 = [0; 32];
+    for (byte, digits) in sha256.iter_mut().zip(raw.sha256.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).map_err(|_| bad())?;
+        *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
+    }
+    if sha256 == <[u8; 32]>::from(Sha256::digest(b"")) {
+        let what = format!("of token {:?} is that of an empty text, which anybody can guess", raw.name);
+        return Err(wrong("token.sha256", what, "make the token first, for example: openssl rand -hex 32"));
+    }
+    Ok(Token { name: raw.name.clone(), role: raw.role, sha256 })
+}
+
+fn store(raw: &raw::Store, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {
+    let name: StoreName = raw.name.parse().map_err(|error: asat_core::NameError| {
+        wrong("store.name", error.to_string(), "choose a name that needs quoting nowhere")
+    })?;
+    if !matches!(raw.backend.as_str(), "auto" | "pages") {
+        let what = format!("of {name} is {:?}, which this version does not have", raw.backend);
+        return Err(wrong("store.backend", what, "write \"auto\" or \"pages\""));
+    }
+    if raw.keep_snapshots > 0 {
+        let what = format!("of {name} is {}, but backend pages has no snapshots", raw.keep_snapshots);
+        return Err(wrong("store.keep_snapshots", what, "leave it out"));
+    }
+    let store = StoreConfig {
+        path: at("store.path", folder, &raw.path)?,
+        busy_timeout: duration("store.busy_timeout", &raw.busy_timeout)?,
+        max_hold: duration("store.max_hold", &raw.max_hold)?,
+        retention: retention(&raw.retention)?,
+    };
+    Ok((name, store))
+}
+
+fn retention(raw: &raw::Retention) -> Result<Retention, Problem> {
+    let raw::Retention { keep_last, daily, weekly, monthly, yearly, .. } = *raw;
+    let keep_for = raw.keep_for.as_deref().map(|text| span("store.retention.keep_for", text)).transpose()?;
+    Ok(Retention { keep_last, keep_for, daily, weekly, monthly, yearly })
+}
+
+/// The catalogue and the archive must survive whatever happens to the store's folder, and nothing may be left
+/// beside the store.
+fn check_apart(state: &Path, name: &StoreName, store: &Path) -> Result<(), Problem> {
+    let (state, store) = (real(state), real(store));
+    let beside = store.parent() == Some(state.as_path());
+    if beside || store.starts_with(&state) {
+        let what = format!("{} is the folder of store {name} ({})", state.display(), store.display());
+        return Err(wrong("state", what, "choose a folder of its own, best on another volume"));
+    }
+    Ok(())
+}
+
+fn span(key: &str, text: &str) -> Result<Span, Problem> {
+    let hint = "write a number and a unit, for example \"90s\", \"12h\", \"30d\" or \"1 year\"";
+    let span: Span =
+        text.parse().map_err(|error| wrong(key, format!("{text:?} is not a duration: {error}"), hint))?;
+    if span.is_negative() || span.is_zero() {
+        return Err(wrong(key, format!("{text:?} is not longer than nothing"), hint));
+    }
+    Ok(span)
+}
+
+fn duration(key: &str, text: &str) -> Result<Duration, Problem> {
+    let days = SpanRelativeTo::days_are_24_hours();
+    let total = span(key, text)?.total((Unit::Nanosecond, days));
+    let length = total.ok().map(|nanos| Duration::try_from_secs_f64(nanos / 1e9));
+    length.and_then(Result::ok).filter(|length| !length.is_zero()).ok_or_else(|| {
+        wrong(key, format!("{text:?} has no fixed length"), "use weeks, days, hours, minutes or seconds")
+    })
+}
+
+fn max_lease(text: &str) -> Result<u32, Problem> {
+    let key = "copies.max_lease";
+    let seconds = u32::try_from(duration(key, text)?.as_secs());
+    seconds.ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
+        let what = format!("{text:?} is not between one second and 136 years");
+        wrong(key, what, "write for example \"31d\"")
+    })
+}
+
+fn size(key: &str, text: &str) -> Result<u64, Problem> {
+    let hint = "write for example \"10 GiB\" or \"500 MB\"";
+    let size: ByteSize =
+        text.parse().map_err(|error| wrong(key, format!("{text:?} is not a size: {error}"), hint))?;
+    if size.as_u64() == 0 {
+        return Err(wrong(key, format!("{text:?} leaves no room for anything"), hint));
+    }
+    Ok(size.as_u64())
+}
+
+/// A path as written in a configuration in `folder`, made absolute without asking the file system.
+fn at(key: &str, folder: &Path, path: &Path) -> Result<PathBuf, Problem> {
+    if path.as_os_str().is_empty() {
+        return Err(wrong(key, "is empty".to_owned(), "write a path, or leave the key out"));
+    }
+    let mut plain = PathBuf::new();
+    for component in folder.join(path).components() {
+        match component {
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    Ok(plain)
+}
+
+/// Whether two paths lead to one file, by symbolic or by hard links.
+fn same_file(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    real(a) == real(b) || identity(a).is_some_and(|a| identity(b) == Some(a))
+}
+
+/// The path with every link in it followed, also those that lead to what is not there yet.
+fn real(path: &Path) -> PathBuf {
+    follow(path, MAX_LINKS)
+}
+
+/// As many links as the kernel follows in one path.
+const MAX_LINKS: u32 = 40;
+
+fn follow(path: &Path, links: u32) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    match path.read_link() {
+        Ok(target) if links > 0 => follow(&parent.join(target), links - 1),
+        _ => follow(parent, links).join(name),
+    }
+}
+
+fn wrong(key: &str, what: String, hint: &str) -> Problem {
+    Problem::new(Code::Configuration, format!("{key}: {what}"), hint)
+}

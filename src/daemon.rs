@@ -1,0 +1,140 @@
+//! The daemon: wiring, listeners, signals and shutdown.
+//!
+//! [`start`] joins configuration, catalogue, machine and engine; [`serve`] lets clients in until it is told to
+//! stop. [`main`] does both for the command line, under systemd or not.
+
+mod driver;
+mod lanes;
+mod listen;
+mod machine;
+mod progress;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use asat_catalogue::Catalogue;
+use asat_core::{Code, Engine, Host, Problem};
+use asat_host::StateFolder;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub use driver::{Handle, Notice, Notices, notices};
+pub use listen::serve;
+pub use machine::Machine;
+
+use crate::config::Config;
+
+/// A daemon that has made catalogue and machine agree, and takes events.
+pub struct Daemon {
+    /// The way to the engine.
+    pub handle: Handle,
+    /// The archives and the copies.
+    pub machine: Arc<Machine>,
+    driver: JoinHandle<()>,
+    _state: StateFolder,
+}
+
+/// Runs the daemon in the foreground until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Where it cannot start: the configuration, the state folder, the catalogue, an archive or a listener.
+pub fn main(config: &Path) -> Result<(), Problem> {
+    log_to_stderr();
+    #[cfg(debug_assertions)]
+    crash::listen();
+    let config = Config::load(config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| failed("start its threads", &error))?;
+    let daemon = start(&config)?;
+    let served = runtime.block_on(async {
+        let stop = stop_signal()?;
+        serve(&config, &daemon, stop).await
+    });
+    daemon.stop();
+    runtime.shutdown_background();
+    tracing::info!("stopped");
+    served
+}
+
+/// Claims the state folder, opens what is in it, and settles what the last run left.
+///
+/// # Errors
+/// See [`main`].
+pub fn start(config: &Config) -> Result<Daemon, Problem> {
+    let state = StateFolder::claim(&config.state)?;
+    asat_host::machine::raise_open_files_limit();
+    let catalogue = Catalogue::open(&config.catalogue())?;
+    let engine = Engine::new(config.policy(), catalogue.load()?);
+    let notices = notices();
+    let machine = Arc::new(Machine::open(config, notices.clone())?);
+    let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, notices)?;
+    let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(|| driver.run());
+    let driver = driver.map_err(|error| failed("start its driver", &error))?;
+    Ok(Daemon { handle, machine, driver, _state: state })
+}
+
+impl Daemon {
+    /// Ends what is under way and waits until its outcome is recorded.
+    pub fn stop(self) {
+        self.machine.stop();
+        self.handle.stop();
+        if self.driver.join().is_err() {
+            tracing::error!("the driver ended with a panic; the next start settles what it left");
+        }
+    }
+}
+
+/// Resolves at the first SIGTERM or SIGINT.
+fn stop_signal() -> Result<impl Future<Output = ()>, Problem> {
+    let mut term = signal(SignalKind::terminate()).map_err(|error| failed("listen for SIGTERM", &error))?;
+    let mut int = signal(SignalKind::interrupt()).map_err(|error| failed("listen for SIGINT", &error))?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => tracing::info!("stopping on SIGTERM"),
+            _ = int.recv() => tracing::info!("stopping on SIGINT"),
+        }
+    })
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ASAT_LOG");
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // A log that cannot be written, to a full disk or to nobody, must not end what it tells of.
+        .log_internal_errors(false)
+        .finish();
+    // A second daemon in one process, as in a test, keeps the first one's log.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Problem {
+    Problem::new(Code::Internal, format!("asat cannot {what}: {error}"), "check the limits of the service")
+}
+
+/// The crash tests' way to end the daemon at the n-th effect boundary. It is in no release build.
+#[cfg(debug_assertions)]
+mod crash {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+    /// Arms the crash where the environment says so.
+    pub(super) fn listen() {
+        if let Some(nth) = std::env::var("ASAT_CRASH_AT").ok().and_then(|text| text.parse().ok()) {
+            LEFT.store(nth, Ordering::SeqCst);
+            asat_core::boundary::listen(pass);
+        }
+    }
+
+    fn pass(name: &'static str) {
+        if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+            tracing::warn!("crash test: killed at the boundary {name:?}");
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        }
+    }
+}

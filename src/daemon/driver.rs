@@ -1,0 +1,289 @@
+//! The driver: the one thread that turns events into committed changes and performed effects.
+//!
+//! It asks the engine what to do, commits that to the catalogue, lets the engine take it in, tells whoever
+//! waits, and hands the intended effects to their lanes. Everything else only sends it events and reads the
+//! engine's state.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use asat_catalogue::Catalogue;
+use asat_core::event::{Answer, Change, CutFailure, Effect, EffectId, Event, Intent, Outcome, Reply};
+use asat_core::register::Register;
+use asat_core::version::Publication;
+use asat_core::{Code, Engine, Host, Problem};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{broadcast, oneshot};
+
+use super::lanes::Lanes;
+use crate::wire::Progress;
+
+/// What the daemon tells those who listen.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// These changes were committed.
+    Changed(Arc<Vec<Change>>),
+    /// A long effect has come this far.
+    Progress(Progress),
+}
+
+/// How many notices a slow listener may be behind before it misses some.
+const NOTICES: usize = 1024;
+
+/// The way to send the notices.
+pub type Notices = broadcast::Sender<Notice>;
+
+/// The channel of notices.
+pub fn notices() -> Notices {
+    broadcast::channel(NOTICES).0
+}
+
+pub(super) enum Message {
+    Ask(Box<Event>, oneshot::Sender<Result<Reply, Problem>>),
+    Finished(EffectId, Outcome),
+    Stop,
+}
+
+/// The way to the engine for everybody else: send an event, read the state, listen to what happens.
+#[derive(Clone)]
+pub struct Handle {
+    messages: Sender<Message>,
+    engine: Arc<RwLock<Engine>>,
+    notices: Notices,
+}
+
+impl Handle {
+    /// Sends an event and waits for its answer.
+    ///
+    /// # Errors
+    /// What the engine answers; [`Code::Stopping`] where the daemon stops before it does.
+    pub async fn ask(&self, event: Event) -> Result<Reply, Problem> {
+        let stopping =
+            || Problem::new(Code::Stopping, "the daemon is stopping", "try again when it runs again");
+        let (sender, answer) = oneshot::channel();
+        self.messages.send(Message::Ask(Box::new(event), sender)).map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// The engine, to read. Do not hold it for long.
+    pub fn engine(&self) -> RwLockReadGuard<'_, Engine> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happens from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    /// Lets the driver end once what was asked before is answered.
+    pub(super) fn stop(&self) {
+        // A driver that is gone has nothing left to stop.
+        let _ = self.messages.send(Message::Stop);
+    }
+}
+
+/// The driver's state. [`Driver::run`] is its thread.
+pub(super) struct Driver<H: Host> {
+    host: Arc<H>,
+    engine: Arc<RwLock<Engine>>,
+    catalogue: Catalogue,
+    notices: Notices,
+    lanes: Lanes<H>,
+    messages: Receiver<Message>,
+    waiting: HashMap<EffectId, Vec<oneshot::Sender<Result<Reply, Problem>>>>,
+    /// Outcomes that the catalogue could not commit yet, and why not.
+    unrecorded: Vec<(EffectId, Outcome, Problem)>,
+    ticked_at: Timestamp,
+}
+
+impl<H: Host> Driver<H> {
+    /// A driver that has made catalogue and machine agree, and the way to it.
+    ///
+    /// # Errors
+    /// Where the machine cannot be looked at or the catalogue cannot commit.
+    pub(super) fn start(
+        host: Arc<H>,
+        engine: Engine,
+        catalogue: Catalogue,
+        notices: Notices,
+    ) -> Result<(Self, Handle), Problem> {
+        let (sender, messages) = channel();
+        let survey = host.survey(engine.register())?;
+        let engine = Arc::new(RwLock::new(engine));
+        let handle =
+            Handle { messages: sender.clone(), engine: Arc::clone(&engine), notices: notices.clone() };
+        let lanes = Lanes::new(Arc::clone(&host), sender);
+        let (waiting, unrecorded, ticked_at) = (HashMap::new(), Vec::new(), host.now());
+        let mut driver =
+            Self { host, engine, catalogue, notices, lanes, messages, waiting, unrecorded, ticked_at };
+        driver.commit(&Event::Started(survey))?;
+        Ok((driver, handle))
+    }
+
+    /// Works until it is told to stop, then waits for the effects under way.
+    pub(super) fn run(mut self) {
+        loop {
+            let wait = self.until_next_tick();
+            if wait.is_zero() {
+                self.tick();
+                continue;
+            }
+            match self.messages.recv_timeout(wait) {
+                Ok(Message::Ask(event, reply)) => {
+                    // Whoever asks may have made room: no need to wait for the next tick.
+                    self.record_late();
+                    self.asked(&event, reply);
+                }
+                Ok(Message::Finished(effect, outcome)) => self.finished(effect, outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        // Effects under way end on their own or because the host was told to stop; what they did is recorded.
+        for (effect, outcome) in self.lanes.close(&self.messages) {
+            self.finished(effect, outcome);
+        }
+    }
+
+    fn asked(&mut self, event: &Event, reply: oneshot::Sender<Result<Reply, Problem>>) {
+        match self.commit(event) {
+            Ok(Answer::After(effect)) => match self.unrecorded.iter().find(|(late, ..)| *late == effect) {
+                // It is over, and when that can be recorded is not known.
+                Some((.., problem)) => drop(reply.send(Err(problem.clone()))),
+                None => self.waiting.entry(effect).or_default().push(reply),
+            },
+            // Somebody who has gone away needs no answer.
+            Ok(Answer::Now(answer)) => drop(reply.send(answer)),
+            Err(problem) => drop(reply.send(Err(problem))),
+        }
+    }
+
+    fn finished(&mut self, effect: EffectId, outcome: Outcome) {
+        let event = Event::Finished { effect, outcome };
+        let answer = match self.commit(&event) {
+            Ok(Answer::Now(answer)) => answer,
+            Ok(Answer::After(_)) => Ok(Reply::Done),
+            Err(problem) => {
+                let Event::Finished { outcome, .. } = event else { return };
+                self.take_back(effect, outcome, &problem);
+                Err(problem)
+            }
+        };
+        if let Err(problem) = &answer {
+            tracing::warn!(effect = effect.0, code = problem.code.text().0, "{problem}");
+        }
+        for reply in self.waiting.remove(&effect).unwrap_or_default() {
+            drop(reply.send(answer.clone()));
+        }
+    }
+
+    /// Undoes what was done and cannot be recorded, and remembers to record that it failed.
+    fn take_back(&mut self, effect: EffectId, outcome: Outcome, problem: &Problem) {
+        let outcome = match outcome {
+            Outcome::Cut(Ok(_)) => {
+                self.undo(effect);
+                Outcome::Cut(Err(CutFailure { problem: problem.clone(), begun: true }))
+            }
+            // A lease that nobody was told of would keep its version from being given up.
+            Outcome::MakeCopy(Ok(_)) => {
+                self.undo(effect);
+                Outcome::MakeCopy(Err(problem.clone()))
+            }
+            other => other,
+        };
+        self.unrecorded.push((effect, outcome, problem.clone()));
+    }
+
+    fn undo(&self, effect: EffectId) {
+        let undone = {
+            let engine = self.read();
+            let intent = engine.register().intent(effect);
+            intent.filter(|intent| !is_shared(engine.register(), intent)).map(|intent| intent.effect.clone())
+        };
+        if let Some(Err(problem)) = undone.map(|undone| self.host.undo(&undone)) {
+            tracing::error!(effect = effect.0, "cannot undo what cannot be recorded: {problem}");
+        }
+    }
+
+    /// Tries again to record what could not be recorded.
+    fn record_late(&mut self) {
+        for (effect, outcome, _) in std::mem::take(&mut self.unrecorded) {
+            self.finished(effect, outcome);
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticked_at = self.host.now();
+        self.record_late();
+        if let Err(problem) = self.commit(&Event::Tick) {
+            tracing::error!("the periodic work could not be recorded: {problem}");
+        }
+    }
+
+    /// Decides, commits, takes in, tells, and hands on. After an error nothing has changed.
+    fn commit(&mut self, event: &Event) -> Result<Answer, Problem> {
+        let decision = self.read().decide(self.host.now(), event);
+        if !decision.changes.is_empty() {
+            self.catalogue.record(&decision.changes)?;
+            let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+            decision.changes.iter().for_each(|change| engine.evolve(change));
+        }
+        for remark in &decision.remarks {
+            tracing::info!("{remark}");
+        }
+        let published = decision.changes.iter().any(|change| matches!(change, Change::Published(_)));
+        self.hand_on(decision.changes);
+        if published {
+            // A new version may be what lets an old one go.
+            self.tick();
+        }
+        Ok(decision.answer)
+    }
+
+    fn hand_on(&mut self, changes: Vec<Change>) {
+        for change in &changes {
+            match change {
+                Change::Intended(Intent { id, effect, .. }) => self.lanes.perform(*id, effect.clone()),
+                Change::Published(publication) => tell(publication),
+                _ => {}
+            }
+        }
+        if !changes.is_empty() {
+            // Nobody has to listen.
+            let _ = self.notices.send(Notice::Changed(Arc::new(changes)));
+        }
+    }
+
+    /// Zero where the periodic work is due. It rests a second at least, so that a catalogue that cannot commit
+    /// is not asked without pause.
+    fn until_next_tick(&self) -> Duration {
+        let now = self.host.now();
+        let next = self.read().next_tick(self.ticked_at).max(self.ticked_at + SignedDuration::from_secs(1));
+        // After a jump of the clock, backwards too, waiting longer than usual would be wrong.
+        let wait = Duration::try_from(next.duration_since(now)).unwrap_or(Duration::ZERO);
+        wait.min(Engine::IDLE_TICK.unsigned_abs())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Engine> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an effect made a copy that was there before, or that another effect is about too.
+fn is_shared(register: &Register, intent: &Intent) -> bool {
+    let Effect::MakeCopy { version, .. } = &intent.effect else { return false };
+    let copies = |effect: &Effect| matches!(effect, Effect::MakeCopy { .. } | Effect::DropCopy { .. });
+    let others = |other: &Intent| {
+        other.id != intent.id && copies(&other.effect) && other.effect.version() == Some(version)
+    };
+    register.entry(version).is_ok_and(|entry| entry.version.copy.is_some()) || register.intents().any(others)
+}
+
+/// What an administrator reads of a publication.
+fn tell(publication: &Publication) {
+    let Publication { version, reused, writer_blocked_us, elapsed_us, .. } = publication;
+    let label = publication.attributes.label.as_deref();
+    tracing::info!(%version, label, reused, writer_blocked_us, elapsed_us, "published");
+}

@@ -1,0 +1,102 @@
+//! Lanes: effects of one kind wait for one another, effects of different kinds never do.
+//!
+//! Each store has a lane of its own, in which its cuts and retirements follow one another in the order in which
+//! they were intended; as-at copies have one lane for all stores. A lane is a thread that lives from its first
+//! effect to the daemon's end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use asat_core::event::{Effect, EffectId, Outcome};
+use asat_core::{Host, StoreName};
+
+use super::driver::Message;
+
+/// Which effects wait for one another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Lane {
+    Store(StoreName),
+    Copies,
+}
+
+impl Lane {
+    fn of(effect: &Effect) -> Self {
+        match effect {
+            Effect::Cut { version, .. } | Effect::Retire { version } => Self::Store(version.store.clone()),
+            Effect::Compact { store } => Self::Store(store.clone()),
+            Effect::MakeCopy { .. } | Effect::DropCopy { .. } => Self::Copies,
+        }
+    }
+}
+
+/// An effect to perform, by its name.
+type Work = (EffectId, Effect);
+
+pub(super) struct Lanes<H: Host> {
+    host: Arc<H>,
+    finished: Sender<Message>,
+    open: HashMap<Lane, (Sender<Work>, JoinHandle<()>)>,
+    closed: bool,
+}
+
+impl<H: Host> Lanes<H> {
+    pub(super) fn new(host: Arc<H>, finished: Sender<Message>) -> Self {
+        Self { host, finished, open: HashMap::new(), closed: false }
+    }
+
+    /// Puts an effect into its lane.
+    pub(super) fn perform(&mut self, id: EffectId, effect: Effect) {
+        if self.closed {
+            // Nobody would wait for its end. The intent stays open: the effect is settled at the next start.
+            return;
+        }
+        let lane = Lane::of(&effect);
+        if !self.open.contains_key(&lane) {
+            match self.open_lane() {
+                Ok(opened) => drop(self.open.insert(lane.clone(), opened)),
+                Err(error) => {
+                    // The intent stays open: the effect is settled at the next start.
+                    tracing::error!(effect = id.0, "cannot start a thread for an effect: {error}");
+                    return;
+                }
+            }
+        }
+        if let Some((sender, _)) = self.open.get(&lane)
+            && sender.send((id, effect)).is_err()
+        {
+            tracing::error!(effect = id.0, ?lane, "the lane has died; restart the daemon");
+        }
+    }
+
+    fn open_lane(&self) -> std::io::Result<(Sender<Work>, JoinHandle<()>)> {
+        let (sender, effects) = channel::<Work>();
+        let (host, finished) = (Arc::clone(&self.host), self.finished.clone());
+        let work = move || {
+            for (id, effect) in effects {
+                let outcome = host.perform(&effect);
+                // A driver that is gone settles the open intent at the next start.
+                let _ = finished.send(Message::Finished(id, outcome));
+            }
+        };
+        Ok((sender, Builder::new().name("lane".to_owned()).spawn(work)?))
+    }
+
+    /// Waits for everything under way and gives back what came of it.
+    pub(super) fn close(&mut self, messages: &Receiver<Message>) -> Vec<(EffectId, Outcome)> {
+        self.closed = true;
+        let (senders, threads): (Vec<_>, Vec<_>) = self.open.drain().map(|(_, lane)| lane).unzip();
+        drop(senders);
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a lane ended with a panic; what it did is settled at the next start");
+            }
+        }
+        let finished = |message| match message {
+            Message::Finished(effect, outcome) => Some((effect, outcome)),
+            Message::Ask(..) | Message::Stop => None,
+        };
+        messages.try_iter().filter_map(finished).collect()
+    }
+}

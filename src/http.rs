@@ -1,0 +1,112 @@
+//! The HTTP face: routes by resource, JSON in and out, problems as RFC 9457 says.
+//!
+//! Handlers translate: a request becomes an event for the engine or a look at its register, and what comes
+//! back is written as `crate::wire` says. Nothing is decided here.
+
+mod access;
+mod cursor;
+mod database;
+mod document;
+mod events;
+mod extract;
+mod mounts;
+mod pins;
+mod problem;
+mod ranges;
+mod snapshots;
+mod status;
+mod stores;
+mod versions;
+
+use std::sync::Arc;
+
+use asat_core::register::Entry;
+use asat_core::{Problem, VersionId, VersionRef};
+use axum::extract::DefaultBodyLimit;
+use axum::{Extension, Router};
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use access::Access;
+use problem::Failure;
+
+use crate::daemon::{Handle, Machine};
+use crate::wire;
+
+/// The longest request body in bytes. The longest allowed note fits several times.
+const MAX_BODY: usize = 64 * 1024;
+
+/// What every handler may use.
+#[derive(Clone)]
+pub struct Face {
+    /// The way to the engine.
+    pub handle: Handle,
+    /// The archives and the copies, to read from.
+    pub machine: Arc<Machine>,
+    /// Turns true when the daemon begins to stop.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Face {
+    /// The version that a path segment means, as it is written.
+    fn version(&self, wanted: &str) -> Result<wire::Version, Problem> {
+        let wanted: VersionRef = extract::version(wanted)?;
+        let engine = self.handle.engine();
+        Ok(self.written(engine.register(), engine.register().resolve(&wanted)?))
+    }
+
+    /// The exact name of the version that a path segment means.
+    fn version_id(&self, wanted: &str) -> Result<VersionId, Problem> {
+        let wanted: VersionRef = extract::version(wanted)?;
+        Ok(self.handle.engine().register().resolve(&wanted)?.version.id.clone())
+    }
+
+    fn written(&self, register: &asat_core::register::Register, entry: &Entry) -> wire::Version {
+        wire::Version::new(register, entry, || {
+            self.machine.copy_path(&entry.version.id).display().to_string()
+        })
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "asat",
+        description = "Keeps a SQLite store's history as it was at each certified moment.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(wire::ProblemBody, wire::Progress))
+)]
+struct Document;
+
+/// All routes, for callers who come in by `access`.
+pub fn router(face: Face, access: Access) -> Router {
+    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(snapshots::publish))
+        .routes(routes!(versions::list))
+        .routes(routes!(versions::show, versions::retire))
+        .routes(routes!(versions::as_of))
+        .routes(routes!(mounts::open))
+        .routes(routes!(mounts::renew, mounts::close))
+        .routes(routes!(database::download))
+        .routes(routes!(pins::pin, pins::unpin))
+        .routes(routes!(stores::list))
+        .routes(routes!(stores::verify))
+        .routes(routes!(events::events))
+        .routes(routes!(status::healthz))
+        .routes(routes!(status::readyz))
+        .routes(routes!(status::openapi))
+        .split_for_parts();
+    router
+        .layer(Extension(status::Written::new(&document)))
+        .fallback(status::not_found)
+        .method_not_allowed_fallback(status::method_not_allowed)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(axum::middleware::from_fn_with_state(access, access::check))
+        .with_state(face)
+}
+
+/// What a handler answers.
+type Answer<T> = Result<T, Failure>;

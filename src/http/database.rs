@@ -1,0 +1,154 @@
+//! `GET /versions/{id}/database`: a version as a download, straight from the archive.
+
+use std::io;
+
+use asat_archive::Reader;
+use asat_core::{Code, Problem};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::sync::mpsc;
+
+use super::extract::Segments;
+use super::ranges::{Wanted, wanted};
+use super::{Answer, Face};
+use crate::wire::ProblemBody;
+
+/// How many bytes are read from the archive and sent at a time.
+const PIECE: u64 = 256 * 1024;
+
+/// Downloads a version as a SQLite database in rollback mode. Ranges are served, so that a download can go on
+/// where it stopped; the `ETag` is the version's fingerprint.
+#[utoipa::path(
+    get, path = "/versions/{id}/database", tag = "as-at copies",
+    params(
+        ("id" = String, Path, description = "`report@12` or `report@latest`"),
+        ("Range" = Option<String>, Header, description = "One range of bytes"),
+        ("If-Range" = Option<String>, Header, description = "The range is wanted of this ETag only"),
+        ("If-None-Match" = Option<String>, Header, description = "Nothing is wanted of this ETag"),
+    ),
+    responses(
+        (status = 200, description = "The whole database", content_type = "application/vnd.sqlite3"),
+        (status = 206, description = "The range", content_type = "application/vnd.sqlite3"),
+        (status = 304, description = "The caller has it already"),
+        (status = 400, description = "No version's name", body = ProblemBody),
+        (status = 404, description = "No such version", body = ProblemBody),
+        (status = 409, description = "The version cannot be read", body = ProblemBody),
+        (status = 410, description = "The version was retired", body = ProblemBody),
+        (status = 416, description = "The copy has no such bytes", body = ProblemBody),
+        (status = 500, description = "Stored data is damaged", body = ProblemBody),
+    )
+)]
+pub(super) async fn download(
+    State(face): State<Face>,
+    method: Method,
+    Segments(id): Segments<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let id = face.version_id(&id)?;
+    let content = {
+        let engine = face.handle.engine();
+        let version = &engine.register().entry(&id)?.version;
+        version.check_readable()?;
+        let nothing =
+            || Problem::new(Code::Internal, format!("{id} has no content"), "report this as a defect");
+        version.content.clone().ok_or_else(nothing)?
+    };
+    let (length, etag) = (content.size_bytes(), format!("\"{}\"", content.fingerprint));
+    let mut answer = HeaderMap::new();
+    answer.insert(header::ETAG, value(&etag)?);
+    answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if names(&headers, header::IF_NONE_MATCH, &etag) {
+        return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
+    }
+    let range = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
+    // A range is of this very copy, or the caller's part and the rest would not fit together.
+    let current = headers.get(header::IF_RANGE).is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
+    let (status, from, to) = match wanted(range.filter(|_| current), length) {
+        Wanted::Whole => (StatusCode::OK, 0, length),
+        Wanted::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
+        Wanted::Nothing => return unsatisfiable(&id.to_string(), length),
+    };
+    if status == StatusCode::PARTIAL_CONTENT {
+        answer.insert(
+            header::CONTENT_RANGE,
+            value(&format!("bytes {from}-{}/{length}", to.saturating_sub(1)))?,
+        );
+    }
+    answer.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/vnd.sqlite3"));
+    answer.insert(header::CONTENT_DISPOSITION, value(&format!("attachment; filename=\"{id}.db\""))?);
+    answer.insert(header::CONTENT_LENGTH, HeaderValue::from(to - from));
+    if method == Method::HEAD {
+        return Ok((status, answer).into_response());
+    }
+    let archive = face.machine.archive(&id.store)?.clone();
+    let number = id.number;
+    let reader = run(move || Ok(archive.read(number)?)).await.or_else(|problem| {
+        // It may have been given up since it was looked up: then that is the answer.
+        face.handle.engine().register().entry(&id)?.version.check_readable()?;
+        Err(problem)
+    })?;
+    Ok((status, answer, stream_of(reader, from, to)).into_response())
+}
+
+fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
+    let detail = format!("{id} has {length} bytes, and none in the range that was asked for");
+    let failure =
+        super::problem::Failure::new(Code::RangeNotSatisfiable, detail, "ask for bytes that it has");
+    let mut response = failure.into_response();
+    response.headers_mut().insert(header::CONTENT_RANGE, value(&format!("bytes */{length}"))?);
+    Ok(response)
+}
+
+/// The bytes of a version from one place to before another. Damage that is found on the way breaks the
+/// connection: what was promised cannot be sent, and nothing else may be.
+fn stream_of(reader: Reader, from: u64, to: u64) -> Body {
+    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
+    tokio::task::spawn_blocking(move || {
+        let mut at = from;
+        while at < to {
+            let mut piece = vec![0; usize::try_from(PIECE.min(to - at)).unwrap_or(0)];
+            let read = reader.read_at(at, &mut piece).map_err(|error| {
+                tracing::error!("a download was broken off: {error}");
+                io::Error::other(error)
+            });
+            let failed = read.is_err();
+            at += PIECE;
+            // Somebody who has gone away needs no more.
+            if sender.blocking_send(read.map(|_| Bytes::from(piece))).is_err() || failed {
+                return;
+            }
+        }
+    });
+    let receive =
+        |mut receiver: mpsc::Receiver<_>| async { receiver.recv().await.map(|piece| (piece, receiver)) };
+    Body::from_stream(stream::unfold(receiver, receive))
+}
+
+/// Does blocking work where it holds nobody up.
+pub(super) async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Problem::new(
+            Code::Internal,
+            format!("the work was broken off: {error}"),
+            "report this as a defect",
+        ))
+    })
+}
+
+/// Whether a conditional header names this entity tag. Versions never change, so weak and strong are one.
+fn names(headers: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
+    let mut values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.any(|value| {
+        value.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    })
+}
+
+fn value(text: &str) -> Result<HeaderValue, Problem> {
+    HeaderValue::from_str(text)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string(), "report this as a defect"))
+}

@@ -1,0 +1,95 @@
+//! `GET /events`: what happens, as server-sent events.
+
+use std::convert::Infallible;
+
+use asat_core::event::Change;
+use asat_core::version::State as VersionState;
+use axum::extract::State;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::stream::{self, Stream, StreamExt};
+use serde::Serialize;
+use tokio::sync::{broadcast, watch};
+
+use super::Face;
+use crate::daemon::Notice;
+
+/// Follows what happens from now on: `version`, `publication`, `lease` and `progress` events, each with a JSON
+/// object. A listener that is too slow gets `missed` with how many it missed, and should list anew.
+#[utoipa::path(
+    get, path = "/events", tag = "daemon",
+    responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))
+)]
+pub(super) async fn events(State(face): State<Face>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let listener = Listener { notices: face.handle.listen(), stopping: face.stopping.clone(), face };
+    let batches = stream::unfold(listener, |mut listener| async {
+        let events = listener.next().await?;
+        Some((stream::iter(events.into_iter().map(Ok)), listener))
+    });
+    Sse::new(batches.flatten()).keep_alive(KeepAlive::default())
+}
+
+struct Listener {
+    face: Face,
+    notices: broadcast::Receiver<Notice>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Listener {
+    /// The events of the next notice; `None` when the daemon stops.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        let notice = tokio::select! {
+            notice = self.notices.recv() => notice,
+            _ = self.stopping.wait_for(|stopping| *stopping) => return None,
+        };
+        match notice {
+            Ok(Notice::Progress(progress)) => Some(event("progress", &progress)),
+            Ok(Notice::Changed(changes)) => {
+                Some(changes.iter().flat_map(|change| self.written(change)).collect())
+            }
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                Some(event("missed", &serde_json::json!({ "missed": missed })))
+            }
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+
+    fn written(&self, change: &Change) -> Vec<Event> {
+        let engine = self.face.handle.engine();
+        let register = engine.register();
+        match change {
+            // Nobody is told of a version that may yet turn out to be none.
+            Change::Version(version) if version.state == VersionState::Cutting => Vec::new(),
+            Change::Version(version) => match register.entry(&version.id) {
+                Ok(entry) => event("version", &self.face.written(register, entry)),
+                Err(_) => Vec::new(),
+            },
+            Change::Published(publication) => {
+                let said = crate::wire::Publication::new(publication);
+                let id = publication.version.to_string();
+                event(
+                    "publication",
+                    &serde_json::json!({ "version": id, "reused": publication.reused, "publication": said }),
+                )
+            }
+            Change::Lease(lease) => {
+                let path = self.face.machine.copy_path(&lease.version).display().to_string();
+                event("lease", &crate::wire::Mount::new(lease, path))
+            }
+            Change::LeaseEnded(id) => event("lease", &serde_json::json!({ "lease": id, "ended": true })),
+            Change::Store(_) | Change::Discarded(_) | Change::Intended(_) | Change::Concluded(_) => {
+                Vec::new()
+            }
+        }
+    }
+}
+
+fn event(name: &str, data: &impl Serialize) -> Vec<Event> {
+    match Event::default().event(name).json_data(data) {
+        Ok(event) => vec![event],
+        Err(error) => {
+            tracing::error!("an event could not be written: {error}");
+            Vec::new()
+        }
+    }
+}

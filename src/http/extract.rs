@@ -1,0 +1,128 @@
+//! What requests carry, read strictly: whatever is not understood is refused by name.
+
+use asat_core::version::LeaseId;
+use asat_core::{Code, Problem, VersionRef};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::problem::Failure;
+
+/// A JSON body. An empty one stands for `{}`.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let headers = request.headers().clone();
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| body_lost(&error))?;
+        if bytes.is_empty() {
+            return read_json(b"{}");
+        }
+        if !is_json(&headers) {
+            let hint = "send the header Content-Type: application/json";
+            return Err(Failure::new(Code::UnsupportedMediaType, "the body is not declared as JSON", hint));
+        }
+        read_json(&bytes)
+    }
+}
+
+fn body_lost(error: &BytesRejection) -> Failure {
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let detail = format!("the body is longer than {} bytes", super::MAX_BODY);
+        return Failure::new(Code::TooLarge, detail, "shorten the note");
+    }
+    Failure::new(Code::Malformed, format!("the body did not arrive whole: {error}"), "send it again")
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Failure> {
+    let hint = "GET /openapi.json describes every field";
+    // A derived reader also takes an array for an object, its fields in the order of their declaration.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Failure::new(Code::Invalid, "the body is an array, and should be an object", hint));
+    }
+    serde_json::from_slice(bytes).map(Body).map_err(|error| {
+        let code = if error.is_data() { Code::Invalid } else { Code::Malformed };
+        Failure::new(code, format!("the body: {}", shorten(&error.to_string(), 300)), hint)
+    })
+}
+
+/// The query's parameters.
+pub(super) struct Parameters<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let query = Query::from_request_parts(parts, state).await;
+        query.map(|Query(parameters)| Self(parameters)).map_err(|error: QueryRejection| {
+            let detail = format!("the query: {}", shorten(&error.body_text(), 300));
+            Failure::new(Code::Malformed, detail, "GET /openapi.json describes every parameter")
+        })
+    }
+}
+
+/// The path's variable segments.
+pub(super) struct Segments<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(segments)| Self(segments)).map_err(|error: PathRejection| {
+            Failure::new(Code::Malformed, format!("the path: {}", error.body_text()), "write it as UTF-8")
+        })
+    }
+}
+
+/// A version's name in a path.
+pub(super) fn version(text: &str) -> Result<VersionRef, Problem> {
+    text.parse().map_err(|error: asat_core::NameError| {
+        Problem::new(Code::Malformed, error.to_string(), "GET /versions lists the versions that there are")
+    })
+}
+
+/// A store's name in a query, a body or a path.
+pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
+    text.parse().map_err(|error: asat_core::NameError| {
+        Problem::new(Code::Malformed, error.to_string(), "GET /stores lists the stores that there are")
+    })
+}
+
+/// An instant in a path or a query.
+pub(super) fn timestamp(field: &str, text: &str) -> Result<jiff::Timestamp, Problem> {
+    text.parse().map_err(|error: jiff::Error| {
+        let error = error.to_string();
+        let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
+        // In a query, a plus sign stands for a space.
+        let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<jiff::Timestamp>().is_ok();
+        let hint = if lost_plus {
+            "write the + of the offset as %2B"
+        } else {
+            "write it as RFC 3339 with an offset, for example 2026-11-19T17:00:00Z"
+        };
+        Problem::new(Code::Malformed, detail, hint)
+    })
+}
+
+/// A lease's name in a path. Whatever the text, it is only looked up; a long one is cut before it is quoted.
+pub(super) fn lease(text: &str) -> LeaseId {
+    LeaseId(shorten(text, 80))
+}
+
+/// Keeps a hostile text from filling the answer that quotes it.
+fn shorten(text: &str, characters: usize) -> String {
+    text.chars().take(characters).collect()
+}

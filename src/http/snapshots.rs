@@ -1,0 +1,108 @@
+//! `POST /snapshots`: somebody certified a store.
+
+use asat_core::event::{Event, Publish, Reply};
+use asat_core::version::Attributes;
+use asat_core::{Code, Problem};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use jiff::civil::Date;
+
+use super::extract::{self, Body};
+use super::{Answer, Face};
+use crate::wire::{ProblemBody, PublishRequest, Published};
+
+/// Publishes a store: fixes its content as a version.
+///
+/// The answer comes when the version is durable. Where nothing has changed since the newest version, that one
+/// is published again. A request that is repeated with the same `Idempotency-Key` gets the first one's answer.
+#[utoipa::path(
+    post, path = "/snapshots", tag = "versions", request_body = PublishRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat")),
+    responses(
+        (status = 201, description = "A new version", body = Published, headers(("Location" = String))),
+        (status = 200, description = "The version was there already", body = Published),
+        (status = 400, description = "The request cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 413, description = "The body is too large", body = ProblemBody),
+        (status = 415, description = "The body is not JSON", body = ProblemBody),
+        (status = 422, description = "A value is not allowed, or the store cannot be read", body = ProblemBody),
+        (status = 500, description = "An unexpected error", body = ProblemBody),
+        (status = 503, description = "The store is busy", body = ProblemBody, headers(("Retry-After" = u32))),
+        (status = 507, description = "There is no room", body = ProblemBody),
+    )
+)]
+pub(super) async fn publish(
+    State(face): State<Face>,
+    headers: HeaderMap,
+    Body(request): Body<PublishRequest>,
+) -> Answer<(StatusCode, HeaderMap, Json<Published>)> {
+    let publish = read(request, &headers)?;
+    let Reply::Published(number) = face.handle.ask(Event::Publish(publish)).await? else {
+        return Err(Problem::new(
+            Code::Internal,
+            "a publication got another answer",
+            "report this as a defect",
+        )
+        .into());
+    };
+    let published = written(&face, number)?;
+    let status = if published.reused { StatusCode::OK } else { StatusCode::CREATED };
+    let mut headers = HeaderMap::new();
+    if let Ok(location) = HeaderValue::from_str(&format!("/versions/{}", published.version.id)) {
+        headers.insert(header::LOCATION, location);
+    }
+    Ok((status, headers, Json(published)))
+}
+
+/// The request as the engine takes it.
+fn read(request: PublishRequest, headers: &HeaderMap) -> Result<Publish, Problem> {
+    let PublishRequest { store, label, certified_by, business_date, note } = request;
+    let business_date = business_date.as_deref().map(read_date).transpose()?;
+    Ok(Publish {
+        store: store.as_deref().map(extract::store).transpose()?,
+        attributes: Attributes { label, certified_by, business_date, note },
+        key: read_key(headers)?,
+    })
+}
+
+fn read_date(text: &str) -> Result<Date, Problem> {
+    // Other spellings of a date are refused: a label of days should sort and compare as text.
+    let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
+    date.ok_or_else(|| {
+        let text: String = text.chars().take(40).collect();
+        Problem::new(Code::Invalid, format!("business_date {text:?} is not a date"), "write it as YYYY-MM-DD")
+    })
+}
+
+fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::new(Code::Malformed, "there is more than one Idempotency-Key", "send one"));
+    }
+    value
+        .to_str()
+        .map(|key| Some(key.to_owned()))
+        .map_err(|_| Problem::new(Code::Malformed, "the Idempotency-Key is not visible ASCII", "use a UUID"))
+}
+
+fn written(face: &Face, number: u64) -> Result<Published, Problem> {
+    let engine = face.handle.engine();
+    let register = engine.register();
+    let gone =
+        || Problem::new(Code::Internal, "the publication is not in the register", "report this as a defect");
+    let publication = register.publication(number).ok_or_else(gone)?;
+    Ok(Published {
+        version: face.written(register, register.entry(&publication.version)?),
+        publication: crate::wire::Publication::new(publication),
+        reused: publication.reused,
+        writer_blocked_ms: milliseconds(publication.writer_blocked_us),
+        elapsed_ms: milliseconds(publication.elapsed_us),
+    })
+}
+
+/// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
+fn milliseconds(us: u64) -> f64 {
+    f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
+}

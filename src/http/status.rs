@@ -1,0 +1,69 @@
+//! Liveness, readiness, the OpenAPI document, and what there is not.
+
+use asat_core::Code;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Uri};
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use utoipa::openapi::OpenApi;
+
+use super::problem::Failure;
+use super::{Answer, Face, document};
+use crate::wire::{Health, ProblemBody};
+
+/// Says that the daemon lives.
+#[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
+pub(super) async fn healthz() -> Json<Health> {
+    Json(health("ok"))
+}
+
+/// Says whether the daemon takes requests.
+#[utoipa::path(
+    get, path = "/readyz", tag = "daemon",
+    responses(
+        (status = 200, description = "It takes requests", body = Health),
+        (status = 503, description = "It is stopping", body = ProblemBody),
+    )
+)]
+pub(super) async fn readyz(State(face): State<Face>) -> Answer<Json<Health>> {
+    if *face.stopping.borrow() {
+        return Err(Failure::new(Code::Stopping, "the daemon is stopping", "try again when it runs again"));
+    }
+    Ok(Json(health("ok")))
+}
+
+fn health(status: &str) -> Health {
+    Health { status: status.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+/// The OpenAPI document as it is sent.
+#[derive(Clone)]
+pub(super) struct Written(Bytes);
+
+impl Written {
+    pub(super) fn new(document: &OpenApi) -> Self {
+        Self(document::complete(document).to_string().into())
+    }
+}
+
+/// Describes every route, every field and every problem.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "daemon",
+    responses((status = 200, description = "An OpenAPI 3.1 document", body = serde_json::Value))
+)]
+pub(super) async fn openapi(Extension(Written(document)): Extension<Written>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], document)
+}
+
+pub(super) async fn not_found(uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    Failure::new(Code::NotFound, format!("there is nothing at {path}"), "GET /openapi.json lists every route")
+}
+
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    let detail = format!("{method} is not possible at {path}");
+    Failure::new(Code::MethodNotAllowed, detail, "GET /openapi.json lists every route")
+}

@@ -1,0 +1,87 @@
+//! `/stores`: what is watched, and whether what is kept of it is whole.
+
+use std::sync::Arc;
+
+use asat_archive::Report;
+use asat_core::VersionId;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::database::run;
+use super::extract::{self, Parameters, Segments};
+use super::{Answer, Face};
+use crate::wire::{Finding, ProblemBody, Store, StoreList, Verification};
+
+/// Lists the stores, with what is kept of each.
+#[utoipa::path(
+    get, path = "/stores", operation_id = "list_stores", tag = "stores",
+    responses((status = 200, description = "The stores", body = StoreList))
+)]
+pub(super) async fn list(State(face): State<Face>) -> Json<StoreList> {
+    let engine = face.handle.engine();
+    let stores = engine.register().stores().map(|history| {
+        let name = &history.store.name;
+        let bytes = face.machine.archive(name).map_or(0, asat_archive::Archive::bytes);
+        Store::new(history, engine.policy().stores.contains_key(name), bytes)
+    });
+    Json(StoreList { stores: stores.collect() })
+}
+
+/// What to verify.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct VerifyParameters {
+    /// Only the version of this number, and what it needs; everything where left out.
+    version: Option<u64>,
+}
+
+/// Reads what is kept of a store and compares it with its checksums. It may take long, and holds nobody up.
+#[utoipa::path(
+    post, path = "/stores/{name}/verify", tag = "stores",
+    params(("name" = String, Path, description = "The store"), VerifyParameters),
+    responses(
+        (status = 200, description = "What was found", body = Verification),
+        (status = 400, description = "A parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store or version", body = ProblemBody),
+        (status = 409, description = "The version cannot be read", body = ProblemBody),
+        (status = 410, description = "The version was retired", body = ProblemBody),
+        (status = 500, description = "The archive cannot be read", body = ProblemBody),
+        (status = 503, description = "The daemon is stopping", body = ProblemBody),
+    )
+)]
+pub(super) async fn verify(
+    State(face): State<Face>,
+    Segments(name): Segments<String>,
+    Parameters(VerifyParameters { version }): Parameters<VerifyParameters>,
+) -> Answer<Json<Verification>> {
+    let store = extract::store(&name)?;
+    {
+        let engine = face.handle.engine();
+        engine.register().history(&store)?;
+        if let Some(number) = version {
+            engine.register().entry(&VersionId { store: store.clone(), number })?.version.check_readable()?;
+        }
+    }
+    let (machine, name) = (Arc::clone(&face.machine), store.clone());
+    let (report, bytes) = run(move || machine.verify(&name, version)).await?;
+    Ok(Json(written(&store, report, bytes)))
+}
+
+fn written(store: &asat_core::StoreName, report: Report, bytes: u64) -> Verification {
+    let name = |number| VersionId { store: store.clone(), number }.to_string();
+    let finding = |finding: asat_archive::Finding| Finding {
+        file: finding.file.display().to_string(),
+        what: finding.what,
+        versions: finding.affects.into_iter().map(name).collect(),
+        hint: finding.advice,
+    };
+    Verification {
+        ok: report.findings.is_empty(),
+        versions: u64::try_from(report.versions).unwrap_or(u64::MAX),
+        bytes,
+        findings: report.findings.into_iter().map(finding).collect(),
+    }
+}

@@ -1,0 +1,170 @@
+//! `/versions` and `/as-of`: finding versions, and giving one up.
+
+use asat_core::Code;
+use asat_core::event::Event;
+use asat_core::query::Filter;
+use asat_core::version::State as VersionState;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::extract::{self, Parameters, Segments};
+use super::problem::Failure;
+use super::{Answer, Face, cursor};
+use crate::wire::{ProblemBody, Version, VersionList};
+
+/// Which versions to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListParameters {
+    /// Only this store's.
+    store: Option<String>,
+    /// Only those that were published with this label.
+    label: Option<String>,
+    /// Only those cut at or after this instant.
+    #[param(format = DateTime)]
+    from: Option<String>,
+    /// Only those cut at or before this instant.
+    #[param(format = DateTime)]
+    to: Option<String>,
+    /// Only those in one of these states, separated by commas, or `any`; where left out, `ready,lost`.
+    #[param(example = "ready")]
+    state: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+    /// Where to go on: `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists versions, newest first.
+#[utoipa::path(
+    get, path = "/versions", operation_id = "list_versions", tag = "versions", params(ListParameters),
+    responses(
+        (status = 200, description = "A page of versions", body = VersionList),
+        (status = 400, description = "A parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 422, description = "A parameter is not allowed", body = ProblemBody),
+    )
+)]
+pub(super) async fn list(
+    State(face): State<Face>,
+    Parameters(parameters): Parameters<ListParameters>,
+) -> Answer<Json<VersionList>> {
+    let filter = filter(&parameters)?;
+    let limit = parameters.limit.unwrap_or(100);
+    if !(1..=1000).contains(&limit) {
+        return Err(Failure::new(Code::Invalid, format!("limit is {limit}"), "write a limit from 1 to 1000"));
+    }
+    let after = parameters.cursor.as_deref().map(|text| cursor::read(text, &filter)).transpose()?;
+    let engine = face.handle.engine();
+    let limit = usize::try_from(limit).unwrap_or(1000);
+    let (entries, next) = engine.register().list(&filter, after.as_ref(), limit)?;
+    Ok(Json(VersionList {
+        versions: entries.into_iter().map(|entry| face.written(engine.register(), entry)).collect(),
+        next_cursor: next.map(|position| cursor::write(&position, &filter)),
+    }))
+}
+
+fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
+    let instant =
+        |field, text: &Option<String>| text.as_deref().map(|t| extract::timestamp(field, t)).transpose();
+    Ok(Filter {
+        store: parameters.store.as_deref().map(extract::store).transpose()?,
+        label: parameters.label.clone(),
+        from: instant("from", &parameters.from)?,
+        to: instant("to", &parameters.to)?,
+        states: parameters.state.as_deref().map(states).transpose()?,
+    })
+}
+
+fn states(text: &str) -> Result<Vec<VersionState>, Failure> {
+    if text == "any" {
+        return Ok(VersionState::ALL.to_vec());
+    }
+    let state = |name: &str| VersionState::ALL.into_iter().find(|state| state.text() == name);
+    text.split(',').map(state).collect::<Option<Vec<_>>>().ok_or_else(|| {
+        let known: Vec<&str> = VersionState::ALL.iter().map(|state| state.text()).collect();
+        Failure::new(
+            Code::Invalid,
+            "state names no state of a version",
+            format!("use any, or some of: {}", known.join(",")),
+        )
+    })
+}
+
+/// Shows one version.
+#[utoipa::path(
+    get, path = "/versions/{id}", tag = "versions",
+    params(("id" = String, Path, description = "`report@12` or `report@latest`")),
+    responses(
+        (status = 200, description = "The version", body = Version),
+        (status = 400, description = "No version's name", body = ProblemBody),
+        (status = 404, description = "No such version", body = ProblemBody),
+    )
+)]
+pub(super) async fn show(State(face): State<Face>, Segments(id): Segments<String>) -> Answer<Json<Version>> {
+    Ok(Json(face.version(&id)?))
+}
+
+/// Gives a version up. What was retired before stays retired.
+#[utoipa::path(
+    delete, path = "/versions/{id}", tag = "versions",
+    params(("id" = String, Path, description = "`report@12` or `report@latest`")),
+    responses(
+        (status = 200, description = "The version, retired", body = Version),
+        (status = 400, description = "No version's name", body = ProblemBody),
+        (status = 404, description = "No such version", body = ProblemBody),
+        (status = 409, description = "A lease or a pin forbids it", body = ProblemBody),
+        (status = 500, description = "Its pages could not be let go yet", body = ProblemBody),
+        (status = 503, description = "The daemon is stopping", body = ProblemBody),
+        (status = 507, description = "There is no room to record it", body = ProblemBody),
+    )
+)]
+pub(super) async fn retire(
+    State(face): State<Face>,
+    Segments(id): Segments<String>,
+) -> Answer<Json<Version>> {
+    let id = face.version_id(&id)?;
+    face.handle.ask(Event::Retire(asat_core::VersionRef::Exact(id.clone()))).await?;
+    Ok(Json(face.version(&id.to_string())?))
+}
+
+/// Which store is meant.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AsOfParameters {
+    /// The store; may be left out where there is only one.
+    store: Option<String>,
+}
+
+/// Shows the newest version that was cut at or before an instant.
+#[utoipa::path(
+    get, path = "/as-of/{timestamp}", tag = "versions",
+    params(("timestamp" = String, Path, format = DateTime, description = "RFC 3339"), AsOfParameters),
+    responses(
+        (status = 200, description = "The version", body = Version),
+        (status = 400, description = "No instant, or a parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store, or no version is that old", body = ProblemBody),
+        (status = 409, description = "The version of that moment was lost", body = ProblemBody),
+        (status = 410, description = "The version of that moment was retired", body = ProblemBody),
+        (status = 422, description = "There are several stores, and none is named", body = ProblemBody),
+    )
+)]
+pub(super) async fn as_of(
+    State(face): State<Face>,
+    Segments(timestamp): Segments<String>,
+    Parameters(AsOfParameters { store }): Parameters<AsOfParameters>,
+) -> Answer<Json<Version>> {
+    let at = extract::timestamp("timestamp", &timestamp)?;
+    let engine = face.handle.engine();
+    let register = engine.register();
+    let store = match store.as_deref().map(extract::store).transpose()? {
+        Some(store) => store,
+        None => register.only_store()?.store.name.clone(),
+    };
+    Ok(Json(face.written(register, register.as_of(&store, at)?)))
+}

@@ -1,0 +1,7 @@
+//! The command `asat`: daemon and client in one binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    asat::cli::run()
+}
