@@ -1,0 +1,60 @@
+//! The HTTP API as a specification: what every call answers, in words and in JSON, on a real daemon.
+//!
+//! Every answer that any of these tests sees is held against `/openapi.json` as well.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+#[path = "api/access.rs"]
+mod access;
+#[path = "api/download.rs"]
+mod download;
+#[path = "api/events.rs"]
+mod events;
+#[path = "api/finding.rs"]
+mod finding;
+#[path = "api/keeping.rs"]
+mod keeping;
+#[path = "api/opening.rs"]
+mod opening;
+#[path = "api/publishing.rs"]
+mod publishing;
+#[path = "api/routes.rs"]
+mod routes;
+#[path = "api/stores.rs"]
+mod stores;
+
+use common::World;
+use serde_json::Value;
+
+/// A daemon whose store has a table and two rows, and nothing published yet.
+fn world() -> World {
+    configured("", "")
+}
+
+/// The same with more lines in the configuration: at its top level, and for the store.
+fn configured(config: &str, store: &str) -> World {
+    let mut world = World::new();
+    config.clone_into(&mut world.config);
+    store.clone_into(&mut world.store_config);
+    world
+        .sqlite()
+        .execute_batch("create table ledger(entry text); insert into ledger values ('a'), ('b')")
+        .unwrap();
+    world.start_under_contract();
+    world
+}
+
+/// Changes the store and publishes it, so that a new version is made; answers the publication.
+fn publish_change(world: &World, label: &str) -> Value {
+    world.sqlite().execute("insert into ledger values (?1)", [label]).unwrap();
+    let published = world.publish(label);
+    assert_eq!(published["reused"], false, "{published}");
+    published
+}
+
+/// The names of the versions in a list's answer, in its order.
+fn ids(list: &Value) -> Vec<&str> {
+    list["versions"].as_array().unwrap().iter().map(|version| version["id"].as_str().unwrap()).collect()
+}

@@ -1,0 +1,158 @@
+//! Who may what: over the Unix socket everything, over TCP what the token's role allows.
+
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::common::{Answer, PATIENCE, World, exchange};
+
+/// A token's text is its role's name here.
+const ROLES: [&str; 3] = ["read", "publish", "admin"];
+
+/// The configuration of a token.
+fn token(role: &str) -> String {
+    let digest: String = Sha256::digest(role).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\n[[token]]\nname = \"the {role}er\"\nrole = \"{role}\"\nsha256 = \"{digest}\"")
+}
+
+struct Tcp {
+    world: World,
+    address: SocketAddr,
+}
+
+impl Tcp {
+    /// A daemon with a store, one version of it, and a TCP listener.
+    fn start() -> Self {
+        let mut world = World::new();
+        world.config = "tcp = \"127.0.0.1:0\"".to_owned();
+        world.config += &ROLES.map(token).concat();
+        world.sqlite().execute_batch("create table ledger(entry text)").unwrap();
+        let log = world.start_under_contract();
+        let address = log.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let address = address.unwrap_or_else(|| panic!("{log}")).parse().unwrap();
+        world.publish("first");
+        Self { world, address }
+    }
+
+    fn call(&self, method: &str, path: &str, authorization: Option<&str>, body: &str) -> Answer {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut headers = vec![("Content-Type", "application/json")];
+        headers.extend(authorization.map(|value| ("Authorization", value)));
+        let answer = exchange(stream, method, path, &headers, body.as_bytes()).unwrap();
+        let contract = self.world.contract.as_ref().unwrap();
+        contract
+            .check(method, path, &answer)
+            .unwrap_or_else(|why| panic!("{method} {path}: {why}\n{answer}"));
+        answer
+    }
+}
+
+#[test]
+fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
+    let tcp = Tcp::start();
+    let calls = [
+        ("GET", "/versions", "", ROLES.as_slice()),
+        ("GET", "/versions/report@1", "", &ROLES),
+        ("GET", "/versions/report@1/database", "", &ROLES),
+        ("HEAD", "/versions/report@1/database", "", &ROLES),
+        ("GET", "/as-of/9999-01-01T00:00:00Z", "", &ROLES),
+        ("GET", "/stores", "", &ROLES),
+        ("GET", "/openapi.json", "", &ROLES),
+        ("POST", "/stores/report/verify", "", &ROLES),
+        ("POST", "/versions/report@1/mounts", "{\"holder\":\"x\"}", &ROLES),
+        ("PUT", "/versions/report@1/mounts/x", "{}", &ROLES),
+        ("DELETE", "/versions/report@1/mounts/x", "", &ROLES),
+        ("POST", "/snapshots", "{}", &ROLES[1..]),
+        ("PUT", "/versions/report@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),
+        ("DELETE", "/versions/report@1/pin", "", &ROLES[2..]),
+        ("DELETE", "/versions/report@9", "", &ROLES[2..]),
+        // Names of versions are the caller's text, and open no doors.
+        ("DELETE", "/versions/mounts@1", "", &ROLES[2..]),
+        ("PUT", "/versions/mounts@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),
+        ("DELETE", "/versions/report@9?/mounts", "", &ROLES[2..]),
+    ];
+    for (method, path, body, allowed) in calls {
+        for role in ROLES {
+            let answer = tcp.call(method, path, Some(&format!("Bearer {role}")), body);
+            let refused = answer.status == 403;
+            assert_eq!(refused, !allowed.contains(&role), "{method} {path} as {role}: {answer}");
+            if refused {
+                let problem = answer.expect_problem(403, "forbidden");
+                assert!(problem["detail"].as_str().unwrap().to_lowercase().contains(role), "{problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_valid_token_nothing_is_told_but_that_the_daemon_lives() {
+    let tcp = Tcp::start();
+    let operations = tcp.world.contract.as_ref().unwrap().operations();
+    let wrong = [
+        None,
+        Some(""),
+        Some("Bearer"),
+        Some("Bearer "),
+        Some("Bearer READ"),
+        Some("Basic read"),
+        Some("read"),
+    ];
+    for (method, template) in operations {
+        let path = template.replace("{id}", "report@1").replace("{name}", "report").replace("{lease}", "x");
+        for authorization in wrong {
+            let answer = tcp.call(&method.to_uppercase(), &path, authorization, "");
+            if ["/healthz", "/readyz"].contains(&path.as_str()) {
+                assert_eq!(answer.status, 200, "{path}: {answer}");
+                assert_eq!(answer.json().as_object().unwrap().len(), 2, "{answer}");
+            } else {
+                answer.expect_problem(401, "unauthenticated");
+                assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {path}");
+            }
+        }
+    }
+    for path in ["/", "/nothing", "/healthz/", "/versions/x/y/z"] {
+        tcp.call("GET", path, None, "").expect_problem(401, "unauthenticated");
+        tcp.call("GET", path, Some("Bearer read"), "").expect_problem(404, "not_found");
+    }
+    tcp.call("POST", "/snapshots", None, &"x".repeat(100_000)).expect_problem(401, "unauthenticated");
+}
+
+#[test]
+fn the_kind_of_a_token_is_written_in_any_case_and_the_token_itself_exactly() {
+    let tcp = Tcp::start();
+    for authorization in ["Bearer read", "bearer read", "BEARER read", "Bearer  read"] {
+        assert_eq!(tcp.call("GET", "/versions", Some(authorization), "").status, 200, "{authorization}");
+    }
+    for authorization in ["Bearer Read", "Bearer reader", "Bearer the reader", "Bearer read,publish"] {
+        assert_eq!(tcp.call("GET", "/versions", Some(authorization), "").status, 401, "{authorization}");
+    }
+}
+
+#[test]
+fn over_tcp_and_over_the_socket_the_answers_are_the_same() {
+    let tcp = Tcp::start();
+    for path in [
+        "/versions",
+        "/versions/report@1",
+        "/versions/report@1/database",
+        "/versions/report@7",
+        "/openapi.json",
+    ] {
+        let (over_tcp, over_socket) = (tcp.call("GET", path, Some("Bearer read"), ""), tcp.world.get(path));
+        assert!(over_tcp.status == over_socket.status && over_tcp.body == over_socket.body, "{path}");
+    }
+    let published: Value = tcp.call("POST", "/snapshots", Some("Bearer publish"), "").json();
+    assert_eq!(published["reused"], true);
+}
+
+#[test]
+fn a_tcp_listener_without_tokens_is_refused_at_the_start() {
+    let mut world = World::new();
+    world.config = "tcp = \"127.0.0.1:0\"".to_owned();
+    let mut running = world.spawn();
+    let log = running.wait_for("ready").unwrap_err();
+    assert_eq!(running.exit().code(), Some(78), "{log}");
+    assert!(log.contains("listen.tcp") && log.contains("[[token]]"), "{log}");
+}

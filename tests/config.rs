@@ -1,0 +1,301 @@
+//! The configuration: what is wrong with it is told with the file, the key and what to write instead.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use asat::config::Config;
+use common::{Running, World};
+
+/// What a configuration needs that is otherwise right.
+const STATE: &str = "state = \"state\"\nlisten.unix = \"asat.sock\"\n";
+
+/// The SHA-256 of a token.
+const HASH: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+fn folder() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap()
+}
+
+fn store(name: &str, more: &str) -> String {
+    format!("\n[[store]]\nname = \"{name}\"\npath = \"stores/{name}.db\"\n{more}\n")
+}
+
+/// Runs the daemon with a file that it must refuse; answers what it says.
+fn refused(file: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
+    command.arg("serve").arg("--config").arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut running = Running::spawn(command);
+    let log = running.wait_for("listen: ready").expect_err("the configuration was taken");
+    assert_eq!(running.exit().code(), Some(78), "{log}");
+    log
+}
+
+/// Refuses a configuration in `folder`, and checks that every one of `parts` is said and nothing was begun.
+fn check_refused(folder: &Path, text: &str, parts: &[&str]) {
+    let file = folder.join("asat.toml");
+    // Where it is taken after all, it must not begin in the machine's own folders.
+    let state = if text.contains("state") { "" } else { "state = \"state\"\n" };
+    let listen = if text.contains("listen") { "" } else { "listen.unix = \"asat.sock\"\n" };
+    fs::write(&file, format!("{listen}{state}{text}")).unwrap();
+    let log = refused(&file);
+    for part in parts.iter().chain(&["asat.toml"]) {
+        assert!(log.contains(part), "{part:?} is not said of:\n{text}\n{log}");
+    }
+    assert!(!folder.join("state").exists() && !folder.join("asat.sock").exists(), "it began:\n{text}");
+}
+
+#[test]
+fn keys_that_there_are_not_are_refused_at_every_level() {
+    let folder = folder();
+    let cases = [
+        ("stat = \"state\"".to_owned(), "`stat`"),
+        ("[listen]\nport = 7878".to_owned(), "port"),
+        ("[copies]\nmax = \"1 GB\"".to_owned(), "max"),
+        ("[stores]\nname = \"a\"".to_owned(), "stores"),
+        (store("a", "wal = true"), "wal"),
+        (store("a", "[store.retention]\nhourly = 3"), "hourly"),
+        (format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"\nexpires = 3"), "expires"),
+        ("[guard]\nbrake = true".to_owned(), "guard"),
+    ];
+    for (text, key) in cases {
+        check_refused(folder.path(), &text, &["unknown field", key, "expected"]);
+    }
+}
+
+#[test]
+fn what_is_no_toml_or_of_another_type_is_refused_with_its_place() {
+    let folder = folder();
+    let cases = [
+        ("state = ", "line 2"),
+        ("state = \"state\"\nstate = \"other\"", "duplicate key"),
+        ("state = 7", "state = 7"),
+        ("state = [\"a\"]", "state"),
+        ("[listen]\nunix_mode = 0o660", "unix_mode"),
+        ("store = \"a\"", "store"),
+        ("[[store]]\nname = \"a\"", "path"),
+        ("[[store]]\npath = \"a.db\"", "name"),
+        ("[[token]]\nname = \"a\"\nrole = \"root\"\nsha256 = \"x\"", "root"),
+        ("[[token]]\nname = \"a\"\nrole = \"read\"", "sha256"),
+        ("{\"state\": \"state\"}", "line 2"),
+        ("\u{0}", "line 3"),
+    ];
+    for (text, said) in cases {
+        check_refused(folder.path(), text, &[said]);
+    }
+    for negative in
+        ["keep_snapshots = -1", "[store.retention]\nkeep_last = -3", "[store.retention]\ndaily = 4294967296"]
+    {
+        check_refused(folder.path(), &store("a", negative), &[negative.rsplit('\n').next().unwrap()]);
+    }
+}
+
+#[test]
+fn values_out_of_their_range_are_refused_by_their_key() {
+    let folder = folder();
+    let token = |hash: &str| format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{hash}\"");
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let long = "l".repeat(108);
+    let cases = [
+        ("stop_timeout = \"soon\"".to_owned(), "stop_timeout", "for example"),
+        ("stop_timeout = \"20\"".to_owned(), "stop_timeout", "a unit"),
+        ("stop_timeout = \"\"".to_owned(), "stop_timeout", "for example"),
+        ("stop_timeout = \"-5s\"".to_owned(), "stop_timeout", "not longer than nothing"),
+        ("stop_timeout = \"0s\"".to_owned(), "stop_timeout", "not longer than nothing"),
+        ("stop_timeout = \"1 month\"".to_owned(), "stop_timeout", "no fixed length"),
+        ("[copies]\nmax_size = \"big\"".to_owned(), "copies.max_size", "10 GiB"),
+        ("[copies]\nmax_size = \"-1 GB\"".to_owned(), "copies.max_size", "10 GiB"),
+        ("[copies]\nmax_size = \"0\"".to_owned(), "copies.max_size", "10 GiB"),
+        ("[copies]\nmax_lease = \"900ms\"".to_owned(), "copies.max_lease", "one second"),
+        ("[copies]\nmax_lease = \"200 years\"".to_owned(), "copies.max_lease", "no fixed length"),
+        ("[copies]\nmax_lease = \"60000d\"".to_owned(), "copies.max_lease", "136 years"),
+        ("state = \"\"".to_owned(), "state", "is empty"),
+        ("[listen]\nunix = \"\"".to_owned(), "listen.unix", "is empty"),
+        ("[listen]\nunix_mode = \"rw-rw----\"".to_owned(), "listen.unix_mode", "0660"),
+        ("[listen]\nunix_mode = \"0888\"".to_owned(), "listen.unix_mode", "0660"),
+        ("[listen]\nunix_mode = \"4777\"".to_owned(), "listen.unix_mode", "0660"),
+        ("[listen]\nunix_mode = \"+660\"".to_owned(), "listen.unix_mode", "0660"),
+        ("[listen]\nunix_mode = \"\"".to_owned(), "listen.unix_mode", "0660"),
+        (format!("[listen]\nunix = \"/{long}\""), "listen.unix", "a shorter path"),
+        ("[listen]\ntcp = \"localhost\"".to_owned(), "listen.tcp", "127.0.0.1:7878"),
+        ("[listen]\ntcp = \"127.0.0.1:99999\"".to_owned(), "listen.tcp", "127.0.0.1:7878"),
+        ("[listen]\ntcp = \"127.0.0.1:7878\"".to_owned(), "listen.tcp", "[[token]]"),
+        (token("abc"), "token.sha256", "sha256sum"),
+        (token(&HASH[1..]), "token.sha256", "sha256sum"),
+        (token(&HASH.replace('b', "g")), "token.sha256", "sha256sum"),
+        (token(&format!("+{}", &HASH[1..])), "token.sha256", "sha256sum"),
+        (token(&"ü".repeat(32)), "token.sha256", "sha256sum"),
+        (token(empty), "token.sha256", "empty text"),
+        (store("a", "busy_timeout = \"fast\""), "store.busy_timeout", "90s"),
+        (store("a", "max_hold = \"-1s\""), "store.max_hold", "90s"),
+        (store("a", "backend = \"zfs\""), "store.backend", "\\\"pages\\\""),
+        (store("a", "backend = \"lvm-thin\""), "store.backend", "does not have"),
+        (store("a", "keep_snapshots = 1"), "store.keep_snapshots", "leave it out"),
+        (store("a", "[store.retention]\nkeep_for = \"ever\""), "store.retention.keep_for", "1 year"),
+        (
+            store("a", "[store.retention]\nkeep_for = \"-3d\""),
+            "store.retention.keep_for",
+            "not longer than nothing",
+        ),
+        ("[[store]]\nname = \"a\"\npath = \"\"".to_owned(), "store.path", "is empty"),
+    ];
+    for (text, key, said) in cases {
+        check_refused(folder.path(), &text, &[&format!("{key}: "), &said.replace("\\\"", "\"")]);
+    }
+}
+
+#[test]
+fn a_stores_name_needs_quoting_nowhere() {
+    let folder = folder();
+    let long = "n".repeat(65);
+    for name in [
+        "", ".", "..", "../a", "a/b", "a b", "a@1", "-a", "_a", "größe", "a\\u0000", "a\\nb", "a:b", "a%",
+        &long,
+    ] {
+        let text = format!("[[store]]\nname = \"{name}\"\npath = \"stores/a.db\"");
+        check_refused(folder.path(), &text, &["store.name: "]);
+    }
+}
+
+#[test]
+fn no_two_stores_have_one_name_or_one_file() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("stores")).unwrap();
+    symlink("stores", path("link")).unwrap();
+    symlink("a.db", path("stores/alias.db")).unwrap();
+    let same = |other: &str| format!("{}[[store]]\nname = \"b\"\npath = \"{other}\"", store("a", ""));
+    check_refused(folder.path(), &(store("a", "") + &store("a", "")), &["store.name: ", "two stores"]);
+    for there in [false, true] {
+        if there {
+            fs::write(path("stores/a.db"), "").unwrap();
+        }
+        for other in
+            ["stores/a.db", "./stores/./a.db", "stores/../stores/a.db", "link/a.db", "stores/alias.db"]
+        {
+            check_refused(folder.path(), &same(other), &["store.path: ", "stores a and b"]);
+        }
+        check_refused(folder.path(), &same(path("stores/a.db").to_str().unwrap()), &["store.path: "]);
+    }
+    fs::hard_link(path("stores/a.db"), path("stores/hard.db")).unwrap();
+    check_refused(folder.path(), &same("stores/hard.db"), &["store.path: "]);
+}
+
+#[test]
+fn the_state_folder_and_a_stores_folder_are_two() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("stores")).unwrap();
+    symlink("stores", folder.path().join("link")).unwrap();
+    for state in ["stores", "./stores", "link", "stores/../stores", "link/../stores"] {
+        check_refused(folder.path(), &format!("state = \"{state}\"{}", store("a", "")), &["state: ", "a.db"]);
+    }
+    for path in ["stores/deep/a.db", "link/deep/a.db", "stores/archive/a/1.pack", "stores/catalogue.db"] {
+        let text = format!("state = \"stores\"\n[[store]]\nname = \"a\"\npath = \"{path}\"");
+        check_refused(folder.path(), &text, &["state: ", path.rsplit('/').next().unwrap()]);
+    }
+    assert_eq!(fs::read_dir(folder.path().join("stores")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_by_its_name() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("folder.toml")).unwrap();
+    symlink("nowhere", path("dangling.toml")).unwrap();
+    fs::write(path("latin.toml"), b"state = \"\xe4\"").unwrap();
+    for name in ["missing.toml", "folder.toml", "dangling.toml", "latin.toml", "no/such/folder.toml"] {
+        let log = refused(&path(name));
+        assert!(log.contains(name) && log.contains("--config FILE"), "{log}");
+    }
+    fs::write(path("secret.toml"), "").unwrap();
+    fs::set_permissions(path("secret.toml"), fs::Permissions::from_mode(0o000)).unwrap();
+    // The superuser may read everything.
+    if !rustix::process::geteuid().is_root() {
+        assert!(refused(&path("secret.toml")).contains("secret.toml"));
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_listened_at_is_refused() {
+    let folder = folder();
+    fs::write(folder.path().join("asat.sock"), "precious").unwrap();
+    let file = folder.path().join("asat.toml");
+    fs::write(&file, STATE).unwrap();
+    assert!(refused(&file).contains("is no socket"));
+    assert_eq!(fs::read_to_string(folder.path().join("asat.sock")).unwrap(), "precious");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let token = format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"");
+    fs::write(&file, format!("state = \"state\"\nlisten.tcp = \"{address}\"\n{token}")).unwrap();
+    assert!(refused(&file).contains(&address.to_string()));
+}
+
+#[test]
+fn an_empty_file_means_the_defaults() {
+    let config = Config::parse("", Path::new("/etc/asat")).unwrap();
+    assert_eq!(config.state, PathBuf::from("/var/lib/asat"));
+    assert_eq!(config.listen.unix, Some(PathBuf::from("/run/asat/asat.sock")));
+    assert_eq!((config.listen.unix_mode, config.listen.tcp), (0o660, None));
+    assert!(config.stores.is_empty() && config.tokens.is_empty());
+    let tcp_only = format!(
+        "listen.tcp = \"[::1]:7878\"\n[[token]]\nname = \"a\"\nrole = \"admin\"\nsha256 = \"{HASH}\""
+    );
+    let config = Config::parse(&tcp_only, Path::new("/etc/asat")).unwrap();
+    assert_eq!(config.listen.unix, None);
+}
+
+#[test]
+fn a_daemon_without_stores_starts_and_serves_what_was_kept() {
+    let mut world = World::new();
+    world.start_with(STATE);
+    assert_eq!(world.get("/versions").json()["versions"], serde_json::json!([]));
+    assert_eq!(world.get("/stores").json()["stores"], serde_json::json!([]));
+    world.request("POST", "/snapshots", &[], b"").expect_problem(422, "invalid");
+    assert!(world.stop().success());
+
+    world.sqlite().execute_batch("create table ledger(entry text)").unwrap();
+    world.start();
+    world.publish("kept");
+    assert!(world.stop().success());
+    world.start_with(STATE);
+    assert_eq!(world.get("/versions/report@1/database").status, 200);
+    assert!(world.open("report@1").exists());
+    world.request("POST", "/snapshots", &[], b"").expect_problem(404, "unknown_store");
+}
+
+#[test]
+fn relative_paths_start_from_the_files_folder() {
+    let config = Config::parse(&(STATE.to_owned() + &store("a", "")), Path::new("/etc/asat")).unwrap();
+    assert_eq!(config.state, PathBuf::from("/etc/asat/state"));
+    assert_eq!(config.listen.unix, Some(PathBuf::from("/etc/asat/asat.sock")));
+    assert_eq!(config.stores.values().next().unwrap().path, PathBuf::from("/etc/asat/stores/a.db"));
+
+    // Wherever the daemon itself is started, and however the file is named there.
+    let mut world = World::new();
+    world.write_config();
+    fs::create_dir(world.path("elsewhere")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
+    command.args(["serve", "--config", "../asat.toml"]).current_dir(world.path("elsewhere"));
+    let mut running = Running::spawn(command);
+    running.wait_for("ready").unwrap();
+    world.daemon = Some(running);
+    assert_eq!(world.get("/healthz").status, 200);
+    assert!(world.path("state").is_dir());
+    assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
+    let path = world.get("/stores").json()["stores"][0]["path"].as_str().map(PathBuf::from);
+    assert_eq!(path.unwrap().canonicalize().ok(), world.store().canonicalize().ok());
+}
+
+#[test]
+fn the_sample_configuration_is_one() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
+    if let Ok(text) = fs::read_to_string(&sample) {
+        Config::parse(&text, Path::new("/etc/asat")).unwrap_or_else(|problem| panic!("{problem}"));
+    }
+}
