@@ -1,0 +1,50 @@
+# make demo          the main job, shown from beginning to end on a small store
+# make demo DB=FILE  the same on a copy of a database of your own
+# make test          everything that must hold: format, lints, all tests
+# make bench         the figures of the README, measured here
+# make build         the release binary, target/release/asat
+# make install       binary, unit, manual pages and completions, under PREFIX (default /usr/local)
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+# What a build needs, as COMMAND:PACKAGE. The C compiler builds the bundled SQLite and zstd.
+BUILD_NEEDS = cargo:rust cc:gcc
+# What the tests and the demo use besides: stock SQLite clients, and private mounts for full disks.
+TEST_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3 unshare:util-linux
+
+.PHONY: build test lint demo bench install clean
+.DEFAULT_GOAL := build
+
+build:
+	@tools/need $(BUILD_NEEDS)
+	$(CARGO) build --release --locked
+
+test: lint
+	$(CARGO) test --workspace --locked
+
+lint:
+	@tools/need $(TEST_NEEDS)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+
+demo: build
+	@tools/need $(TEST_NEEDS)
+	@demo/run
+
+bench: build
+	target/release/asat bench valuation
+	target/release/asat bench large
+	target/release/asat bench listing
+
+install: build
+	install -D -m 755 target/release/asat $(DESTDIR)$(PREFIX)/bin/asat
+	install -D -m 644 systemd/asat.service $(DESTDIR)/etc/systemd/system/asat.service
+	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
+	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
+	target/release/asat man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	target/release/asat completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/asat
+
+clean:
+	$(CARGO) clean
