@@ -5,7 +5,7 @@
 //! is published and on one that never is, in the same run and in alternating order. Where a version does not
 //! hold what was there when it was published, the benchmark fails: a fast wrong answer is worth nothing.
 //!
-//! The command line gives what it has, a client and a printer, as a [`Face`]; a benchmark gives a [`Report`].
+//! A benchmark tells people how far it is, and gives a [`Report`].
 
 mod api;
 mod args;
@@ -24,20 +24,22 @@ use std::fs;
 
 use asat_core::{Code, Problem};
 
-pub(crate) use api::{Call, Face};
 pub(crate) use args::BenchArgs;
 use args::What;
 pub(crate) use report::Report;
 
+/// Tells people how far a benchmark is.
+pub(crate) type Tell<'a> = &'a dyn Fn(&str);
+
 /// Runs the benchmark that the arguments name. Dropped before its end, it leaves nothing behind.
-pub(crate) async fn run(args: &BenchArgs, face: &impl Face) -> Result<Report, Problem> {
+pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
     if cfg!(debug_assertions) {
-        face.say("this build is not optimised; its figures say little");
+        tell("this build is not optimised; its figures say little");
     }
     let report = match &args.what {
-        What::Valuation(what) => valuation::run(what, args.dir.as_deref(), face).await?,
-        What::Large(what) => large::run(what, args.dir.as_deref(), face).await?,
-        What::Listing(what) => listing::run(what, args.dir.as_deref(), face).await?,
+        What::Valuation(what) => valuation::run(what, args.dir.as_deref(), tell).await?,
+        What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
+        What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
     };
     if let Some(out) = &args.out {
         let json = serde_json::to_vec_pretty(&report).map_err(|error| failed("write the report", error))?;

@@ -4,10 +4,7 @@
 //! has its own file or shares one with its kin; what they all need stands beside them: the client, the
 //! printer, the bar, and the words for times and sizes.
 
-mod address;
 mod args;
-mod client;
-mod connection;
 mod document;
 mod events;
 mod exit;
@@ -17,9 +14,6 @@ mod open;
 mod output;
 mod progress;
 mod publish;
-mod reply;
-mod request;
-mod sse;
 mod stores;
 mod table;
 mod text;
@@ -27,23 +21,19 @@ mod typed;
 mod versions;
 
 use std::future::Future;
-use std::path::Path;
 use std::process::ExitCode;
 
 use asat_core::{Code, Problem};
 use clap::Parser;
-use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 
-use address::Server;
 use args::{Cli, Command, Globals};
-use client::Client;
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
-use request::Request;
 
-use crate::bench::{self, BenchArgs, Call, Report};
+use crate::bench::{self, BenchArgs, Report};
+use crate::client::Client;
 
 /// Runs the command that the arguments name.
 #[must_use]
@@ -104,7 +94,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
         Command::Events => events::events(&client, output).await,
-        Command::Bench(args) => bench(args, globals, output).await,
+        Command::Bench(args) => bench(args, output).await,
         Command::Serve(_) | Command::Completions(_) | Command::Man(_) => {
             Err(Problem::new(Code::Internal, "this command asks no daemon", "").into())
         }
@@ -112,31 +102,9 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
 }
 
 /// Runs a benchmark against a daemon that it starts itself.
-async fn bench(args: &BenchArgs, globals: &Globals, output: &Output) -> Result<(), Failure> {
-    let report = bench::run(args, &BenchFace { globals, output }).await?;
+async fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
+    let report = bench::run(args, &|text| output.remark(text)).await?;
     output.answer(&report, Report::text)
-}
-
-/// What the benchmarks use of the command line.
-struct BenchFace<'a> {
-    globals: &'a Globals,
-    output: &'a Output,
-}
-
-impl bench::Face for BenchFace<'_> {
-    async fn ask<T: DeserializeOwned>(&self, socket: &Path, call: &Call<'_>) -> Result<T, Problem> {
-        let request = match &call.body {
-            Some(body) => Request::post(call.segments).json(body)?.long(),
-            None => Request::get(call.segments),
-        };
-        let query = |request: Request, (name, value): &(&str, &str)| request.query(name, Some(value));
-        let request = call.query.iter().fold(request, query);
-        Client::new(&Server::Unix(socket.to_owned()), None, self.globals.timeout)?.ask(&request).await
-    }
-
-    fn say(&self, text: &str) {
-        self.output.remark(text);
-    }
 }
 
 /// Lets a command clean up behind itself where somebody stops it: what it holds is dropped, not cut off.

@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod cli;
+mod client;
 pub mod config;
 pub mod daemon;
 pub mod http;

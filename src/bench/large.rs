@@ -15,7 +15,7 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, over};
 use super::workload::{ChangedPages, Random};
-use super::{Face, api, failed};
+use super::{Tell, api, failed};
 
 const SCHEMA: &str = "
     create table position (
@@ -65,25 +65,25 @@ struct Round {
     kept_bytes: u64,
 }
 
-pub(super) async fn run(args: &LargeArgs, dir: Option<&Path>, face: &impl Face) -> Result<Report, Problem> {
+pub(super) async fn run(args: &LargeArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
     let site = Site::make(dir)?;
     let rows = i64::try_from(args.size.as_u64() / ROW_BYTES).unwrap_or(i64::MAX).max(1);
-    face.say(&format!("making a store of {rows} rows"));
+    tell(&format!("making a store of {rows} rows"));
     let mut store = fill(&site.store, rows).await?;
     let mut pages = ChangedPages::default();
     pages.count(&site.store)?;
     let daemon = site.start()?;
-    face.say("publishing all of it");
-    let (first, first_publish_ms) = api::publish(face, &site.socket, "base").await?;
-    let first_kept_bytes = api::archive_bytes(face, &site.socket).await?;
+    tell("publishing all of it");
+    let (first, first_publish_ms) = api::publish(&site, "base").await?;
+    let first_kept_bytes = api::archive_bytes(&site).await?;
     let mut kept_before = first_kept_bytes;
     let rows_changed = share_of(rows, args.changed);
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
-        face.say(&format!("round {round} of {}", args.rounds));
+        tell(&format!("round {round} of {}", args.rounds));
         change(&mut store, round, rows, rows_changed)?;
-        let (published, publish_ms) = api::publish(face, &site.socket, &format!("round {round}")).await?;
-        let kept = api::archive_bytes(face, &site.socket).await?;
+        let (published, publish_ms) = api::publish(&site, &format!("round {round}")).await?;
+        let kept = api::archive_bytes(&site).await?;
         rounds.push(Round {
             publish_ms,
             elapsed_ms: published.elapsed_ms,

@@ -15,13 +15,13 @@ use asat_core::{Fingerprint, PageSize, Problem, StoreName, VersionId};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::api::Call;
 use super::args::ListingArgs;
 use super::report::{Report, mb, number};
 use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, ms_since};
-use super::{Face, failed};
+use super::{Tell, failed};
+use crate::client::Request;
 use crate::wire::VersionList;
 
 /// How many versions a page has.
@@ -47,16 +47,16 @@ struct Figures {
     peak_rss_bytes: u64,
 }
 
-pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, face: &impl Face) -> Result<Report, Problem> {
+pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
     let site = Site::make(dir)?;
-    face.say(&format!("writing a history of {} versions", args.versions));
+    tell(&format!("writing a history of {} versions", args.versions));
     seed(&site, args.versions)?;
     let daemon = site.start()?;
     let first_ready_ms = daemon.ready_ms;
     daemon.stop()?;
     let daemon = site.start()?;
-    let lists = Lists { site: &site, face, requests: args.requests };
-    face.say("listing");
+    let lists = Lists { site: &site, requests: args.requests };
+    tell("listing");
     let middle = lists.cursor_to(usize::try_from(args.versions / 2).unwrap_or(0)).await?;
     let figures = Figures {
         versions: args.versions,
@@ -74,13 +74,12 @@ pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, face: &impl Face
 }
 
 /// Asks for pages.
-struct Lists<'a, F> {
+struct Lists<'a> {
     site: &'a Site,
-    face: &'a F,
     requests: u32,
 }
 
-impl<F: Face> Lists<'_, F> {
+impl Lists<'_> {
     /// Asks for the same page again and again; answers the milliseconds.
     async fn time(&self, query: &[(&str, &str)]) -> Result<Spread, Problem> {
         let mut times_ms = Vec::new();
@@ -110,8 +109,9 @@ impl<F: Face> Lists<'_, F> {
     async fn page(&self, query: &[(&str, &str)]) -> Result<VersionList, Problem> {
         let limit = LIMIT.to_string();
         let query: Vec<_> = [("limit", limit.as_str())].into_iter().chain(query.iter().copied()).collect();
-        let call = Call { segments: &["versions"], query: &query, body: None };
-        self.face.ask(&self.site.socket, &call).await
+        let plain = Request::get(&["versions"]);
+        let request = query.iter().fold(plain, |request, (name, value)| request.query(name, Some(value)));
+        self.site.client()?.ask(&request).await
     }
 }
 

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::failed;
 use super::process::Daemon;
+use crate::client::{Client, Server};
 
 /// The folder. Dropped, it is removed with everything in it.
 pub(super) struct Site {
@@ -35,6 +36,11 @@ impl Site {
                       max_hold = \"10m\"\n";
         fs::write(path.join("asat.toml"), config).map_err(|error| failed("write a configuration", error))?;
         Ok(Self { folder, socket: path.join("asat.sock"), store: path.join("store/report.db") })
+    }
+
+    /// A client of the daemon that runs on it.
+    pub(super) fn client(&self) -> Result<Client, Problem> {
+        Client::new(&Server::Unix(self.socket.clone()), None, None)
     }
 
     /// Starts the daemon on it.

@@ -15,7 +15,7 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Paired, Spread, float, over};
 use super::workload::{Book, ChangedPages, Run, Totals};
-use super::{Face, api};
+use super::{Tell, api};
 use opening::Opening;
 use writing::Writing;
 
@@ -65,21 +65,17 @@ struct Measured {
     totals: Vec<(String, Totals)>,
 }
 
-pub(super) async fn run(
-    args: &ValuationArgs,
-    dir: Option<&Path>,
-    face: &impl Face,
-) -> Result<Report, Problem> {
+pub(super) async fn run(args: &ValuationArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
     let site = Site::make(dir)?;
     let mut versioned = Book::create(&site.store, args.journal_mode)?;
     let daemon = site.start()?;
-    let measured = measure(args, &site, &mut versioned, face).await?;
-    let kept_bytes = api::archive_bytes(face, &site.socket).await?;
-    face.say("opening versions");
-    let openings = opening::measure(&measured.totals, &site, face).await?;
+    let measured = measure(args, &site, &mut versioned, tell).await?;
+    let kept_bytes = api::archive_bytes(&site).await?;
+    tell("opening versions");
+    let openings = opening::measure(&measured.totals, &site).await?;
     let while_writing = if args.while_writing {
-        face.say("publishing while a writer goes on");
-        Some(writing::measure(versioned, &site, face).await?)
+        tell("publishing while a writer goes on");
+        Some(writing::measure(versioned, &site).await?)
     } else {
         None
     };
@@ -115,7 +111,7 @@ async fn measure(
     args: &ValuationArgs,
     site: &Site,
     versioned: &mut Book,
-    face: &impl Face,
+    tell: Tell<'_>,
 ) -> Result<Measured, Problem> {
     let control_path = site.path("control.db");
     let mut control = Book::create(&control_path, args.journal_mode)?;
@@ -129,7 +125,7 @@ async fn measure(
             (control.value_anew(&run)?, versioned.value_anew(&run)?)
         };
         measured.writer.push(pair);
-        let (published, waited_ms) = api::publish(face, &site.socket, &format!("run {number}")).await?;
+        let (published, waited_ms) = api::publish(site, &format!("run {number}")).await?;
         measured.blocked_ms.push(published.writer_blocked_ms);
         measured.elapsed_ms.push(published.elapsed_ms);
         measured.publish_ms.push(waited_ms);
@@ -139,7 +135,7 @@ async fn measure(
         measured.raw_changed_bytes += changed;
         measured.store_bytes = all;
         if number % 10 == 0 {
-            face.say(&format!("{number} of {} publications", args.iterations));
+            tell(&format!("{number} of {} publications", args.iterations));
         }
     }
     Ok(measured)

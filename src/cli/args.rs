@@ -10,10 +10,10 @@ use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::address::Server;
 use super::exit;
 use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
+use crate::client::Server;
 
 /// Keeps a SQLite store's history as it was at each certified moment.
 #[derive(Debug, Parser)]

@@ -4,11 +4,10 @@ use asat_core::{Code, Problem};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::client::Client;
 use super::output::{Failure, Output};
-use super::request::Request;
-use super::sse::{Event, Parser};
 use super::text::clean;
+use crate::client::sse::{Event, Parser};
+use crate::client::{Client, Request};
 
 /// An event as JSON.
 #[derive(Serialize)]

@@ -15,11 +15,10 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use super::args::ExportArgs;
-use super::client::Client;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::request::Request;
 use super::text::{clean, size};
+use crate::client::{Client, Request};
 use crate::wire::Version;
 
 #[derive(Serialize)]

@@ -3,11 +3,10 @@
 use jiff::Timestamp;
 
 use super::args::{OneVersion, PinArgs};
-use super::client::Client;
 use super::output::{Failure, Output};
-use super::request::Request;
 use super::text::clean;
 use super::versions::pinned;
+use crate::client::{Client, Request};
 use crate::wire::{PinRequest, Version};
 
 pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Result<(), Failure> {

@@ -2,13 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::address::Server;
 use super::args::{LeaseArgs, OpenArgs, RenewArgs};
-use super::client::Client;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::request::Request;
 use super::text::{both, clean};
+use crate::client::{Client, Request, Server};
 use crate::wire::{Mount, MountRequest, RenewRequest};
 
 pub(super) async fn open(

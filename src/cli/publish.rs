@@ -3,12 +3,11 @@
 use uuid::Uuid;
 
 use super::args::PublishArgs;
-use super::client::Client;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::request::Request;
 use super::text::{absolute, clean, size};
 use super::typed::belongs;
+use crate::client::{Client, Request};
 use crate::wire::{PublishRequest, Published};
 
 pub(super) async fn publish(

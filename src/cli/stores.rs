@@ -7,13 +7,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::args::VerifyArgs;
-use super::client::Client;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::request::Request;
 use super::table;
 use super::text::{clean, counted, size};
 use super::typed::VersionChoice;
+use crate::client::{Client, Request};
 use crate::wire::{StoreList, Verification, Version};
 
 pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failure> {

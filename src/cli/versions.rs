@@ -6,11 +6,10 @@ use asat_core::{Code, Problem};
 use jiff::Timestamp;
 
 use super::args::{AsOfArgs, OneVersion, VersionsArgs};
-use super::client::Client;
 use super::output::{Failure, Output};
-use super::request::Request;
 use super::table;
 use super::text::{absolute, both, clean, counted, size};
+use crate::client::{Client, Request};
 use crate::wire::{Pin, Publication, Version, VersionList};
 
 /// Versions asked for at once.

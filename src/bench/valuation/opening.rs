@@ -11,7 +11,7 @@ use crate::bench::report::number;
 use crate::bench::site::Site;
 use crate::bench::statistics::{Paired, ms_since};
 use crate::bench::workload::{Totals, look_up, open_copy, totals};
-use crate::bench::{Face, api, differs, failed};
+use crate::bench::{api, differs, failed};
 use crate::wire::Mount;
 
 /// How often each scan is repeated.
@@ -44,17 +44,13 @@ impl Opening {
 }
 
 /// Opens the first version, the one in the middle and the last.
-pub(super) async fn measure(
-    published: &[(String, Totals)],
-    site: &Site,
-    face: &impl Face,
-) -> Result<Vec<Opening>, Problem> {
+pub(super) async fn measure(published: &[(String, Totals)], site: &Site) -> Result<Vec<Opening>, Problem> {
     let mut chosen = vec![0, published.len() / 2, published.len().saturating_sub(1)];
     chosen.dedup();
     let mut openings = Vec::new();
     for (version, expected) in chosen.into_iter().filter_map(|nth| published.get(nth)) {
         let since = Instant::now();
-        let mount = api::open(face, &site.socket, version).await?;
+        let mount = api::open(site, version).await?;
         let open_ms = ms_since(since);
         look_up(&open_copy(&mount.uri)?)?;
         let first_answer_ms = ms_since(since);

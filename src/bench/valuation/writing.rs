@@ -16,7 +16,7 @@ use crate::bench::report::number;
 use crate::bench::site::Site;
 use crate::bench::statistics::{Paired, Spread};
 use crate::bench::workload::Book;
-use crate::bench::{Face, api, failed};
+use crate::bench::{api, failed};
 
 /// How many publications, each after a pause of the same length.
 const ROUNDS: usize = 20;
@@ -95,14 +95,14 @@ impl Drop for Writer {
     }
 }
 
-pub(super) async fn measure(book: Book, site: &Site, face: &impl Face) -> Result<Writing, Problem> {
+pub(super) async fn measure(book: Book, site: &Site) -> Result<Writing, Problem> {
     let writer = Writer::start(book)?;
     let (mut rounds, mut publish_ms, mut pause) = (Vec::new(), Vec::new(), PAUSE);
     for round in 1..=ROUNDS {
         let begin = Instant::now();
         tokio::time::sleep(pause).await;
         let middle = Instant::now();
-        publish_ms.push(api::publish(face, &site.socket, &format!("while writing {round}")).await?.1);
+        publish_ms.push(api::publish(site, &format!("while writing {round}")).await?.1);
         let end = Instant::now();
         rounds.push((begin, middle, end));
         pause = (end - middle).max(PAUSE);

@@ -19,7 +19,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// What is known about a request that got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// Sending it again would end the same way.
     Refused,
     /// The connection ended before the answer: it may have been carried out.
@@ -30,11 +30,11 @@ pub(super) enum Fate {
 
 /// Why no answer came.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(crate) struct Lost {
     /// For whoever asked.
-    pub(super) problem: Problem,
+    pub(crate) problem: Problem,
     /// For whoever may ask again.
-    pub(super) fate: Fate,
+    pub(crate) fate: Fate,
 }
 
 impl From<Problem> for Lost {
@@ -44,7 +44,7 @@ impl From<Problem> for Lost {
 }
 
 /// Sends a request on a connection of its own, and waits for the head of the answer.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     server: &Server,
     message: hyper::Request<Full<Bytes>>,
     patience: Option<Duration>,
@@ -108,7 +108,7 @@ fn unanswered(server: &Server, error: &hyper::Error) -> Lost {
 }
 
 /// The connection ended in the middle.
-pub(super) fn broken(server: &Server, why: &str) -> Lost {
+pub(crate) fn broken(server: &Server, why: &str) -> Lost {
     let detail = format!("the connection to {server} broke off: {why}");
     let hint = "try again, and look into the daemon's log";
     Lost { problem: Problem::new(Code::Unreachable, detail, hint), fate: Fate::Dropped }

@@ -13,17 +13,17 @@ const VALUE: &AsciiSet = SEGMENT;
 
 /// A request: what to do with which resource.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// What to do.
-    pub(super) method: Method,
+    pub(crate) method: Method,
     /// The path with its query.
-    pub(super) target: String,
+    pub(crate) target: String,
     /// The same publication is not made twice under one key.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
     /// The body, as JSON.
-    pub(super) body: Option<Vec<u8>>,
+    pub(crate) body: Option<Vec<u8>>,
     /// Whether the daemon may have to work for minutes before it answers.
-    pub(super) long: bool,
+    pub(crate) long: bool,
 }
 
 impl Request {
@@ -32,24 +32,24 @@ impl Request {
         Self { method, target: segments.collect(), key: None, body: None, long: false }
     }
 
-    pub(super) fn get(segments: &[&str]) -> Self {
+    pub(crate) fn get(segments: &[&str]) -> Self {
         Self::new(Method::GET, segments)
     }
 
-    pub(super) fn post(segments: &[&str]) -> Self {
+    pub(crate) fn post(segments: &[&str]) -> Self {
         Self::new(Method::POST, segments)
     }
 
-    pub(super) fn put(segments: &[&str]) -> Self {
+    pub(crate) fn put(segments: &[&str]) -> Self {
         Self::new(Method::PUT, segments)
     }
 
-    pub(super) fn delete(segments: &[&str]) -> Self {
+    pub(crate) fn delete(segments: &[&str]) -> Self {
         Self::new(Method::DELETE, segments)
     }
 
     /// Adds `name=value` to the query, where there is a value.
-    pub(super) fn query(mut self, name: &str, value: Option<impl AsRef<str>>) -> Self {
+    pub(crate) fn query(mut self, name: &str, value: Option<impl AsRef<str>>) -> Self {
         if let Some(value) = value {
             self.target.push(if self.target.contains('?') { '&' } else { '?' });
             self.target.push_str(name);
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// Sends this as the body.
-    pub(super) fn json<T: Serialize>(mut self, body: &T) -> Result<Self, Problem> {
+    pub(crate) fn json<T: Serialize>(mut self, body: &T) -> Result<Self, Problem> {
         let bytes = serde_json::to_vec(body).map_err(|error| {
             Problem::new(Code::Internal, format!("cannot write the request as JSON: {error}"), "")
         })?;
@@ -69,13 +69,13 @@ impl Request {
     }
 
     /// Makes it safe to send twice.
-    pub(super) fn keyed(mut self, key: &str) -> Self {
+    pub(crate) fn keyed(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
     /// Waits for the answer as long as it takes.
-    pub(super) fn long(mut self) -> Self {
+    pub(crate) fn long(mut self) -> Self {
         self.long = true;
         self
     }

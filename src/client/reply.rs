@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 
 /// An answer that was read in full.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     /// The status.
-    pub(super) status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The body.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// The parts of a problem's body that matter here. An older or newer daemon may say more or less.
@@ -28,7 +28,7 @@ struct Body {
 
 impl Reply {
     /// The value that the answer holds.
-    pub(super) fn value<T: DeserializeOwned>(self, from: &str) -> Result<T, Problem> {
+    pub(crate) fn value<T: DeserializeOwned>(self, from: &str) -> Result<T, Problem> {
         if !self.status.is_success() {
             return Err(self.problem(from));
         }
@@ -47,12 +47,12 @@ impl Reply {
     }
 
     /// Whether the daemon did it.
-    pub(super) fn done(self, from: &str) -> Result<(), Problem> {
+    pub(crate) fn done(self, from: &str) -> Result<(), Problem> {
         if self.status.is_success() { Ok(()) } else { Err(self.problem(from)) }
     }
 
     /// The problem that the answer names.
-    pub(super) fn problem(&self, from: &str) -> Problem {
+    pub(crate) fn problem(&self, from: &str) -> Problem {
         let status = self.status;
         let Ok(body) = serde_json::from_slice::<Body>(&self.body) else {
             let detail = match begins(&self.body) {
@@ -72,7 +72,7 @@ impl Reply {
 }
 
 /// What to do where somebody else seems to answer.
-pub(super) const NOT_ASAT: &str = "make sure that --server names an asat daemon";
+pub(crate) const NOT_ASAT: &str = "make sure that --server names an asat daemon";
 
 /// The kind of problem, as far as a status alone tells.
 fn of_status(status: StatusCode) -> Code {

@@ -6,16 +6,16 @@ use asat_core::{Code, Problem};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its data.
-    pub(super) data: String,
+    pub(crate) data: String,
 }
 
 /// Puts events together from the pieces in which a stream arrives.
 #[derive(Default)]
-pub(super) struct Parser {
+pub(crate) struct Parser {
     line: Vec<u8>,
     name: String,
     data: Option<String>,
@@ -26,7 +26,7 @@ impl Parser {
     const MAX_BYTES: usize = 1 << 20;
 
     /// Takes the next piece, and gives the events that it completes.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, Problem> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, Problem> {
         let mut events = Vec::new();
         for part in piece.split_inclusive(|&b| b == b'\n') {
             self.line.extend_from_slice(part);

@@ -4,6 +4,12 @@
 //! find dead. A request that carries an idempotency key is sent once more where the connection was dropped
 //! before the answer came.
 
+mod address;
+mod connection;
+mod reply;
+mod request;
+pub(crate) mod sse;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,10 +19,10 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use serde::de::DeserializeOwned;
 
-use super::address::Server;
-use super::connection::{self, Fate, Lost};
-use super::reply::{NOT_ASAT, Reply};
-use super::request::Request;
+pub(crate) use address::Server;
+use connection::{Fate, Lost};
+use reply::{NOT_ASAT, Reply};
+pub(crate) use request::Request;
 
 /// How long to wait for an answer that should come at once.
 const SHORT: Duration = Duration::from_secs(30);
@@ -26,7 +32,7 @@ const BEFORE_RETRY: Duration = Duration::from_millis(300);
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Asks the daemon.
-pub(super) struct Client {
+pub(crate) struct Client {
     server: Server,
     authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
@@ -34,7 +40,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Talks to `server`, presenting the token in `token_file`.
-    pub(super) fn new(
+    pub(crate) fn new(
         server: &Server,
         token_file: Option<&Path>,
         timeout: Option<Duration>,
@@ -44,22 +50,22 @@ impl Client {
     }
 
     /// Where the daemon is.
-    pub(super) fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         &self.server
     }
 
     /// Asks, and gives the value that is answered.
-    pub(super) async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Problem> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Problem> {
         self.reply(request).await?.value(&self.server.to_string())
     }
 
     /// Asks for something that has no answer but that it was done.
-    pub(super) async fn order(&self, request: &Request) -> Result<(), Problem> {
+    pub(crate) async fn order(&self, request: &Request) -> Result<(), Problem> {
         self.reply(request).await?.done(&self.server.to_string())
     }
 
     /// Asks for an answer that is read piece by piece.
-    pub(super) async fn stream(&self, request: &Request) -> Result<Stream, Problem> {
+    pub(crate) async fn stream(&self, request: &Request) -> Result<Stream, Problem> {
         let opening = async {
             let response = self.send(request).await?;
             if response.status().is_success() {
@@ -148,17 +154,17 @@ impl Client {
 }
 
 /// An answer that is read piece by piece.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     body: Incoming,
     /// How long it is, where that was said.
-    pub(super) length: Option<u64>,
+    pub(crate) length: Option<u64>,
     server: Server,
     patience: Option<Duration>,
 }
 
 impl Stream {
     /// The next piece; none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = match within(self.patience, self.body.frame()).await {
                 Ok(frame) => frame,
