@@ -20,7 +20,7 @@ build:
 	$(CARGO) build --release --locked
 
 test: lint
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 lint:
 	@tools/need $(TEST_NEEDS)

@@ -8,6 +8,8 @@ mod fake;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use asat_archive::Fingerprinter;
+use asat_core::PageSize;
 use fake::{Fake, Ran, answer, asat, json, problem, version};
 use serde_json::{Value, json};
 
@@ -244,23 +246,25 @@ fn stores_and_verification() {
     assert_eq!(fake.run(&["verify", "other", "--version", "report@3"]).code, Some(3));
 }
 
+/// A version whose content is this text, in pages of 512 bytes.
+fn holding(text: &str) -> String {
+    let mut pages = Fingerprinter::new(PageSize::new(512).unwrap(), u32::try_from(text.len() / 512).unwrap());
+    text.as_bytes().chunks(512).for_each(|page| _ = pages.page(page));
+    let mut version = version(12);
+    version["size_bytes"] = text.len().into();
+    version["page_size"] = 512.into();
+    version["fingerprint"] = pages.finish().to_string().into();
+    json(200, &version)
+}
+
 #[test]
 fn export_writes_a_whole_file_or_none() {
-    let head = || json(200, &version(12));
-    let cut_off = "HTTP/1.1 200 X\r\ncontent-length: 5\r\n\r\npag".to_owned();
-    let gone = problem(410, "retired");
-    let fake = Fake::new([
-        head(),
-        answer(200, "pages"),
-        head(),
-        answer(200, "PAGES"),
-        head(),
-        answer(200, "page"),
-        head(),
-        cut_off,
-        head(),
-        gone,
-    ]);
+    let (old, new) = ("o".repeat(1024), "n".repeat(1024));
+    let cut_off = format!("HTTP/1.1 200 X\r\ncontent-length: 1024\r\n\r\n{}", "n".repeat(700));
+    let good = [holding(&old), answer(200, &old), holding(&new), answer(200, &new)];
+    let bad = [answer(200, &new[1..]), answer(200, &old), cut_off, problem(410, "retired")];
+    let bad = bad.into_iter().flat_map(|body| [holding(&new), body]);
+    let fake = Fake::new(good.into_iter().chain(bad));
     let target = fake.path("copy.db");
     let export = |extra: &[&str]| -> Ran {
         let mut args = vec!["export", "report@latest", "--to", target.to_str().unwrap()];
@@ -268,14 +272,14 @@ fn export_writes_a_whole_file_or_none() {
         fake.run(&args)
     };
     let ran = export(&[]);
-    assert_eq!((ran.code, std::fs::read(&target).unwrap().as_slice()), (Some(0), &b"pages"[..]), "{ran:?}");
+    assert_eq!((ran.code, std::fs::read_to_string(&target).unwrap()), (Some(0), old), "{ran:?}");
     assert_eq!(fake.asked()[1].line, "GET /versions/report@12/database");
     assert_eq!((export(&[]).code, fake.asked().len()), (Some(3), 2), "an existing file is kept");
-    assert_eq!(export(&["--force", "--json"]).json()["bytes"], 5);
-    for (code, why) in [(9, "a byte too few"), (10, "broken off"), (12, "refused")] {
+    assert_eq!(export(&["--force", "--json"]).json()["bytes"], 1024);
+    for (code, why) in [(9, "a byte too few"), (9, "other content"), (10, "broken off"), (12, "refused")] {
         assert_eq!(export(&["--force"]).code, Some(code), "{why}");
     }
-    assert_eq!(std::fs::read(&target).unwrap(), b"PAGES", "what failed replaced nothing");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), new, "what failed replaced nothing");
     let left: Vec<_> = std::fs::read_dir(fake.folder()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     let ran = fake.run(&["export", "report@12", "--to", "/dev/null", "--force"]);
