@@ -6,10 +6,15 @@
 
 pub mod clock;
 pub mod copies;
+pub mod dm;
+pub mod doctor;
+pub mod lvm;
 pub mod machine;
+pub mod scratch;
 pub mod socket;
 pub mod state_folder;
 pub mod store;
+pub mod volume;
 
 pub use copies::Copies;
 pub use state_folder::StateFolder;

@@ -10,7 +10,7 @@
 //! * In the rollback-journal modes, a commit waits while the read lasts. That time is measured, and bounded
 //!   by [`Limits::hold`].
 //!
-//! Nothing is ever written into the store, except what SQLite owes it from before: a hot journal, left by a
+//! Reading never writes anything into the store, except what SQLite owes it from before: a hot journal, left by a
 //! crash, is rolled back, and the WAL of a store that nobody else has open is checkpointed on closing. For
 //! this the store is opened read-write where that is allowed. Where it is not, a store in rollback mode is read
 //! all the same, and one in WAL mode if its `-wal` and `-shm` files are there; otherwise it is refused, for
@@ -20,12 +20,15 @@
 //! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
 //! run as the store's user or as root, or the store should be writable by a group that both have.
 //!
+//! A store is written to by [`restore`] alone, when somebody asks for it.
+//!
 //! SQLite's locks are POSIX locks, which a process loses on *any* close of the file. No code in this process
 //! may open a store's files other than through SQLite, or with `O_PATH`.
 
 mod error;
 mod file;
 mod holders;
+mod restore;
 mod scan;
 mod transaction;
 
@@ -39,6 +42,7 @@ use jiff::Timestamp;
 
 pub use error::Error;
 pub use holders::{Holder, Lock, parse_locks};
+pub use restore::{Restoring, restore};
 use transaction::Transaction;
 
 /// How long a cut may wait, and how long it may make others wait.

@@ -89,6 +89,49 @@ pub enum Error {
         /// How many there are.
         pages: u32,
     },
+    /// Somebody committed after the state that was to be left had been kept.
+    #[error("the store {} was written to after its state had been kept; it is as it was left", .path.display())]
+    Changed {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// SQLite does not change the page size of a store in WAL mode.
+    #[error(
+        "the store {} has pages of {store} bytes and is in WAL mode, and the version has pages of {version} bytes",
+        .path.display()
+    )]
+    OtherPageSize {
+        /// The store's path.
+        path: PathBuf,
+        /// The size of its pages.
+        store: u32,
+        /// The size of the version's pages.
+        version: u32,
+    },
+    /// This process may only read the store.
+    #[error("the store {} may not be written by the daemon's user", .path.display())]
+    ReadOnly {
+        /// The store's path.
+        path: PathBuf,
+    },
+    /// Restoring on would have held writers for too long.
+    #[error(
+        "writers of the store {} would have been held for more than {} ms: {left} of {pages} pages were left after \
+         {} ms; the store is as it was",
+        .path.display(), .bound.as_millis(), .held.as_millis()
+    )]
+    RestoreTooLong {
+        /// The store's path.
+        path: PathBuf,
+        /// The bound.
+        bound: Duration,
+        /// How long they were held.
+        held: Duration,
+        /// How many pages were still to be written.
+        left: u32,
+        /// How many there are.
+        pages: u32,
+    },
     /// Each time it was opened, another file had its name.
     #[error("the store {} was replaced by another file each time it was opened", .path.display())]
     Replaced {
@@ -164,9 +207,11 @@ impl Error {
             | Self::NotADatabase { .. }
             | Self::Damaged { .. }
             | Self::Denied { .. }
+            | Self::ReadOnly { .. }
             | Self::NeedsWriting { .. } => Code::StoreUnreadable,
-            Self::Busy { .. } | Self::Replaced { .. } => Code::StoreBusy,
-            Self::HoldExceeded { .. } => Code::HoldExceeded,
+            Self::Busy { .. } | Self::Changed { .. } | Self::Replaced { .. } => Code::StoreBusy,
+            Self::OtherPageSize { .. } => Code::Invalid,
+            Self::HoldExceeded { .. } | Self::RestoreTooLong { .. } => Code::HoldExceeded,
             Self::Failed { full: true, .. } => Code::StorageFull,
             Self::Failed { .. } => Code::Internal,
             Self::Stopping { .. } => Code::Stopping,
@@ -189,6 +234,12 @@ impl Error {
             }
             Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
             Self::HoldExceeded { .. } => "raise `max_hold`, or put the store into WAL mode",
+            Self::Changed { .. } => "restore again when nobody writes to the store",
+            Self::OtherPageSize { .. } => {
+                "take the store out of WAL mode first (`PRAGMA journal_mode = delete`), or export the version"
+            }
+            Self::ReadOnly { .. } => "let the daemon's user write the file and in its folder",
+            Self::RestoreTooLong { .. } => "raise `max_hold`",
             Self::Replaced { .. } => "try again when the file is no longer being replaced",
             Self::Failed { full: true, .. } => "free space on the disk that holds the store",
             Self::Failed { .. } => "look at the disk and the store's folder, then try again",

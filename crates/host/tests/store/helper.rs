@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use asat_host::store::read_pages;
+use asat_host::store::{Restoring, read_pages, restore};
 use rusqlite::Connection;
 
-use crate::common::{Collector, PATIENT, into_problem};
+use crate::common::{Collector, PATIENT, ask, assert_free, collect, into_problem, make_store};
 
 const JOB: &str = "ASAT_HOST_TEST_JOB";
 const STORE: &str = "ASAT_HOST_TEST_STORE";
@@ -40,6 +40,27 @@ impl Helper {
     /// Starts a process that commits transfers between two tables until it is dropped.
     pub(crate) fn transfer(store: &Path) -> Self {
         Self::start(store, "transfer", None)
+    }
+
+    /// Starts a process that restores the store, and kills itself when told of progress for the `nth` time.
+    pub(crate) fn restore_and_die(store: &Path, source: &Path, nth: u32) {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["helper::another_process", "--exact"]).env(STORE, store).stdout(Stdio::null());
+        let status = command.env(JOB, format!("restore:{nth}:{}", source.display())).status().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
+    }
+
+    /// Restores a small store on a disk of 2 MiB, mounted in a namespace of its own; answers what came of it.
+    pub(crate) fn restore_on_a_small_disk(disk: &Path, journal: &str, source: &Path) -> String {
+        let script = "mount -t tmpfs -o size=2m none \"$1\" && exec \"$2\" helper::another_process --exact --nocapture";
+        let mut command = Command::new("unshare");
+        command.arg(if rustix::process::geteuid().is_root() { "-m" } else { "-rm" });
+        command.args(["sh", "-c", script, "sh"]).arg(disk).arg(env::current_exe().unwrap());
+        command.env(STORE, disk.join("store.db")).env(JOB, format!("full:{journal}:{}", source.display()));
+        let output = command.output().expect("this test needs the program unshare (package util-linux)");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let report = printed.lines().find_map(|line| Some(line.split_once("report: ")?.1.to_owned()));
+        report.unwrap_or_else(|| panic!("{output:?}"))
     }
 
     fn start(store: &Path, job: &str, user: Option<u32>) -> Self {
@@ -80,6 +101,30 @@ fn another_process() {
             Ok(read) => format!("read {} pages", read.page_count),
             Err(failed) => format!("{:?}", into_problem(failed).0),
         });
+    }
+    if let Some((nth, source)) = job.strip_prefix("restore:").and_then(|rest| rest.split_once(':')) {
+        let mut left: u32 = nth.parse().unwrap();
+        let mut tell = |_, _| {
+            left -= 1;
+            if left == 0 {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+            }
+        };
+        let cancel = AtomicBool::new(false);
+        let restoring = Restoring { source: Path::new(source), limits: &PATIENT, cancel: &cancel };
+        restore(store, &restoring, || Ok(true), &mut tell).unwrap();
+        return;
+    }
+    if let Some((journal, source)) = job.strip_prefix("full:").and_then(|rest| rest.split_once(':')) {
+        drop(make_store(store, journal, 10));
+        let (before, cancel) = (collect(store).1, AtomicBool::new(false));
+        let restoring = Restoring { source: Path::new(source), limits: &PATIENT, cancel: &cancel };
+        let failed = restore(store, &restoring, || Ok(true), &mut |_, _| {}).unwrap_err();
+        assert_free(store);
+        let same = ask(&collect(store).1, "SELECT group_concat(text) FROM t")
+            == ask(&before, "SELECT group_concat(text) FROM t");
+        return report(&format!("{:?} {same}", asat_core::Problem::from(failed).code));
     }
     let connection = Connection::open(store).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(20)).unwrap();

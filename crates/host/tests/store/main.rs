@@ -11,4 +11,6 @@ mod locks;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod restore;
+#[cfg(test)]
 mod sidecars;

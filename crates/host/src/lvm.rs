@@ -1,0 +1,14 @@
+//! LVM: the commands, what they report, and which volumes are ours.
+//!
+//! A mistake here removes somebody's data, so each danger has one room that keeps it. [`command`] alone
+//! runs programs, and never waits for one longer than it was told. [`names`] alone decides which volume is
+//! ours. [`report`] alone reads what LVM says. [`units`] keeps bytes, sectors and extents apart.
+
+pub mod command;
+pub mod names;
+pub mod report;
+pub mod units;
+
+pub use command::{Call, Error, Lvm, Refusal};
+pub use names::{Installation, Ours, Whose, recognise};
+pub use report::{LogicalVolume, VolumeGroup};

@@ -1,0 +1,77 @@
+//! A command that is to be run: built so that no value can become an option.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::DEADLINE;
+
+/// A command with its options and operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    name: &'static str,
+    options: Vec<String>,
+    operands: Vec<String>,
+    deadline: Duration,
+}
+
+impl Call {
+    /// Begins a call of one of LVM's commands, such as `lvcreate`.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self { name, options: Vec::new(), operands: Vec::new(), deadline: DEADLINE }
+    }
+
+    /// Adds an option without a value.
+    #[must_use]
+    pub fn flag(mut self, name: &'static str) -> Self {
+        self.options.push(name.to_owned());
+        self
+    }
+
+    /// Adds an option with a value. The name must be the long one: the value is joined to it with `=`, and so
+    /// cannot be taken for an option, whatever it begins with.
+    #[must_use]
+    pub fn option(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        debug_assert!(name.starts_with("--"), "{name} cannot be joined to its value");
+        self.options.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Adds what the command is to work on: a group, or `group/volume`.
+    #[must_use]
+    pub fn operand(mut self, operand: impl fmt::Display) -> Self {
+        self.operands.push(operand.to_string());
+        self
+    }
+
+    /// Gives the command another deadline than the usual one.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How long the command may take.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The words after the binary's own name.
+    pub(super) fn words(&self) -> Vec<&str> {
+        let mut words = vec![self.name];
+        words.extend(self.options.iter().map(String::as_str));
+        if !self.operands.is_empty() {
+            words.push("--");
+            words.extend(self.operands.iter().map(String::as_str));
+        }
+        words
+    }
+}
+
+/// For people, in errors and in the log. It is never given to a shell.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words().join(" "))
+    }
+}
