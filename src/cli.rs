@@ -5,6 +5,7 @@
 //! printer, the bar, and the words for times and sizes.
 
 mod args;
+mod doctor;
 mod document;
 mod events;
 mod exit;
@@ -14,6 +15,7 @@ mod open;
 mod output;
 mod progress;
 mod publish;
+mod restore;
 mod stores;
 mod table;
 mod text;
@@ -62,6 +64,7 @@ pub fn run() -> ExitCode {
 fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
     match &cli.command {
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
+        Command::Doctor(args) => doctor::doctor(args, output),
         Command::Completions(args) => document::completions(args.shell, output),
         Command::Man(args) => document::manual(&args.dir, output),
         command => {
@@ -90,12 +93,13 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Pin(args) => keep::pin(args, &client, output).await,
         Command::Unpin(args) => keep::unpin(args, &client, output).await,
         Command::Retire(args) => keep::retire(args, &client, output).await,
+        Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
         Command::Events => events::events(&client, output).await,
         Command::Bench(args) => bench(args, output).await,
-        Command::Serve(_) | Command::Completions(_) | Command::Man(_) => {
+        Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
             Err(Problem::new(Code::Internal, "this command asks no daemon", "").into())
         }
     }

@@ -142,6 +142,12 @@ impl Config {
         self.state.join("archive")
     }
 
+    /// The folder for what is needed for a moment only.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.state.join("scratch")
+    }
+
     /// The folder of as-at copies.
     #[must_use]
     pub fn copies(&self) -> PathBuf {

@@ -13,6 +13,7 @@ mod mounts;
 mod pins;
 mod problem;
 mod ranges;
+mod restore;
 mod snapshots;
 mod status;
 mod stores;
@@ -94,6 +95,7 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))
         .routes(routes!(stores::verify))
+        .routes(routes!(restore::restore))
         .routes(routes!(events::events))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))

@@ -9,5 +9,6 @@ pub mod cli;
 mod client;
 pub mod config;
 pub mod daemon;
+pub mod doctor;
 pub mod http;
 pub mod wire;

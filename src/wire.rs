@@ -3,11 +3,15 @@
 //! Timestamps are RFC 3339 in UTC with microseconds, sizes are bytes, and durations carry their unit in their
 //! name. Unknown fields in a request are refused; a client ignores unknown fields in an answer.
 
+mod restore;
+
 use asat_core::register::{Entry, History, Register};
 use asat_core::version::{self as core, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use restore::{RestoreRequest, Restored};
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -260,7 +264,7 @@ pub struct Finding {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut`, `copy` or `verify`.
+    /// What is being done: `cut`, `copy`, `restore` or `verify`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,

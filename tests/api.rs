@@ -20,6 +20,8 @@ mod keeping;
 mod opening;
 #[path = "api/publishing.rs"]
 mod publishing;
+#[path = "api/restoring.rs"]
+mod restoring;
 #[path = "api/routes.rs"]
 mod routes;
 #[path = "api/stores.rs"]

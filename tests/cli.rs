@@ -484,3 +484,22 @@ fn every_shell_gets_its_completions() {
         }
     }
 }
+
+#[test]
+fn a_store_is_brought_back_once_that_is_said_twice() {
+    let world = world_with_history();
+    let rows =
+        || -> i64 { world.sqlite().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap() };
+    let problem = refused(&world, &["restore", "report@1"], 3, "invalid");
+    assert!(problem["hint"].as_str().unwrap().contains("--yes"), "{problem}");
+    assert_eq!(rows(), 2);
+    let said = done(&world, &["restore", "report@1", "--yes", "--certified-by", "ops"]);
+    assert!(said.starts_with("report is as it was at report@1, writers held "), "{said}");
+    assert!(said.trim_end().ends_with("kept as report@2"), "{said}");
+    assert_eq!(rows(), 1);
+    let again = answered(&world, &["restore", "report@2", "--yes", "--note", "back"]);
+    assert_eq!(again["restored"], world.get("/versions/report@2").json());
+    assert_eq!(again["before"]["publication"]["label"], "before restore to report@2");
+    assert_eq!(rows(), 2);
+    refused(&world, &["restore", "report@9", "--yes"], 4, "unknown_version");
+}

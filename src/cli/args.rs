@@ -42,7 +42,7 @@ pub(super) struct Globals {
     #[arg(long, global = true)]
     pub(super) json: bool,
     /// How long to wait for an answer, and for each further piece of a long one, for example 90s; without it
-    /// 30s, and without end for publish, open, retire, verify, export and events
+    /// 30s, and without end for publish, open, retire, restore, verify, export and events
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
 }
@@ -72,6 +72,8 @@ pub(super) enum Command {
     Unpin(OneVersion),
     /// Give a version up for good
     Retire(OneVersion),
+    /// Bring a store back to a version, after keeping it as it is now
+    Restore(RestoreArgs),
     /// List the stores
     Stores,
     /// Read what is kept and compare it with what was written; exits with 9 where they differ
@@ -80,6 +82,9 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Print what happens, as it happens
     Events,
+    /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot
+    /// work
+    Doctor(DoctorArgs),
     /// Measure asat on this machine, with a daemon of its own
     Bench(BenchArgs),
     /// Print a shell's completion script
@@ -201,6 +206,21 @@ pub(super) struct PinArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct RestoreArgs {
+    /// The version: report@12, or report@latest
+    pub(super) version: VersionArg,
+    /// Do it without asking; needed where nobody can be asked
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Who vouches for it
+    #[arg(long, value_name = "WHO")]
+    pub(super) certified_by: Option<String>,
+    /// Anything else worth saying
+    #[arg(long)]
+    pub(super) note: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// The store; without it, and without a version, every store
     pub(super) store: Option<StoreName>,
@@ -219,6 +239,13 @@ pub(super) struct ExportArgs {
     /// Replace the file where it exists
     #[arg(long)]
     pub(super) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// The configuration file; without it /etc/asat/asat.toml, where that is there
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -265,6 +292,7 @@ mod tests {
             "asat open report@12 --ttl 90m --timeout 5s",
             "asat verify --version report@12",
             "asat verify report --version 12",
+            "asat restore report@12 --yes --certified-by ops",
             "asat serve --config asat.toml",
             "asat completions bash",
         ] {
@@ -285,6 +313,7 @@ mod tests {
             "asat show report@0",
             "asat open report@1 --ttl 0s",
             "asat pin report@1",
+            "asat restore report",
             "asat stores --server https://localhost",
             "asat stores --token secret",
             "asat export report@1",

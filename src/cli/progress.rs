@@ -111,6 +111,7 @@ fn message(progress: &Progress) -> String {
     let doing = match progress.phase.as_str() {
         "cut" => "reading the pages of",
         "copy" => "copying",
+        "restore" => "restoring",
         "verify" => "verifying",
         other => other,
     };

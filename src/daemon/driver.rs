@@ -164,7 +164,11 @@ impl<H: Host> Driver<H> {
         let event = Event::Finished { effect, outcome };
         let answer = match self.commit(&event) {
             Ok(Answer::Now(answer)) => answer,
-            Ok(Answer::After(_)) => Ok(Reply::Done),
+            // It goes on with another effect: whoever waited for this one waits for that one.
+            Ok(Answer::After(next)) => {
+                let waiting = self.waiting.remove(&effect).unwrap_or_default();
+                return self.waiting.entry(next).or_default().extend(waiting);
+            }
             Err(problem) => {
                 let Event::Finished { outcome, .. } = event else { return };
                 self.take_back(effect, outcome, &problem);

@@ -24,7 +24,9 @@ enum Lane {
 impl Lane {
     fn of(effect: &Effect) -> Self {
         match effect {
-            Effect::Cut { version, .. } | Effect::Retire { version } => Self::Store(version.store.clone()),
+            Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
+                Self::Store(version.store.clone())
+            }
             Effect::Compact { store } => Self::Store(store.clone()),
             Effect::MakeCopy { .. } | Effect::DropCopy { .. } => Self::Copies,
         }

@@ -3,6 +3,7 @@
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
 mod cut;
+mod restore;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,6 +17,7 @@ use asat_core::register::Register;
 use asat_core::version::{Attributes, Content, Holding};
 use asat_core::{Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
+use asat_host::scratch::Scratch;
 use asat_host::store::Limits;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ pub struct Machine {
     stores: BTreeMap<StoreName, (PathBuf, Limits)>,
     archives: BTreeMap<StoreName, Archive>,
     copies: Copies,
+    /// Where versions lie while a store is brought back to them.
+    scratch: PathBuf,
     notices: Notices,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
     stopping: AtomicBool,
@@ -72,10 +76,12 @@ impl Machine {
         };
         let stores = config.stores.keys().filter_map(|name| Some((name.clone(), limits(name)?))).collect();
         let copies = Copies::new(config.copies());
+        Scratch::clean(&config.scratch())?;
         Ok(Self {
             stores,
             archives,
             copies,
+            scratch: config.scratch(),
             notices,
             last_cuts: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -196,10 +202,11 @@ impl Host for Machine {
 
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after } => {
+            Effect::Cut { version, attributes, key, after, .. } => {
                 let note = Note { attributes: attributes.clone(), key: key.clone() };
                 Outcome::Cut(self.cut(version, &note, *after))
             }
+            Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
             Effect::Retire { version } => Outcome::Retire(self.retire(version)),
             Effect::Compact { store } => Outcome::Compact(self.compact(store)),
             Effect::MakeCopy { version, .. } => Outcome::MakeCopy(self.make_copy(version)),

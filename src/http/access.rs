@@ -81,7 +81,7 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
     );
     if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
-    } else if *method == Method::DELETE {
+    } else if *method == Method::DELETE || route == "/stores/{name}/restore" {
         Role::Admin
     } else {
         Role::Publish
@@ -119,6 +119,7 @@ mod tests {
             (Method::PUT, "/versions/{id}/pin", "pa"),
             (Method::DELETE, "/versions/{id}/pin", "a"),
             (Method::DELETE, "/versions/{id}", "a"),
+            (Method::POST, "/stores/{name}/restore", "a"),
         ];
         for (method, route, roles) in calls {
             for role in ["r", "p", "a"] {

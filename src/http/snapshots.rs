@@ -87,7 +87,8 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         .map_err(|_| Problem::new(Code::Malformed, "the Idempotency-Key is not visible ASCII", "use a UUID"))
 }
 
-fn written(face: &Face, number: u64) -> Result<Published, Problem> {
+/// A publication with its version, as it is written.
+pub(super) fn written(face: &Face, number: u64) -> Result<Published, Problem> {
     let engine = face.handle.engine();
     let register = engine.register();
     let gone =
@@ -103,6 +104,6 @@ fn written(face: &Face, number: u64) -> Result<Published, Problem> {
 }
 
 /// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
-fn milliseconds(us: u64) -> f64 {
+pub(super) fn milliseconds(us: u64) -> f64 {
     f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
 }

@@ -68,6 +68,7 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("PUT", "/versions/report@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),
         ("DELETE", "/versions/report@1/pin", "", &ROLES[2..]),
         ("DELETE", "/versions/report@9", "", &ROLES[2..]),
+        ("POST", "/stores/report/restore", "{\"version\":\"report@9\"}", &ROLES[2..]),
         // Names of versions are the caller's text, and open no doors.
         ("DELETE", "/versions/mounts@1", "", &ROLES[2..]),
         ("PUT", "/versions/mounts@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 17] = [
+const CALLS: [(&str, &str); 18] = [
     ("delete", "/versions/{id}"),
     ("delete", "/versions/{id}/mounts/{lease}"),
     ("delete", "/versions/{id}/pin"),
@@ -22,6 +22,7 @@ const CALLS: [(&str, &str); 17] = [
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
     ("post", "/snapshots"),
+    ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
     ("put", "/versions/{id}/mounts/{lease}"),
@@ -116,6 +117,7 @@ fn every_documented_call_answers() {
         let path = path.replace("{timestamp}", "9999-01-01T00:00:00Z");
         let body = match template {
             "/versions/{id}/mounts" => json!({ "holder": "a" }),
+            "/stores/{name}/restore" => json!({ "version": "report@1" }),
             "/versions/{id}/pin" => json!({ "reason": "a" }),
             _ => json!({}),
         };

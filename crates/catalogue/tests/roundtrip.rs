@@ -100,7 +100,7 @@ fn an_effect_number_is_never_given_twice() {
     let mut twin = Twin::new();
     for _ in 0..3 {
         let intend = |id: EffectId, dice: &mut Dice| {
-            let effect = common::effects(dice, &"report@1".parse().unwrap())[2].clone();
+            let effect = common::effects(dice, &"report@1".parse().unwrap())[3].clone();
             Change::Intended(Intent { id, at: dice.instant(), effect })
         };
         let first = twin.lived.next_effect();

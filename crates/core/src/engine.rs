@@ -7,12 +7,15 @@
 mod keep;
 mod open;
 mod publish;
+mod restore;
 mod start;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
+
+use restore::finish_restore;
 
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Reply};
 use crate::register::Register;
@@ -86,6 +89,7 @@ impl Engine {
             }
             Event::Unpin(version) => self.set_pin(&mut draft, version, None),
             Event::Retire(version) => self.retire(&mut draft, version),
+            Event::Restore(request) => self.restore(&mut draft, request),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {
@@ -122,6 +126,9 @@ impl Engine {
             (Effect::Cut { .. }, Outcome::Cut(result)) => self.finish_cut(draft, intent, result),
             (Effect::Retire { version }, Outcome::Retire(result)) => {
                 self.finish_retire(draft, version, result)
+            }
+            (Effect::Restore { version, publication, .. }, Outcome::Restore(result)) => {
+                finish_restore(draft, version, *publication, result)
             }
             (Effect::Compact { .. }, Outcome::Compact(result)) => done(result.clone()),
             (Effect::MakeCopy { .. }, Outcome::MakeCopy(result)) => {

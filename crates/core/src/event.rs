@@ -62,6 +62,8 @@ pub enum Event {
     Unpin(VersionRef),
     /// Somebody gives a version up.
     Retire(VersionRef),
+    /// A store shall be as it was at a version.
+    Restore(Restore),
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }
@@ -75,6 +77,19 @@ pub struct Publish {
     pub attributes: Attributes,
     /// The caller's idempotency key.
     pub key: Option<String>,
+}
+
+/// A request to bring a store back to a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// The store.
+    pub store: StoreName,
+    /// The version that it shall be as.
+    pub version: VersionRef,
+    /// Who vouches for the state that is left, which is published first.
+    pub certified_by: Option<String>,
+    /// Anything else to be said of that publication.
+    pub note: Option<String>,
 }
 
 /// A request for a lease on an as-at copy.
@@ -108,6 +123,18 @@ pub enum Effect {
         key: Option<String>,
         /// The cut instant lies after this, even where the machine's clock was set back.
         after: Option<Timestamp>,
+        /// The version that the store is to be brought back to, once this one is kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then_restore: Option<VersionId>,
+    },
+    /// Bring a store back to a version.
+    Restore {
+        /// The version.
+        version: VersionId,
+        /// The version that keeps the state which is left; a store that is no longer as this one is left alone.
+        before: VersionId,
+        /// The publication under which that state was kept.
+        publication: u64,
     },
     /// Let a version's pages go.
     Retire {
@@ -143,6 +170,7 @@ impl Effect {
     pub fn version(&self) -> Option<&VersionId> {
         match self {
             Self::Cut { version, .. }
+            | Self::Restore { version, .. }
             | Self::Retire { version }
             | Self::MakeCopy { version, .. }
             | Self::DropCopy { version } => Some(version),
@@ -156,6 +184,8 @@ impl Effect {
 pub enum Outcome {
     /// The store's content is in the archive, or was there already.
     Cut(Result<Cut, CutFailure>),
+    /// The store is as the version is; commits could have had to wait for so many microseconds.
+    Restore(Result<u64, Problem>),
     /// The version's pages are gone.
     Retire(Result<Retired, Problem>),
     /// The archive is compact.
@@ -244,6 +274,15 @@ pub enum Change {
 pub enum Reply {
     /// The publication of this number was recorded, now or at an earlier request with the same key.
     Published(u64),
+    /// The store is as this version is.
+    Restored {
+        /// The version.
+        version: VersionId,
+        /// The publication under which the state before was kept.
+        publication: u64,
+        /// How long a commit could have had to wait, in microseconds; nothing where nothing was to be done.
+        writer_blocked_us: u64,
+    },
     /// The lease was granted or renewed.
     Leased(Lease),
     /// The version is as it was asked to be.
@@ -257,7 +296,7 @@ pub enum Reply {
 pub enum Answer {
     /// Now. For [`Event::Finished`] it goes to those who wait for that effect.
     Now(Result<Reply, Problem>),
-    /// When this effect is over.
+    /// When this effect is over. For [`Event::Finished`], those who wait for that effect wait for this one now.
     After(EffectId),
 }
 

@@ -1,12 +1,13 @@
 //! A cut: the store's pages go straight into the archive while SQLite holds their state.
 
+use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use asat_archive::{Archive, Writer};
 use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::version::Content;
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
-use asat_host::store::{PageSink, Read, read_pages};
+use asat_host::store::{Limits, PageSink, Read, read_pages};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Machine, Note};
@@ -21,10 +22,7 @@ impl Machine {
         after: Option<Timestamp>,
     ) -> Result<Cut, CutFailure> {
         let refused = |problem| CutFailure { problem, begun: false };
-        let (path, limits) = self.stores.get(&id.store).ok_or_else(|| {
-            let detail = format!("store {} is not configured", id.store);
-            refused(Problem::new(Code::UnknownStore, detail, "add it to the configuration"))
-        })?;
+        let (path, limits) = self.configured(&id.store).map_err(refused)?;
         let archive = self.archive(&id.store).map_err(refused)?;
         let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
         let mut sink = Sink { archive, number: id.number, writer: None, meter };
@@ -33,6 +31,14 @@ impl Machine {
         let kept = keep(sink, id, note, &read).map_err(|problem| CutFailure { problem, begun: true })?;
         let blocked = u64::try_from(read.writer_blocked.as_micros()).unwrap_or(u64::MAX);
         Ok(Cut { writer_blocked_us: blocked, kept })
+    }
+
+    /// Where a store is, and how long one may wait for it.
+    pub(super) fn configured(&self, store: &StoreName) -> Result<&(PathBuf, Limits), Problem> {
+        self.stores.get(store).ok_or_else(|| {
+            let detail = format!("store {store} is not configured");
+            Problem::new(Code::UnknownStore, detail, "add it to the configuration")
+        })
     }
 
     /// The cut instant, after the store's last one even where the machine's clock was set back.

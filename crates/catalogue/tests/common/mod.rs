@@ -125,7 +125,7 @@ pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
-pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 5] {
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 6] {
     let version = version.clone();
     let lease = LeaseId(dice.text());
     [
@@ -134,7 +134,9 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 5] {
             attributes: attributes(dice),
             key: dice.maybe(Dice::text),
             after: dice.maybe(Dice::instant),
+            then_restore: dice.maybe(|_| version.clone()),
         },
+        Effect::Restore { version: version.clone(), before: version.clone(), publication: u64::MAX },
         Effect::Retire { version: version.clone() },
         Effect::Compact { store: version.store.clone() },
         Effect::MakeCopy { version: version.clone(), lease, holder: dice.text(), ttl_s: u32::MAX },
@@ -170,7 +172,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         }
         6 => Change::LeaseEnded(LeaseId(format!("lease-{}", dice.below(8)))),
         7 => {
-            let effect = effects(dice, &id)[dice.below(5)].clone();
+            let effect = effects(dice, &id)[dice.below(6)].clone();
             Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), effect })
         }
         _ => {

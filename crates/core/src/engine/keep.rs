@@ -97,8 +97,8 @@ impl Engine {
             let detail = format!("{id} is pinned{owner}: {}", pin.reason);
             return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
         }
-        if self.is_being_read(id, now) || self.may_be_reused(id) {
-            let detail = format!("{id} is being opened or published at this moment");
+        if self.is_being_read(id, now) || self.may_be_reused(id) || self.is_being_restored(id) {
+            let detail = format!("{id} is being opened, published or restored at this moment");
             return Some(Problem::new(Code::InUse, detail, "try again in a moment"));
         }
         None

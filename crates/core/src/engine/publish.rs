@@ -1,7 +1,7 @@
 //! Publishing: from a certification to a version that is acknowledged.
 
 use super::{Draft, Engine};
-use crate::event::{Answer, Cut, CutFailure, Effect, Event, Intent, Kept, Publish, Reply};
+use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
 use crate::register::History;
 use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
@@ -19,27 +19,17 @@ impl Engine {
         if let Some(answer) = self.answer_again(store, request)? {
             return Ok(answer);
         }
-        if !self.policy.stores.contains_key(store) {
-            let detail = format!("store {store} is no longer in the configuration; its versions are kept");
-            return Err(Problem::new(Code::UnknownStore, detail, "add it to the configuration and restart"));
+        self.check_configured(store)?;
+        Ok(Answer::After(begin_cut(draft, history, request, None)))
+    }
+
+    /// Refuses a store that is remembered and no longer watched.
+    pub(super) fn check_configured(&self, store: &StoreName) -> Result<(), Problem> {
+        if self.policy.stores.contains_key(store) {
+            return Ok(());
         }
-        let version = VersionId { store: store.clone(), number: history.next_number() };
-        draft.put(Version {
-            id: version.clone(),
-            state: State::Cutting,
-            begun_at: draft.now,
-            content: None,
-            holdings: Vec::new(),
-            copy: None,
-            pin: None,
-            end: None,
-        });
-        Ok(Answer::After(draft.intend(Effect::Cut {
-            version,
-            attributes: request.attributes.clone(),
-            key: request.key.clone(),
-            after: last_cut(history),
-        })))
+        let detail = format!("store {store} is no longer in the configuration; its versions are kept");
+        Err(Problem::new(Code::UnknownStore, detail, "add it to the configuration and restart"))
     }
 
     /// The store of a request that names none: the only configured one, whatever was configured once.
@@ -87,8 +77,13 @@ impl Engine {
         match result {
             Ok(cut) => {
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
-                let number = publish_as(draft, intent, id, reused, cut.writer_blocked_us);
-                Ok(Answer::Now(Ok(Reply::Published(number))))
+                let number = publish_as(draft, intent, id.clone(), reused, cut.writer_blocked_us);
+                match &intent.effect {
+                    Effect::Cut { then_restore: Some(wanted), .. } => {
+                        self.go_on_to_restore(draft, wanted, id, number)
+                    }
+                    _ => Ok(Answer::Now(Ok(Reply::Published(number)))),
+                }
             }
             Err(failure) if failure.begun => {
                 draft.end(version, State::Failed, failure.problem.to_string());
@@ -156,6 +151,7 @@ impl Engine {
                 attributes: described.attributes.clone(),
                 key: described.key.clone().filter(|key| !is_taken(draft, key)),
                 after: None,
+                then_restore: None,
             },
         };
         Self::adopt(draft, &intent, &version, described);
@@ -167,6 +163,33 @@ impl Engine {
         let newest = self.register.history(&id.store).ok().and_then(History::newest_readable);
         newest.is_some_and(|entry| entry.version.id == *id) && self.register.intents().any(cutting)
     }
+}
+
+/// Begins a version, and intends the cut that makes it.
+pub(super) fn begin_cut(
+    draft: &mut Draft<'_>,
+    history: &History,
+    request: &Publish,
+    then_restore: Option<VersionId>,
+) -> EffectId {
+    let version = VersionId { store: history.store.name.clone(), number: history.next_number() };
+    draft.put(Version {
+        id: version.clone(),
+        state: State::Cutting,
+        begun_at: draft.now,
+        content: None,
+        holdings: Vec::new(),
+        copy: None,
+        pin: None,
+        end: None,
+    });
+    draft.intend(Effect::Cut {
+        version,
+        attributes: request.attributes.clone(),
+        key: request.key.clone(),
+        after: last_cut(history),
+        then_restore,
+    })
 }
 
 /// The version as it is once its content is in the archive.

@@ -64,7 +64,12 @@ impl Engine {
         archived: &BTreeMap<&VersionId, &Archived>,
     ) {
         match &intent.effect {
-            Effect::Cut { version: id, .. } => {
+            Effect::Cut { version: id, then_restore, .. } => {
+                if let Some(wanted) = then_restore {
+                    draft.remarks.push(format!(
+                        "the daemon stopped before the store was brought back to {wanted}: it is as it was"
+                    ));
+                }
                 let Ok(entry) = self.register.entry(id) else { return };
                 match archived.get(id).and_then(|archived| archived.described.as_ref()) {
                     Some(described) => Self::adopt(draft, intent, &entry.version, described),
@@ -75,6 +80,11 @@ impl Engine {
                     ),
                 }
             }
+            // SQLite has done all of it or nothing, and whoever asked can see which.
+            Effect::Restore { version, before, .. } => draft.remarks.push(format!(
+                "the daemon stopped while the store was brought back to {version}: it is as that one or as \
+                 {before}, and both are kept; it is not tried again by itself"
+            )),
             Effect::Retire { .. } => {
                 draft.intend(intent.effect.clone());
             }

@@ -8,6 +8,7 @@ mod keep;
 mod open;
 mod publish;
 mod query;
+mod restore;
 mod start;
 mod walk;
 mod world;

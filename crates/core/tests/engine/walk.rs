@@ -32,7 +32,9 @@ fn some_effect(world: &World, choice: u8) -> Option<EffectId> {
 /// The first effect of the chosen one's lane: effects of a lane are performed in order.
 fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
     let lane = |effect: &Effect| match effect {
-        Effect::Cut { version, .. } | Effect::Retire { version } => Some(version.store.clone()),
+        Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
+            Some(version.store.clone())
+        }
         Effect::Compact { store } => Some(store.clone()),
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => None,
     };
@@ -45,6 +47,7 @@ fn failure(effect: &Effect, begun: bool) -> Outcome {
     let problem = trouble(Code::StorageFull);
     match effect {
         Effect::Cut { .. } => World::fail_cut(Code::StorageFull, begun),
+        Effect::Restore { .. } => Outcome::Restore(Err(problem)),
         Effect::Retire { .. } => Outcome::Retire(Err(problem)),
         Effect::Compact { .. } => Outcome::Compact(Err(problem)),
         Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(problem)),
@@ -56,7 +59,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let (version, lease) = (some_version(a, b), LeaseId(format!("lease-{}", b % 4)));
     let named = VersionRef::Exact(version.clone());
     let name = version.to_string();
-    match kind % 8 {
+    match kind % 9 {
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
         2 => World::opening(&name, &lease.0, 1 + u32::from(a) * 14),
@@ -67,6 +70,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
             World::pinning(&name, (a % 3 > 0).then_some(soon))
         }
         6 => Event::Unpin(named),
+        7 => World::restoring(&name),
         _ => Event::Retire(named),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use asat_core::event::{
     Answer, Archived, Change, Cut, CutFailure, Described, Effect, EffectId, Event, Kept, Open, Outcome,
-    Publish, Reply, Retired, Survey,
+    Publish, Reply, Restore, Retired, Survey,
 };
 use asat_core::register::{Entry, Register};
 use asat_core::retention::Retention;
@@ -168,7 +168,14 @@ impl World {
     }
 
     pub(crate) fn finish(&mut self, effect: EffectId, outcome: Outcome) -> Result<Reply, Problem> {
-        self.ask(&Event::Finished { effect, outcome })
+        match self.tell(&Event::Finished { effect, outcome }) {
+            Answer::Now(answer) => answer,
+            // Who waited for this effect waits for that one.
+            Answer::After(next) => {
+                assert!(self.register().intent(next).is_some());
+                Ok(Reply::Done)
+            }
+        }
     }
 
     /// Performs an open effect on the machine, and tells the engine.
@@ -193,7 +200,7 @@ impl World {
     /// What the machine does; the engine is not told.
     pub(crate) fn act(&mut self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after } => {
+            Effect::Cut { version, attributes, key, after, .. } => {
                 let content = self.live_content(&version.store, *after);
                 let newest = self.archive.iter().rfind(|(id, _)| id.store == version.store);
                 let kept = match newest {
@@ -216,6 +223,16 @@ impl World {
             Effect::Retire { version } => {
                 let freed_bytes = self.archive.remove(version).map_or(0, |described| described.bytes);
                 Outcome::Retire(Ok(Retired { freed_bytes, worth_compacting: false }))
+            }
+            Effect::Restore { version, before, .. } => {
+                let name = &version.store;
+                let wanted = self.archive.get(version).expect("nothing lets it go meanwhile");
+                let kept = self.archive.get(before).expect("today's state is kept");
+                if kept.content.fingerprint != self.live_content(name, None).fingerprint {
+                    return Outcome::Restore(Err(trouble(Code::StoreBusy)));
+                }
+                self.live.insert(name.clone(), wanted.content.fingerprint.0);
+                Outcome::Restore(Ok(700))
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
             Effect::MakeCopy { version, .. } if self.archive.contains_key(version) => {
@@ -267,6 +284,13 @@ impl World {
     pub(crate) fn publish_new(&mut self, name: &str) -> VersionId {
         self.write(name);
         self.publish(name, "close")
+    }
+
+    /// Asks for a store to be brought back to a version of its own.
+    pub(crate) fn restoring(version: &str) -> Event {
+        let (version, note) = (exactly(version), Some("it went wrong".to_owned()));
+        let (VersionRef::Exact(VersionId { store, .. }) | VersionRef::Latest(store)) = version.clone();
+        Event::Restore(Restore { store, version, certified_by: Some("ann".to_owned()), note })
     }
 
     pub(crate) fn opening(version: &str, lease: &str, ttl_s: u32) -> Event {
@@ -335,6 +359,7 @@ impl World {
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Cut { version, .. } => format!("cut {version}"),
+        Effect::Restore { version, before, .. } => format!("restore {version} from {before}"),
         Effect::Retire { version } => format!("retire {version}"),
         Effect::Compact { store } => format!("compact {store}"),
         Effect::MakeCopy { version, lease, .. } => format!("copy {version} for {}", lease.0),

@@ -1,0 +1,40 @@
+//! The doctor: what this machine offers, what the configuration asks of it, and where the two do not fit.
+//!
+//! It needs no daemon and changes nothing. [`facts`] gathers what there is, by way of the host; every judgement
+//! is a pure function from facts to [`Finding`]s: [`machine`] judges what no configuration is needed for,
+//! [`stores`] and [`site`] the rest.
+
+mod facts;
+mod finding;
+mod machine;
+mod site;
+mod stores;
+
+use std::path::Path;
+
+pub use finding::{Finding, Group, Level, Report};
+
+use facts::Facts;
+
+/// The configuration that is read where none is named.
+pub const DEFAULT_CONFIG: &str = "/etc/asat/asat.toml";
+
+/// Examines this machine, and what a configuration asks of it.
+#[must_use]
+pub fn examine(config: Option<&Path>) -> Report {
+    judge(&Facts::gather(config))
+}
+
+/// What follows from the facts.
+fn judge(facts: &Facts) -> Report {
+    let mut findings = machine::judge(&facts.machine);
+    findings.push(site::configuration(&facts.configuration));
+    if let Some(site) = &facts.site {
+        for store in &site.stores {
+            findings.extend(stores::judge(store));
+        }
+        findings.extend(site::state(site, facts.machine.user));
+        findings.extend(site.listeners.iter().map(site::listener));
+    }
+    Report::new(findings)
+}

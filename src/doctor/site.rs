@@ -1,0 +1,165 @@
+//! What a configuration names beside the stores, judged: itself, the state folder, and where clients connect.
+
+use asat_host::doctor::{Entry, Kind, Listening, Place};
+use bytesize::ByteSize;
+
+use super::DEFAULT_CONFIG;
+use super::facts::{Configuration, Listener, Site, State};
+use super::finding::{Finding, Group, Level};
+use super::stores::{FLEETING, REMOTE};
+
+/// A size for people.
+pub(super) fn bytes(count: u64) -> String {
+    ByteSize::b(count).display().iec().to_string()
+}
+
+pub(super) fn configuration(configuration: &Configuration) -> Finding {
+    let finding = |level, what: String| Finding::new(Group::Configuration, "read", level, what);
+    match configuration {
+        Configuration::Read { file, stores: 0 } => {
+            finding(Level::Warning, format!("{} is in order, and names no store", file.display()))
+                .advise("add a [[store]] with `name` and `path`")
+        }
+        Configuration::Read { file, stores } => {
+            let plural = if *stores == 1 { "" } else { "s" };
+            finding(Level::Ok, format!("{} is in order, and names {stores} store{plural}", file.display()))
+        }
+        Configuration::None => {
+            finding(Level::Note, format!("there is no {DEFAULT_CONFIG}; only the machine was looked at"))
+                .advise("name a configuration with --config FILE")
+        }
+        Configuration::Wrong(problem) => {
+            finding(Level::Problem, problem.detail.clone()).advise(problem.hint.clone())
+        }
+    }
+}
+
+pub(super) fn state(site: &Site, user: u32) -> Vec<Finding> {
+    let mut findings = vec![folder(&site.state, user)];
+    match &site.state.place {
+        Err(why) => findings.push(about_state("file-system", Level::Warning, why.clone())),
+        Ok(place) => {
+            findings.push(file_system(place));
+            findings.extend(apart(site));
+            findings.extend(room_for_versions(site, place.free));
+            findings.push(room_for_copies(&site.state, place.free));
+        }
+    }
+    findings
+}
+
+fn about_state(check: &'static str, level: Level, what: impl Into<String>) -> Finding {
+    Finding::new(Group::State, check, level, what)
+}
+
+/// The folder itself. The daemon refuses one that is not its own; whose the daemon will be is not known here.
+fn folder(state: &State, user: u32) -> Finding {
+    let path = state.path.display();
+    let finding = |level, what: String| about_state("folder", level, what);
+    match &state.folder {
+        Entry::There { kind: Kind::Folder, mode, .. } if mode & 0o002 != 0 => {
+            finding(Level::Problem, format!("{path} can be written by every user of this machine"))
+                .advise(format!("take the permission away: chmod o-w {path}"))
+        }
+        Entry::There { kind: Kind::Folder, owner, mode, .. } => {
+            let what = format!("{path} belongs to user {owner}, with mode {mode:04o}");
+            if *owner == user {
+                finding(Level::Ok, what)
+            } else {
+                finding(Level::Note, what)
+                    .advise(format!("run the daemon as user {owner}: no other may use it"))
+            }
+        }
+        Entry::There { .. } => {
+            finding(Level::Problem, format!("{path} is not a folder")).advise("name a folder as `state`")
+        }
+        Entry::Missing => {
+            finding(Level::Note, format!("{path} is not there; the daemon makes it as it starts"))
+        }
+        Entry::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
+            .advise("run `asat doctor` as the daemon's user, and let that user reach the folder"),
+    }
+}
+
+fn file_system(place: &Place) -> Finding {
+    let Place { fs, mount_point, free, .. } = place;
+    let what = format!("it is on {fs}, mounted at {}, with {} free", mount_point.display(), bytes(*free));
+    let finding = |level| about_state("file-system", level, what.clone());
+    if REMOTE.contains(&fs.as_str()) {
+        finding(Level::Warning).advise("name a folder on a disk of this machine as `state`")
+    } else if FLEETING.contains(&fs.as_str()) {
+        finding(Level::Warning).advise("choose another folder: this one goes when the machine is restarted")
+    } else {
+        finding(Level::Ok)
+    }
+}
+
+/// What is kept should outlive the store, and not take its room.
+fn apart(site: &Site) -> Option<Finding> {
+    let beside = site.beside_state();
+    if site.stores.is_empty() {
+        return None;
+    }
+    if beside.is_empty() {
+        return Some(about_state("apart", Level::Ok, "no store shares its file system"));
+    }
+    let plural = if beside.len() == 1 { "store" } else { "stores" };
+    let names: Vec<&str> = beside.into_iter().collect();
+    let what = format!("it shares its file system with the {plural} {}", names.join(", "));
+    Some(about_state("apart", Level::Warning, what).advise(
+        "put `state` on another volume: what is kept should survive the loss of the store, and never fill its disk",
+    ))
+}
+
+/// The first version of a store takes about as much as the store, at worst.
+fn room_for_versions(site: &Site, free: u64) -> Option<Finding> {
+    let needed = site.store_bytes();
+    if site.state.begun || free >= needed {
+        return None;
+    }
+    let what = format!("the first versions may take {}, and {} are free", bytes(needed), bytes(free));
+    let advice = "free space, or put `state` on a larger volume";
+    Some(about_state("room-for-versions", Level::Warning, what).advise(advice))
+}
+
+fn room_for_copies(state: &State, free: u64) -> Finding {
+    let max = state.max_copy_bytes;
+    let finding = |level, what: String| about_state("room-for-copies", level, what);
+    if free.saturating_add(state.copy_bytes.unwrap_or(0)) >= max {
+        return finding(
+            Level::Ok,
+            format!("there is room for the {} that as-at copies may take", bytes(max)),
+        );
+    }
+    let taken = match state.copy_bytes {
+        Some(taken) => format!("they take {} now", bytes(taken)),
+        None => "how much they take now is not known".to_owned(),
+    };
+    let what = format!("as-at copies may take {}, {taken}, and {} are free", bytes(max), bytes(free));
+    finding(Level::Warning, what).advise("lower copies.max_size, or free space")
+}
+
+pub(super) fn listener(listener: &Listener) -> Finding {
+    let Listener { address, unix, found } = listener;
+    let check = if *unix { "socket" } else { "tcp" };
+    let finding = |level, what: String| Finding::new(Group::Listen, check, level, what).about(address);
+    match found {
+        Listening::Somebody => finding(Level::Ok, format!("somebody listens on {address}")),
+        Listening::Nothing => {
+            finding(Level::Note, format!("nobody listens on {address}: no daemon runs there"))
+        }
+        Listening::Stale => {
+            finding(Level::Note, format!("{address} was left behind, and nobody listens on it"))
+                .advise("start the daemon, which replaces it")
+        }
+        Listening::InTheWay => finding(Level::Problem, format!("{address} is there, and is no socket"))
+            .advise("move it away, or change listen.unix"),
+        Listening::NotPermitted => finding(Level::Note, format!("this user may not connect to {address}"))
+            .advise("add the user to the socket's group, or run `asat doctor` as root"),
+        Listening::Unknown(why) => finding(Level::Warning, format!("{address} does not answer: {why}"))
+            .advise("check [listen] in the configuration"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
