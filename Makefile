@@ -1,6 +1,7 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
+# make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make bench         the figures of the README, measured here
 # make build         the release binary, target/release/asat
 # make install       binary, unit, manual pages and completions, under PREFIX (default /usr/local)
@@ -9,10 +10,18 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 # What a build needs, as COMMAND:PACKAGE. The C compiler builds the bundled SQLite and zstd.
 BUILD_NEEDS = cargo:rust cc:gcc
-# What the tests and the demo use besides: stock SQLite clients, and private mounts for full disks.
-TEST_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3 unshare:util-linux
+# What the demo uses besides: a stock SQLite client.
+DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
+# A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
+LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
+            mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
+# Stock SQLite clients, private mounts for full disks, and the lab.
+TEST_NEEDS = $(DEMO_NEEDS) unshare:util-linux $(LAB_NEEDS)
+# The same on this machine's own device-mapper.
+LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
+             mkfs.ext4:e2fsprogs losetup:mount
 
-.PHONY: build test lint demo bench install clean
+.PHONY: build test test-loop lint demo bench install clean
 .DEFAULT_GOAL := build
 
 build:
@@ -22,13 +31,17 @@ build:
 test: lint
 	$(CARGO) test --workspace --locked --no-fail-fast
 
+test-loop:
+	@tools/need $(LOOP_NEEDS)
+	ASAT_LAB=loop $(CARGO) test --locked --test lab -- --skip guests::
+
 lint:
 	@tools/need $(TEST_NEEDS)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
 demo: build
-	@tools/need $(TEST_NEEDS)
+	@tools/need $(DEMO_NEEDS)
 	@demo/run
 
 bench: build
