@@ -7,6 +7,7 @@ mod driver;
 mod lanes;
 mod listen;
 mod machine;
+mod message;
 mod progress;
 
 use std::io::IsTerminal;

@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{broadcast, oneshot};
 
 use super::lanes::Lanes;
+use super::message::Message;
 use crate::wire::Progress;
 
 /// What the daemon tells those who listen.
@@ -38,12 +39,6 @@ pub type Notices = broadcast::Sender<Notice>;
 /// The channel of notices.
 pub fn notices() -> Notices {
     broadcast::channel(NOTICES).0
-}
-
-pub(super) enum Message {
-    Ask(Box<Event>, oneshot::Sender<Result<Reply, Problem>>),
-    Finished(EffectId, Outcome),
-    Stop,
 }
 
 /// The way to the engine for everybody else: send an event, read the state, listen to what happens.

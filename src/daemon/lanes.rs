@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use asat_core::event::{Effect, EffectId, Outcome};
 use asat_core::{Host, StoreName};
 
-use super::driver::Message;
+use super::message::Message;
 
 /// Which effects wait for one another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
