@@ -16,7 +16,6 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -46,8 +45,8 @@ pub struct World {
     pub config: String,
     /// The environment of the next daemon.
     pub env: Vec<(String, String)>,
-    /// The user that the next daemon runs as, by its id; the tests' own where there is none.
-    pub user: Option<u32>,
+    /// Whether the next daemon is bound by file modes even where the tests are the superuser's.
+    pub ordinary: bool,
     /// What every answer is held against, once there is one.
     pub contract: Option<Contract>,
 }
@@ -77,7 +76,7 @@ impl World {
             top_config: String::new(),
             config: String::new(),
             env: Vec::new(),
-            user: None,
+            ordinary: false,
             contract: None,
         }
     }
@@ -143,31 +142,10 @@ impl World {
     /// Starts the daemon and waits for nothing.
     pub fn spawn(&self) -> Running {
         let config = self.write_config();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
+        let daemon = env!("CARGO_BIN_EXE_asat");
+        let mut command = if self.ordinary { as_ordinary_user(daemon) } else { Command::new(daemon) };
         command.arg("serve").arg("--config").arg(config).envs(self.env.iter().cloned());
-        if let Some(user) = self.user {
-            self.give_to(user);
-            command.uid(user).gid(user);
-        }
         Running::spawn(command)
-    }
-
-    /// Makes this world another user's.
-    fn give_to(&self, user: u32) {
-        let files = tree(self.folder.path()).into_iter().map(|(path, _)| path);
-        for path in files.chain([self.folder.path().to_owned(), self.path("store")]) {
-            std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
-        }
-    }
-
-    /// Whether this world's user may run the daemon where it was built.
-    pub fn can_run(&self) -> bool {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
-        command.arg("--version").stdout(Stdio::null());
-        if let Some(user) = self.user {
-            command.uid(user).gid(user);
-        }
-        command.status().is_ok_and(|status| status.success())
     }
 
     /// Ends the daemon as the machine's power would.
@@ -235,6 +213,16 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program that file modes bind, as they do not bind the superuser.
+pub fn as_ordinary_user(program: &str) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-dac_override,-dac_read_search", program]);
+    command
 }
 
 impl Running {
