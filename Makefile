@@ -2,7 +2,9 @@
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
+# make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again
 # make bench         the figures of the README, measured here
+# make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
 # make install       binary, unit, manual pages and completions, under PREFIX (default /usr/local)
 
@@ -16,12 +18,12 @@ DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
 # Stock SQLite clients, private mounts for full disks, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) unshare:util-linux $(LAB_NEEDS)
+TEST_NEEDS = $(DEMO_NEEDS) unshare:util-linux taskset:util-linux $(LAB_NEEDS)
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
 
-.PHONY: build test test-loop lint demo bench install clean
+.PHONY: build test test-loop sim lint demo bench bench-lab install clean
 .DEFAULT_GOAL := build
 
 build:
@@ -35,6 +37,11 @@ test-loop:
 	@tools/need $(LOOP_NEEDS)
 	ASAT_LAB=loop $(CARGO) test --locked --test lab -- --skip guests::
 
+# SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again.
+sim:
+	@tools/need $(BUILD_NEEDS)
+	$(CARGO) run --release --locked --package asat-sim --bin sim
+
 lint:
 	@tools/need $(TEST_NEEDS)
 	$(CARGO) fmt --all --check
@@ -47,11 +54,20 @@ demo: build
 bench: build
 	target/release/asat bench valuation
 	target/release/asat bench large
+	target/release/asat bench history
 	target/release/asat bench listing
+	target/release/asat bench reading
+
+# Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
+bench-lab:
+	@tools/need $(BUILD_NEEDS) $(LAB_NEEDS)
+	$(CARGO) test --release --locked --test lab_bench -- --ignored --nocapture --test-threads=1
 
 install: build
 	install -D -m 755 target/release/asat $(DESTDIR)$(PREFIX)/bin/asat
 	install -D -m 644 systemd/asat.service $(DESTDIR)/etc/systemd/system/asat.service
+	install -D -m 644 systemd/lvm.conf $(DESTDIR)$(PREFIX)/share/doc/asat/lvm.conf
+	install -D -m 644 systemd/fuse.conf $(DESTDIR)$(PREFIX)/share/doc/asat/fuse.conf
 	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
 	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1

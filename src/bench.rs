@@ -9,13 +9,19 @@
 
 mod api;
 mod args;
+mod disk;
+mod ground;
+mod guard;
+mod history;
 mod large;
 mod listing;
 mod process;
+mod reading;
 mod report;
 mod setting;
 mod site;
 mod statistics;
+mod tools;
 mod valuation;
 mod workload;
 
@@ -39,7 +45,10 @@ pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Prob
     let report = match &args.what {
         What::Valuation(what) => valuation::run(what, args.dir.as_deref(), tell).await?,
         What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
+        What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
+        What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
+        What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };
     if let Some(out) = &args.out {
         let json = serde_json::to_vec_pretty(&report).map_err(|error| failed("write the report", error))?;

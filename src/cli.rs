@@ -4,7 +4,10 @@
 //! has its own file or shares one with its kin; what they all need stands beside them: the client, the
 //! printer, the bar, and the words for times and sizes.
 
+mod archive;
 mod args;
+mod brake;
+mod capacity;
 mod doctor;
 mod document;
 mod events;
@@ -21,6 +24,7 @@ mod table;
 mod text;
 mod typed;
 mod versions;
+mod why;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -29,13 +33,14 @@ use asat_core::{Code, Problem};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::{Cli, Command, Globals};
+use args::{Cli, Command, Globals, ImportArgs};
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
 
 use crate::bench::{self, BenchArgs, Report};
 use crate::client::Client;
+use crate::wire::Imported;
 
 /// Runs the command that the arguments name.
 #[must_use]
@@ -56,6 +61,7 @@ pub fn run() -> ExitCode {
             ExitCode::from(exit_code(problem.code))
         }
         Err(Failure::DamageFound) => ExitCode::from(exit_code(Code::Damaged)),
+        Err(Failure::AlarmOn) => ExitCode::from(exit::ALARM),
         Err(Failure::Interrupted(signal)) => ExitCode::from(exit::INTERRUPTED.saturating_add(signal)),
     }
 }
@@ -64,6 +70,8 @@ pub fn run() -> ExitCode {
 fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
     match &cli.command {
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
+        Command::Brake(args) => brake::brake(args, output),
+        Command::Import(args) => import(args, output),
         Command::Doctor(args) => doctor::doctor(args, output),
         Command::Completions(args) => document::completions(args.shell, output),
         Command::Man(args) => document::manual(&args.dir, output),
@@ -95,14 +103,35 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Retire(args) => keep::retire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,
+        Command::Archive(args) => archive::archive(args, &client, output).await,
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
+        Command::Capacity(args) => capacity::capacity(args, &client, output).await,
+        Command::Acknowledge(args) => capacity::acknowledge(args, &client, output).await,
+        Command::Why(args) => why::why(args, &client, output).await,
         Command::Events => events::events(&client, output).await,
         Command::Bench(args) => bench(args, output).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
-            Err(Problem::new(Code::Internal, "this command asks no daemon", "").into())
-        }
+        Command::Serve(_)
+        | Command::Import(_)
+        | Command::Brake(_)
+        | Command::Doctor(_)
+        | Command::Completions(_)
+        | Command::Man(_) => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
     }
+}
+
+/// Takes exported versions in, in the place of the daemon.
+fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
+    let imported = crate::daemon::import(&args.config, &args.folder, &|text| output.remark(text))?;
+    output.answer(&imported, |Imported { store, imported, there_already }| {
+        let [new, known] =
+            [imported, there_already].map(|versions| u64::try_from(versions.len()).unwrap_or(u64::MAX));
+        format!(
+            "{} imported into {}, {known} there already",
+            text::counted(new, "version"),
+            text::clean(store)
+        )
+    })
 }
 
 /// Runs a benchmark against a daemon that it starts itself.

@@ -3,6 +3,8 @@
 //! Whatever can be known to be wrong before the daemon does anything is refused here, with the file, the key
 //! and what to write instead.
 
+mod fuse;
+mod guard;
 mod raw;
 mod validate;
 
@@ -11,14 +13,21 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use asat_core::guard::Rung;
 use asat_core::retention::Retention;
-use asat_core::{Code, Policy, Problem, StoreName, StorePolicy};
+use asat_core::snapshot::Backend;
+use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
+
+pub use fuse::FuseConfig;
+pub use guard::{AlarmConfig, GuardConfig};
 
 /// A validated configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The folder of catalogue, archive and as-at copies.
     pub state: PathBuf,
+    /// The folder below which snapshots are mounted.
+    pub mounts: PathBuf,
     /// Where clients connect.
     pub listen: Listen,
     /// Who may connect over TCP.
@@ -27,6 +36,14 @@ pub struct Config {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// How many bytes a second the compaction of an archive writes at most.
+    pub compaction_rate: u64,
+    /// Where versions can be read by their paths; nowhere where it is left out.
+    pub fuse: Option<FuseConfig>,
+    /// What the guard may do, what it assumes, and whom it tells.
+    pub guard: GuardConfig,
+    /// How long a command of LVM may take before it is taken to be stuck.
+    pub lvm_timeout: Duration,
     /// How long a stop waits for what is under way.
     pub stop_timeout: Duration,
     /// The stores by name.
@@ -49,6 +66,16 @@ pub struct Listen {
 pub struct StoreConfig {
     /// The path of its database file, as configured.
     pub path: PathBuf,
+    /// How its versions are cut; `None` leaves that to what the machine offers.
+    pub backend: Option<Backend>,
+    /// Of how many versions, the newest, the snapshot is kept although they are archived.
+    pub keep_snapshots: usize,
+    /// How large a classic snapshot is made, in bytes; `None` leaves that to what is seen of the store.
+    pub snapshot_size: Option<u64>,
+    /// The folder that its clones are made in, on its own file system; below the state folder where it is left out.
+    pub clones: Option<PathBuf>,
+    /// Whether the file system gives unused blocks back to its thin pool before each cut.
+    pub trim: bool,
     /// How long a cut waits for a lock.
     pub busy_timeout: Duration,
     /// How long a cut may keep commits waiting, where the journal mode makes it.
@@ -110,17 +137,24 @@ impl Config {
         validate::validate(raw, folder)
     }
 
-    /// What the engine needs to know of it.
+    /// What the engine needs to know of it. How each store is cut was found out on the machine; a store of which
+    /// nothing was found out is cut by its pages.
     #[must_use]
-    pub fn policy(&self) -> Policy {
-        let store = |store: &StoreConfig| StorePolicy {
-            path: store.path.clone(),
-            retention: store.retention.clone(),
+    pub fn policy(&self, backings: &BTreeMap<StoreName, Backing>) -> Policy {
+        let store = |(name, store): (&StoreName, &StoreConfig)| {
+            let policy = StorePolicy {
+                path: store.path.clone(),
+                retention: store.retention.clone(),
+                backing: backings.get(name).cloned().unwrap_or_default(),
+                keep_snapshots: store.keep_snapshots,
+            };
+            (name.clone(), policy)
         };
         Policy {
-            stores: self.stores.iter().map(|(name, config)| (name.clone(), store(config))).collect(),
+            stores: self.stores.iter().map(store).collect(),
             max_copy_bytes: self.max_copy_bytes,
             max_ttl_s: self.max_ttl_s,
+            may_demote: self.guard.policy.ladder.contains(&Rung::Demote),
         }
     }
 
@@ -146,6 +180,12 @@ impl Config {
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
         self.state.join("scratch")
+    }
+
+    /// The folder of a store's clones; each installation has a folder of its own in it.
+    #[must_use]
+    pub fn clones(&self, store: &StoreConfig) -> PathBuf {
+        store.clones.clone().unwrap_or_else(|| self.state.join("clones"))
     }
 
     /// The folder of as-at copies.

@@ -4,11 +4,15 @@
 //! stop. [`main`] does both for the command line, under systemd or not.
 
 mod driver;
+mod guard;
+mod handle;
+mod import;
 mod lanes;
 mod listen;
 mod machine;
 mod message;
 mod progress;
+mod tree;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -17,14 +21,17 @@ use std::thread::JoinHandle;
 
 use asat_catalogue::Catalogue;
 use asat_core::{Code, Engine, Host, Problem};
-use asat_host::StateFolder;
+use asat_host::{StateFolder, brake};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use driver::{Handle, Notice, Notices, notices};
+pub use guard::{Alarm, Braked, Done, Looks, Standing};
+pub use handle::{Handle, Notice, Notices, notices};
+pub use import::import;
 pub use listen::serve;
-pub use machine::Machine;
+pub use machine::{Machine, VersionBytes};
 
 use crate::config::Config;
+use guard::Guarding;
 
 /// A daemon that has made catalogue and machine agree, and takes events.
 pub struct Daemon {
@@ -33,6 +40,8 @@ pub struct Daemon {
     /// The archives and the copies.
     pub machine: Arc<Machine>,
     driver: JoinHandle<()>,
+    guard: Guarding,
+    tree: Option<tree::Served>,
     _state: StateFolder,
 }
 
@@ -66,22 +75,46 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let state = StateFolder::claim(&config.state)?;
     asat_host::machine::raise_open_files_limit();
     let catalogue = Catalogue::open(&config.catalogue())?;
-    let engine = Engine::new(config.policy(), catalogue.load()?);
     let notices = notices();
-    let machine = Arc::new(Machine::open(config, notices.clone())?);
+    let installation = catalogue.installation().parse()?;
+    let_go_of_volumes();
+    let tree = tree::mount(config, catalogue.installation());
+    let tree_root = config.fuse.as_ref().filter(|_| tree.is_some()).map(|fuse| fuse.root.clone());
+    let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone())?;
+    let machine = Arc::new(machine);
+    let engine = Engine::new(config.policy(&backings), catalogue.load()?);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, notices)?;
     let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(|| driver.run());
     let driver = driver.map_err(|error| failed("start its driver", &error))?;
-    Ok(Daemon { handle, machine, driver, _state: state })
+    let guard = Guarding::start(Arc::clone(&machine), handle.clone(), config);
+    let guard = guard.map_err(|error| failed("start its guard", &error))?;
+    let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
+    let tree = tree.map(serve).transpose()?;
+    Ok(Daemon { handle, machine, driver, guard, tree, _state: state })
 }
 
 impl Daemon {
     /// Ends what is under way and waits until its outcome is recorded.
     pub fn stop(self) {
+        if let Some(tree) = self.tree {
+            tree.stop();
+        }
+        self.guard.stop();
         self.machine.stop();
         self.handle.stop();
         if self.driver.join().is_err() {
             tracing::error!("the driver ended with a panic; the next start settles what it left");
+        }
+    }
+}
+
+/// Lets the writers go that a brake of an earlier run has left waiting. Where there is no device-mapper, nobody is.
+fn let_go_of_volumes() {
+    let Ok(control) = asat_host::dm::Control::open() else { return };
+    match brake::let_go(&control, Path::new(brake::RECORDS)) {
+        Ok(resumed) => resumed.iter().for_each(|name| tracing::warn!("{name} was suspended, and is resumed")),
+        Err(error) => {
+            tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
 }
@@ -116,23 +149,32 @@ fn failed(what: &str, error: &std::io::Error) -> Problem {
     Problem::new(Code::Internal, format!("asat cannot {what}: {error}"), "check the limits of the service")
 }
 
-/// The crash tests' way to end the daemon at the n-th effect boundary. It is in no release build.
+/// The crash tests' way to end the daemon at the n-th effect boundary, or at the n-th of one name: `12`, or
+/// `volumes: taken#2`. It is in no release build.
 #[cfg(debug_assertions)]
 mod crash {
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicI64, Ordering};
 
     static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+    /// The only boundary that counts, where it is only one.
+    static NAME: OnceLock<String> = OnceLock::new();
 
     /// Arms the crash where the environment says so.
     pub(super) fn listen() {
-        if let Some(nth) = std::env::var("ASAT_CRASH_AT").ok().and_then(|text| text.parse().ok()) {
-            LEFT.store(nth, Ordering::SeqCst);
-            asat_core::boundary::listen(pass);
+        let Ok(text) = std::env::var("ASAT_CRASH_AT") else { return };
+        let (name, nth) = text.rsplit_once('#').unwrap_or(("", &text));
+        let Ok(nth) = nth.parse() else { return };
+        if !name.is_empty() {
+            NAME.get_or_init(|| name.to_owned());
         }
+        LEFT.store(nth, Ordering::SeqCst);
+        asat_core::boundary::listen(pass);
     }
 
     fn pass(name: &'static str) {
-        if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let counts = NAME.get().is_none_or(|only| only == name);
+        if counts && LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
             tracing::warn!("crash test: killed at the boundary {name:?}");
             let own = rustix::process::getpid();
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);

@@ -4,8 +4,10 @@
 //! is a pure function from facts to [`Finding`]s: [`machine`] judges what no configuration is needed for,
 //! [`stores`] and [`site`] the rest.
 
+mod backend;
 mod facts;
 mod finding;
+mod fuse;
 mod machine;
 mod site;
 mod stores;
@@ -28,6 +30,7 @@ pub fn examine(config: Option<&Path>) -> Report {
 /// What follows from the facts.
 fn judge(facts: &Facts) -> Report {
     let mut findings = machine::judge(&facts.machine);
+    findings.push(fuse::judge(&facts.fuse, facts.site.as_ref().and_then(|site| site.tree.as_deref())));
     findings.push(site::configuration(&facts.configuration));
     if let Some(site) = &facts.site {
         for store in &site.stores {
@@ -35,6 +38,7 @@ fn judge(facts: &Facts) -> Report {
         }
         findings.extend(site::state(site, facts.machine.user));
         findings.extend(site.listeners.iter().map(site::listener));
+        findings.extend(site.alarm_command.as_ref().map(site::alarm_command));
     }
     Report::new(findings)
 }

@@ -4,6 +4,7 @@
 //! back is written as `crate::wire` says. Nothing is decided here.
 
 mod access;
+mod capacity;
 mod cursor;
 mod database;
 mod document;
@@ -21,8 +22,9 @@ mod versions;
 
 use std::sync::Arc;
 
-use asat_core::register::Entry;
-use asat_core::{Problem, VersionId, VersionRef};
+use asat_core::register::{Entry, Register};
+use asat_core::version::Lease;
+use asat_core::{Code, Problem, VersionId, VersionRef};
 use axum::extract::DefaultBodyLimit;
 use axum::{Extension, Router};
 use tokio::sync::watch;
@@ -64,10 +66,19 @@ impl Face {
         Ok(self.handle.engine().register().resolve(&wanted)?.version.id.clone())
     }
 
-    fn written(&self, register: &asat_core::register::Register, entry: &Entry) -> wire::Version {
-        wire::Version::new(register, entry, || {
-            self.machine.copy_path(&entry.version.id).display().to_string()
-        })
+    /// A lease as it is written, with where its copy is.
+    fn mount(&self, register: &Register, lease: &Lease) -> Result<wire::Mount, Problem> {
+        let version = &register.entry(&lease.version)?.version;
+        let path = self.machine.path(version).ok_or_else(|| {
+            let detail = format!("the copy of {} is being made", version.id);
+            Problem::new(Code::InUse, detail, "try again in a moment")
+        })?;
+        Ok(wire::Mount::new(lease, path.display().to_string()))
+    }
+
+    fn written(&self, register: &Register, entry: &Entry) -> wire::Version {
+        let path = || self.machine.path(&entry.version).map(|path| path.display().to_string());
+        wire::Version::new(register, entry, path)
     }
 }
 
@@ -89,13 +100,18 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(versions::list))
         .routes(routes!(versions::show, versions::retire))
         .routes(routes!(versions::as_of))
+        .routes(routes!(versions::as_of_business_date))
+        .routes(routes!(capacity::why))
         .routes(routes!(mounts::open))
         .routes(routes!(mounts::renew, mounts::close))
         .routes(routes!(database::download))
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))
+        .routes(routes!(stores::archive))
         .routes(routes!(stores::verify))
         .routes(routes!(restore::restore))
+        .routes(routes!(capacity::capacity))
+        .routes(routes!(capacity::acknowledge))
         .routes(routes!(events::events))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))

@@ -3,15 +3,26 @@
 //! Timestamps are RFC 3339 in UTC with microseconds, sizes are bytes, and durations carry their unit in their
 //! name. Unknown fields in a request are refused; a client ignores unknown fields in an answer.
 
+mod archive;
+mod capacity;
+mod manifest;
 mod restore;
+mod version;
 
-use asat_core::register::{Entry, History, Register};
+use asat_core::register::{Entry, History};
 use asat_core::version::{self as core, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use archive::{ArchiveStats, ArchivedVersion};
+pub use capacity::{
+    AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, Looks, Names, PastAction, PlannedAction,
+    Precedence, Trouble, Why,
+};
+pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
+pub use version::{Holding, Pin, Publication, Version, VersionList};
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -47,82 +58,15 @@ pub struct Published {
     pub publication: Publication,
     /// Whether the version was there already, because nothing had changed since.
     pub reused: bool,
-    /// How long a commit could have had to wait, in milliseconds.
+    /// How long a commit could have had to wait for asat, in milliseconds.
     pub writer_blocked_ms: f64,
+    /// For what: `nobody` had to wait, or commits had to for a `look` at the file, for the rest of the WAL to be moved
+    /// (`checkpoint`), for the `snapshot` to be there, or for all pages to be `read`.
+    pub hold: String,
+    /// How long it took to take the snapshot, in milliseconds; 0 where none was taken.
+    pub snapshot_ms: f64,
     /// From the request to the acknowledgement, in milliseconds.
     pub elapsed_ms: f64,
-}
-
-/// An immutable state of a store.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Version {
-    /// Its name.
-    #[schema(example = "report@12")]
-    pub id: String,
-    /// The store that it belongs to.
-    pub store: String,
-    /// Its number within the store.
-    pub number: u64,
-    /// Where it stands in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
-    pub state: String,
-    /// The instant at which its content was fixed; absent until then.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub cut_at: Option<Timestamp>,
-    /// The fingerprint of its content: equal contents have equal fingerprints.
-    pub fingerprint: Option<String>,
-    /// The size of the database file.
-    pub size_bytes: Option<u64>,
-    /// The size of its pages, in bytes.
-    pub page_size: Option<u32>,
-    /// What holds its pages.
-    pub holdings: Vec<Holding>,
-    /// Its publications, oldest first.
-    pub publications: Vec<Publication>,
-    /// Its pin, where it has one.
-    pub pin: Option<Pin>,
-    /// How many leases are open on it.
-    pub leases: usize,
-    /// The path of its as-at copy, where one is leased.
-    pub path: Option<String>,
-    /// When it ended, where it did.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub ended_at: Option<Timestamp>,
-    /// Why it ended, where it did.
-    pub end_reason: Option<String>,
-}
-
-/// Something that holds a version's pages.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Holding {
-    /// `archive`.
-    pub kind: String,
-    /// Bytes that this version added to it.
-    pub bytes: u64,
-}
-
-/// One certification event.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Publication {
-    /// When it was asked for.
-    #[schema(value_type = String, format = DateTime)]
-    pub at: Timestamp,
-    /// What it is called.
-    pub label: Option<String>,
-    /// Who vouches for it.
-    pub certified_by: Option<String>,
-    /// The business day that it stands for.
-    pub business_date: Option<String>,
-    /// Anything else that was said.
-    pub note: Option<String>,
-}
-
-/// A page of a list of versions, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct VersionList {
-    /// The versions.
-    pub versions: Vec<Version>,
-    /// Pass it as `cursor`, with the same filters, to go on; absent at the end.
-    pub next_cursor: Option<String>,
 }
 
 /// A request for a lease on an as-at copy, or for more time on one.
@@ -190,20 +134,6 @@ pub struct PinRequest {
     pub hot: bool,
 }
 
-/// A mark that retention must not touch.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Pin {
-    /// Why the version must stay.
-    pub reason: String,
-    /// Who wants it.
-    pub owner: Option<String>,
-    /// When the pin stops counting.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub expires_at: Option<Timestamp>,
-    /// Whether its snapshot is kept too.
-    pub hot: bool,
-}
-
 /// A store and what is kept of it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Store {
@@ -211,7 +141,7 @@ pub struct Store {
     pub name: String,
     /// The path of its database file.
     pub path: String,
-    /// What keeps its versions: `pages`.
+    /// How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` where they cannot be now.
     pub backend: String,
     /// Whether it is in the configuration now. Versions of one that no longer is can still be read.
     pub configured: bool,
@@ -264,7 +194,7 @@ pub struct Finding {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut`, `copy`, `restore` or `verify`.
+    /// What is being done: `cut`, `archive`, `copy`, `restore` or `verify`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,
@@ -277,10 +207,13 @@ pub struct Progress {
 /// Whether the daemon is well.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, `starting` or `stopping`.
+    /// `ok`, `starting`, `stopping`, or `degraded` where the guard is kept from its work.
     pub status: String,
     /// The version of asat.
     pub version: String,
+    /// What keeps the guard from its work, where something does. Without a valid token only its kind is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
 }
 
 /// A problem (RFC 9457).
@@ -299,64 +232,6 @@ pub struct ProblemBody {
     pub code: String,
     /// What to do next.
     pub hint: String,
-}
-
-impl Publication {
-    /// The publication as it is written.
-    #[must_use]
-    pub fn new(publication: &core::Publication) -> Self {
-        let said = publication.attributes.clone();
-        Self {
-            at: publication.at,
-            label: said.label,
-            certified_by: said.certified_by,
-            business_date: said.business_date.map(|date| date.to_string()),
-            note: said.note,
-        }
-    }
-}
-
-impl Version {
-    /// A version as it is written. `path` is where its copy would be.
-    #[must_use]
-    pub fn new(register: &Register, entry: &Entry, path: impl FnOnce() -> String) -> Self {
-        let version = &entry.version;
-        let content = version.content.as_ref();
-        let leases = register.leases_on(&version.id).count();
-        let publications = entry.publications.iter().filter_map(|&number| register.publication(number));
-        Self {
-            id: version.id.to_string(),
-            store: version.id.store.to_string(),
-            number: version.id.number,
-            state: version.state.text().to_owned(),
-            cut_at: content.map(|content| content.cut_at),
-            fingerprint: content.map(|content| content.fingerprint.to_string()),
-            size_bytes: content.map(core::Content::size_bytes),
-            page_size: content.map(|content| content.page_size.bytes()),
-            holdings: version.holdings.iter().map(Holding::new).collect(),
-            publications: publications.map(Publication::new).collect(),
-            pin: version.pin.as_ref().map(Pin::new),
-            leases,
-            path: (leases > 0 && version.copy.is_some()).then(path),
-            ended_at: version.end.as_ref().map(|end| end.at),
-            end_reason: version.end.as_ref().map(|end| end.reason.clone()),
-        }
-    }
-}
-
-impl Holding {
-    fn new(holding: &core::Holding) -> Self {
-        match holding {
-            core::Holding::Archive { bytes } => Self { kind: "archive".to_owned(), bytes: *bytes },
-        }
-    }
-}
-
-impl Pin {
-    fn new(pin: &core::Pin) -> Self {
-        let core::Pin { reason, owner, expires_at, hot, .. } = pin.clone();
-        Self { reason, owner, expires_at, hot }
-    }
 }
 
 impl Mount {
@@ -378,13 +253,13 @@ impl Mount {
 impl Store {
     /// A store as it is written.
     #[must_use]
-    pub fn new(history: &History, configured: bool, archive_bytes: u64) -> Self {
+    pub fn new(history: &History, backend: &str, configured: bool, archive_bytes: u64) -> Self {
         let readable = |entry: &&Entry| entry.version.state == core::State::Ready;
         let newest = history.newest_readable();
         Self {
             name: history.store.name.to_string(),
             path: history.store.path.display().to_string(),
-            backend: "pages".to_owned(),
+            backend: backend.to_owned(),
             configured,
             versions: history.versions.values().filter(readable).count(),
             newest: newest.map(|entry| entry.version.id.to_string()),

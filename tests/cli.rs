@@ -237,6 +237,16 @@ fn stores_are_listed_and_verified() {
     whole["store"] = json!("report");
     assert_eq!(answered(&world, &["verify", "report"]), whole);
     assert!(done(&world, &["verify"]).contains("everything as it was written"));
+
+    let stats = world.get("/stores/report/archive").json();
+    assert_eq!(answered(&world, &["archive", "stats"]), stats);
+    assert_eq!(answered(&world, &["archive", "stats", "report"]), stats);
+    let text = done(&world, &["archive", "stats"]);
+    assert!(
+        text.starts_with("report: ") && text.contains("ONLY FOR IT") && text.contains("report@2"),
+        "{text}"
+    );
+    refused(&world, &["archive", "stats", "none"], 4, "unknown_store");
 }
 
 #[test]
@@ -317,6 +327,28 @@ fn events_are_printed_as_they_happen() {
     // It ends with the daemon, and says that it did not end on its own.
     world.stop();
     assert_eq!(follower.wait().unwrap().code(), Some(10));
+}
+
+#[test]
+fn capacity_is_shown_until_somebody_stops_it() {
+    let world = world_with_history();
+    assert_eq!(answered(&world, &["why", "report@1"]), world.get("/versions/report@1/why").json());
+    refused(&world, &["why", "report@9"], 4, "unknown_version");
+    refused(&world, &["acknowledge", "group vg: short"], 4, "not_found");
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asat"));
+    command.args(["capacity", "--watch", "--json"]);
+    command.env("ASAT_SERVER", format!("unix:{}", world.socket().display()));
+    let mut follower = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        // With nothing to wait for it is shown again all the same.
+        let shown: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(shown["alarms"], json!([]));
+    }
+    let id = rustix::process::Pid::from_child(&follower);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    assert_eq!(follower.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail loudly")]
 
+#[path = "cli_client/capacity.rs"]
+mod capacity;
 #[path = "cli_client/fake.rs"]
 mod fake;
 
@@ -18,7 +20,7 @@ fn published(reused: bool) -> String {
     let publication = version["publications"][0].clone();
     let body = json!({
         "version": version, "publication": publication, "reused": reused,
-        "writer_blocked_ms": 0.41, "elapsed_ms": 31.2,
+        "writer_blocked_ms": 0.41, "hold": "read", "snapshot_ms": 0.0, "elapsed_ms": 31.2,
     });
     json(if reused { 200 } else { 201 }, &body)
 }
@@ -133,17 +135,20 @@ fn versions_follows_the_cursors() {
 
 #[test]
 fn one_version() {
-    let fake = Fake::new([json(200, &version(12)), json(200, &version(12)), json(200, &version(12))]);
+    let fake = Fake::new((0..4).map(|_| json(200, &version(12))));
     let shown = fake.run(&["show", "report@latest"]);
     assert!(shown.out.starts_with("report@12\n  state        ready\n"), "{shown:?}");
     let as_of = fake.run(&["as-of", "2026-11-19 17:00", "--store", "report"]);
     assert!(as_of.out.starts_with("As of 2026-11-19 17:00:00 UTC:\nreport@12\n"), "{as_of:?}");
     assert_eq!(fake.run(&["as-of", "2026-11-19", "--json"]).json(), version(12));
+    let day = fake.run(&["as-of", "--business-date", "2026-10-31"]);
+    assert!(day.out.starts_with("As of business day 2026-10-31:\nreport@12\n"), "{day:?}");
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     let expected = [
         "GET /versions/report@latest",
         "GET /as-of/2026-11-19T17:00:00Z?store=report",
         "GET /as-of/2026-11-19T23:59:59.999999Z",
+        "GET /as-of-business-date/2026-10-31",
     ];
     assert_eq!(lines, expected);
 }

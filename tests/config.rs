@@ -8,8 +8,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use asat::config::Config;
+use asat::config::{AlarmConfig, Config};
+use asat_core::guard::{Policy, Rung};
 use common::{Running, World, as_ordinary_user};
 
 /// What a configuration needs that is otherwise right.
@@ -61,7 +63,8 @@ fn keys_that_there_are_not_are_refused_at_every_level() {
         (store("a", "wal = true"), "wal"),
         (store("a", "[store.retention]\nhourly = 3"), "hourly"),
         (format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"\nexpires = 3"), "expires"),
-        ("[guard]\nbrake = true".to_owned(), "guard"),
+        ("[guard]\nbreak = \"2s\"".to_owned(), "break"),
+        ("[fuse]\nroot = \"t\"\numask = 7".to_owned(), "umask"),
     ];
     for (text, key) in cases {
         check_refused(folder.path(), &text, &["unknown field", key, "expected"]);
@@ -114,6 +117,18 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         ("[copies]\nmax_lease = \"900ms\"".to_owned(), "copies.max_lease", "one second"),
         ("[copies]\nmax_lease = \"200 years\"".to_owned(), "copies.max_lease", "no fixed length"),
         ("[copies]\nmax_lease = \"60000d\"".to_owned(), "copies.max_lease", "136 years"),
+        ("[lvm]\ntimeout = \"0s\"".to_owned(), "lvm.timeout", "not longer than nothing"),
+        ("[fuse]\nroot = \"\"".to_owned(), "fuse.root", "is empty"),
+        ("[fuse]\nroot = \".\"".to_owned(), "fuse.root", "would hide"),
+        ("state = \"all/state\"\n[fuse]\nroot = \"all\"".to_owned(), "fuse.root", "would hide"),
+        ("mounts = \"all/mnt\"\n[fuse]\nroot = \"all\"".to_owned(), "fuse.root", "would hide"),
+        (store("a", "") + "[fuse]\nroot = \"..\"", "fuse.root", "would hide"),
+        ("[fuse]\nroot = \"t\"\nmode = \"0640\"".to_owned(), "fuse.mode", "0440"),
+        ("[fuse]\nroot = \"t\"\nmode = \"0550\"".to_owned(), "fuse.mode", "0440"),
+        ("[fuse]\nroot = \"t\"\nmode = \"0\"".to_owned(), "fuse.mode", "0440"),
+        ("[fuse]\nroot = \"t\"\nmode = \"+440\"".to_owned(), "fuse.mode", "0440"),
+        ("[fuse]\nroot = \"t\"\nmode = \"r--\"".to_owned(), "fuse.mode", "0440"),
+        ("[fuse]\nroot = \"t\"\ngroup = \"no such group\"".to_owned(), "fuse.group", "no group"),
         ("state = \"\"".to_owned(), "state", "is empty"),
         ("[listen]\nunix = \"\"".to_owned(), "listen.unix", "is empty"),
         ("[listen]\nunix_mode = \"rw-rw----\"".to_owned(), "listen.unix_mode", "0660"),
@@ -134,8 +149,21 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         (store("a", "busy_timeout = \"fast\""), "store.busy_timeout", "90s"),
         (store("a", "max_hold = \"-1s\""), "store.max_hold", "90s"),
         (store("a", "backend = \"zfs\""), "store.backend", "\\\"pages\\\""),
-        (store("a", "backend = \"lvm-thin\""), "store.backend", "does not have"),
-        (store("a", "keep_snapshots = 1"), "store.keep_snapshots", "leave it out"),
+        (
+            store("a", "backend = \"reflink\"\nsnapshot_size = \"1 GiB\""),
+            "store.snapshot_size",
+            "leave it out",
+        ),
+        (store("a", "backend = \"zfs\""), "store.backend", "does not have"),
+        (store("a", "clones = \"stores\""), "store.clones", "name a folder of its own"),
+        (store("a", "backend = \"reflink\"\ntrim = true"), "store.trim", "leave it out"),
+        (store("a", "backend = \"pages\"\nclones = \"elsewhere\""), "store.clones", "leave it out"),
+        (store("a", "backend = \"lvm-thin\"\nclones = \"elsewhere\""), "store.clones", "leave it out"),
+        (store("a", "backend = \"pages\"\nkeep_snapshots = 1"), "store.keep_snapshots", "leave it out"),
+        (store("a", "backend = \"pages\"\nsnapshot_size = \"1 GiB\""), "store.snapshot_size", "leave it out"),
+        (store("a", "backend = \"pages\"\ntrim = true"), "store.trim", "leave it out"),
+        (store("a", "snapshot_size = \"all\""), "store.snapshot_size", "500 MB"),
+        ("mounts = \"\"".to_owned(), "mounts", "is empty"),
         (store("a", "[store.retention]\nkeep_for = \"ever\""), "store.retention.keep_for", "1 year"),
         (
             store("a", "[store.retention]\nkeep_for = \"-3d\""),
@@ -147,6 +175,94 @@ fn values_out_of_their_range_are_refused_by_their_key() {
     for (text, key, said) in cases {
         check_refused(folder.path(), &text, &[&format!("{key}: "), &said.replace("\\\"", "\"")]);
     }
+}
+
+#[test]
+fn what_the_guard_cannot_go_by_is_refused_by_its_key() {
+    let folder = folder();
+    for (line, key, said) in [
+        ("ladder = [\"extend\", \"jump\"]", "ladder", "\"jump\" is no rung"),
+        ("ladder = [\"Extend\"]", "ladder", "hurry, brake"),
+        ("ladder = [\"alarm\", \"extend\", \"alarm\"]", "ladder", "named twice"),
+        ("shortest_tick = \"fast\"", "shortest_tick", "for example"),
+        ("shortest_tick = \"0s\"", "shortest_tick", "not longer than nothing"),
+        ("shortest_tick = \"900us\"", "shortest_tick", "a millisecond"),
+        ("shortest_tick = \"2s\"", "shortest_tick", "longer than the longest, 1000 ms"),
+        ("shortest_tick = \"3s\"\nlongest_tick = \"2s\"", "shortest_tick", "the longest, 2000 ms"),
+        ("longest_tick = \"10ms\"", "shortest_tick", "the longest, 10 ms"),
+        ("longest_tick = \"-1s\"", "longest_tick", "not longer than nothing"),
+        ("longest_tick = \"61s\"", "longest_tick", "longer than a minute"),
+        ("least_rate = \"0\"", "least_rate", "10 GiB"),
+        ("least_rate = \"50 %\"", "least_rate", "is not a size"),
+        ("least_rate = \"4 MiB/min\"", "least_rate", "is not a size"),
+        ("least_rate = \"3 GiB/s\"", "least_rate", "more than the full rate"),
+        ("full_rate = \"0 MiB/s\"", "full_rate", "10 GiB"),
+        ("full_rate = \"1 MiB\"", "least_rate", "more than the full rate"),
+        ("half_life = \"1 month\"", "half_life", "no fixed length"),
+        ("half_life = \"999ms\"", "half_life", "shorter than a second"),
+        ("lasting = \"0s\"", "lasting", "not longer than nothing"),
+        ("brake = \"10001ms\"", "brake", "longer than 10 s"),
+        ("brake = \"0s\"", "brake", "not longer than nothing"),
+        ("least_free = \"20%\"", "least_free", "is not a size"),
+        ("pools = [\"pool\"]", "pools", "group/pool"),
+        ("pools = [\"vg/pool/x\"]", "pools", "names no thin pool"),
+        ("pools = [\"vg/-pool\"]", "pools", "names no thin pool"),
+        ("pools = [\"/pool\"]", "pools", "names no thin pool"),
+        ("pools = [\"vg/pool\", \"vg/pool\"]", "pools", "named twice"),
+        ("pools = [\"vg/pool\"]\nladder = [\"alarm\"]", "pools", "no rung \"extend\""),
+        (
+            "space_before_retention = true\nladder = [\"extend\"]",
+            "space_before_retention",
+            "no rung \"retire\"",
+        ),
+        ("alarm_command = [\"page\"]", "alarm_command", "not an absolute path"),
+        ("alarm_command = [\"./page\"]", "alarm_command", "not an absolute path"),
+        ("alarm_command = [\"\"]", "alarm_command", "not an absolute path"),
+        ("alarm_command = [\"/bin/page\", \"a\\u0000b\"]", "alarm_command", "no program can be given"),
+        ("alarm_command = [\"/bin/page\"]\nladder = []", "alarm_command", "no rung \"alarm\""),
+        ("alarm_repeat = \"10ms\"", "alarm_repeat", "shorter than a second"),
+        ("alarm_repeat = \"hourly\"", "alarm_repeat", "for example"),
+    ] {
+        check_refused(folder.path(), &format!("[guard]\n{line}"), &[&format!("guard.{key}: "), said]);
+    }
+    for line in ["brake = true", "ladder = \"extend\"", "alarm_command = \"/bin/page\"", "pools = [1]"] {
+        let key = line.split(' ').next().unwrap();
+        check_refused(folder.path(), &format!("[guard]\n{line}"), &["invalid type", key]);
+    }
+}
+
+#[test]
+fn the_guard_goes_by_what_is_written_and_else_by_the_defaults() {
+    let parse = |text: &str| Config::parse(text, Path::new("/etc/asat")).unwrap().guard;
+    let guard = parse("");
+    assert_eq!(guard.policy, Policy::default());
+    assert_eq!((guard.pools.len(), guard.alarm.command.len()), (0, 0));
+    assert_eq!(guard.alarm.repeat, Duration::from_secs(3600));
+
+    let guard = parse(
+        "[guard]\nladder = [\"retire\", \"alarm\", \"extend\"]\nspace_before_retention = true\n\
+         shortest_tick = \"5ms\"\nlongest_tick = \"1 min\"\nleast_rate = \"64 MiB\"\nfull_rate = \"500 MB/s\"\n\
+         half_life = \"1h 30m\"\nlasting = \"30s\"\nbrake = \"10s\"\nleast_free = \"1 GiB\"\n\
+         pools = [\"vg/pool\", \"vg/other+1\"]\nalarm_command = [\"/bin/page\", \"\", \"a b\"]\nalarm_repeat = \"90s\"",
+    );
+    let expected = Policy {
+        ladder: vec![Rung::Retire, Rung::Alarm, Rung::Extend],
+        space_before_retention: true,
+        shortest_tick_ms: 5,
+        longest_tick_ms: 60_000,
+        least_rate: 64 << 20,
+        full_rate: 500_000_000,
+        half_life_ms: 5_400_000,
+        lasting_ms: 30_000,
+        brake_ms: 10_000,
+        least_folder_free: 1 << 30,
+        ..Policy::default()
+    };
+    assert_eq!(guard.policy, expected);
+    assert_eq!(guard.pools, ["vg/pool", "vg/other+1"]);
+    let command = ["/bin/page", "", "a b"].map(str::to_owned).to_vec();
+    assert_eq!(guard.alarm, AlarmConfig { command, repeat: Duration::from_secs(90) });
+    assert_eq!(parse("[guard]\nladder = []").policy.ladder, []);
 }
 
 #[test]
@@ -295,4 +411,24 @@ fn the_sample_configuration_is_one() {
     if let Ok(text) = fs::read_to_string(&sample) {
         Config::parse(&text, Path::new("/etc/asat")).unwrap_or_else(|problem| panic!("{problem}"));
     }
+}
+
+/// What stands behind a # in the guard's section of the sample is the default of every key that there is.
+#[test]
+fn the_sample_configuration_says_the_guards_defaults() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
+    let text = fs::read_to_string(&sample).unwrap();
+    let section = text.split("[guard]").nth(1).unwrap().split("\n# [[").next().unwrap();
+    let key = |line: &str| {
+        let (key, _) = line.strip_prefix("# ")?.split_once(" = ")?;
+        key.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()).then(|| key.to_owned())
+    };
+    let keys: Vec<String> = section.lines().filter_map(key).collect();
+    assert_eq!(keys.len(), 13, "{keys:?}");
+    let written: Vec<&str> =
+        section.lines().filter(|line| key(line).is_some()).map(|line| &line[2..]).collect();
+    let config = Config::parse(&format!("[guard]\n{}", written.join("\n")), Path::new("/")).unwrap();
+    let usual = Config::parse("", Path::new("/")).unwrap();
+    assert_eq!(config.guard.policy, usual.guard.policy);
+    assert_eq!((config.guard.pools, config.guard.alarm), (usual.guard.pools, usual.guard.alarm));
 }

@@ -12,12 +12,22 @@
 #[path = "lab/mod.rs"]
 mod lab;
 
+#[path = "lab_volumes/debris.rs"]
+mod debris;
+#[path = "lab_volumes/delta.rs"]
+mod delta;
 #[path = "lab_volumes/doctor.rs"]
 mod doctor;
 #[path = "lab_volumes/grounds.rs"]
 mod grounds;
+#[path = "lab_volumes/held.rs"]
+mod held;
 #[path = "lab_volumes/site.rs"]
 mod site;
+#[path = "lab_volumes/sizes.rs"]
+mod sizes;
+#[path = "lab_volumes/snapshots.rs"]
+mod snapshots;
 
 use std::io::Read as _;
 use std::process::Stdio;

@@ -10,12 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 5] = [
+const ARROWS: [(&str, &[&str]); 6] = [
     ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host"]),
     ("asat-archive", &["asat-core"]),
     ("asat-catalogue", &["asat-core"]),
     ("asat-core", &[]),
     ("asat-host", &["asat-core"]),
+    // It drives engine, guard and catalogue together, as the root does, on a machine that is a model.
+    ("asat-sim", &["asat-catalogue", "asat-core"]),
 ];
 
 /// What the core may depend on: nothing that could touch a clock, a file, a process or a thread.

@@ -9,7 +9,7 @@ use super::failed;
 use super::site::Site;
 use super::statistics::ms_since;
 use crate::client::Request;
-use crate::wire::{Mount, Published, StoreList};
+use crate::wire::{ArchiveStats, Capacity, Mount, Published, StoreList, Version};
 
 /// Publishes the only store; answers also how many milliseconds the client waited.
 pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64), Problem> {
@@ -23,10 +23,44 @@ pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64)
     Ok((published, waited_ms))
 }
 
+/// A version as it is now.
+pub(super) async fn version(site: &Site, id: &str) -> Result<Version, Problem> {
+    site.client()?.ask(&Request::get(&["versions", id])).await
+}
+
 /// Opens a version.
 pub(super) async fn open(site: &Site, version: &str) -> Result<Mount, Problem> {
     let body = json!({ "holder": "bench", "ttl_seconds": 3600 });
     site.client()?.ask(&Request::post(&["versions", version, "mounts"]).json(&body)?.long()).await
+}
+
+/// Gives a lease on a version back.
+pub(super) async fn close(site: &Site, mount: &Mount) -> Result<(), Problem> {
+    let path = ["versions", mount.version.as_str(), "mounts", mount.lease.as_str()];
+    site.client()?.order(&Request::delete(&path)).await
+}
+
+/// Gives a version up.
+pub(super) async fn retire(site: &Site, version: &str) -> Result<(), Problem> {
+    let _: Version = site.client()?.ask(&Request::delete(&["versions", version]).long()).await?;
+    Ok(())
+}
+
+/// What the archive of the only store takes, version by version.
+pub(super) async fn archive_stats(site: &Site) -> Result<ArchiveStats, Problem> {
+    site.client()?.ask(&Request::get(&["stores", "report", "archive"]).long()).await
+}
+
+/// Has a version's snapshot stay, or lets it go again.
+pub(super) async fn pin(site: &Site, id: &str, stays: bool) -> Result<Version, Problem> {
+    let pin = Request::put(&["versions", id, "pin"]).json(&json!({ "reason": "bench", "hot": true }))?;
+    let unpin = Request::delete(&["versions", id, "pin"]);
+    site.client()?.ask(if stays { &pin } else { &unpin }).await
+}
+
+/// How the guard stands.
+pub(super) async fn capacity(site: &Site) -> Result<Capacity, Problem> {
+    site.client()?.ask(&Request::get(&["capacity"])).await
 }
 
 /// What the archive of the only store takes on disk.

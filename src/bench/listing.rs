@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use asat_catalogue::Catalogue;
 use asat_core::event::Change;
+use asat_core::snapshot::Cost;
 use asat_core::version::{Attributes, Content, Holding, Publication, State, Store, Version};
 use asat_core::{Fingerprint, PageSize, Problem, StoreName, VersionId};
 use jiff::{SignedDuration, Timestamp};
@@ -148,7 +149,13 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
         id: id.clone(),
         state: State::Ready,
         begun_at: cut_at,
-        content: Some(Content { cut_at, fingerprint, page_size, page_count: 11_883, wal: true }),
+        content: Some(Content {
+            cut_at,
+            fingerprint: Some(fingerprint),
+            page_size,
+            page_count: 11_883,
+            wal: true,
+        }),
         holdings: vec![Holding::Archive { bytes: 812_344 }],
         copy: None,
         pin: None,
@@ -167,7 +174,7 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
         attributes,
         key: Some(format!("key {number}")),
         reused: false,
-        writer_blocked_us: 0,
+        cost: Cost::default(),
         elapsed_us: 50_000,
     };
     Ok([Change::Version(Box::new(version)), Change::Published(publication)])

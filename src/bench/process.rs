@@ -11,12 +11,19 @@ use asat_core::Problem;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::failed;
-use super::statistics::ms_since;
+use super::statistics::{float, ms_since};
+
+/// The kernel tells of processor time in hundredths of a second, whatever it counts in itself: `USER_HZ`, which is part
+/// of its interface on every machine that asat is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How long the daemon may take to become ready or to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A daemon that is ready. Dropped, it is killed.
+/// How long a daemon that nobody needs any more may take to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A daemon that is ready. Dropped, it is ended, by force where it does not end soon.
 pub(super) struct Daemon {
     child: Child,
     log: Receiver<String>,
@@ -72,6 +79,15 @@ impl Daemon {
         kib.map(|kib| kib * 1024).ok_or_else(|| failed("read the daemon's memory", "no VmHWM"))
     }
 
+    /// The processor time that it has used so far, with that of the commands that it has run, in seconds.
+    pub(super) fn processor_seconds(&self) -> Result<f64, Problem> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.map_err(|error| failed("look at the daemon", error))?;
+        let ticks =
+            processor_ticks(&stat).ok_or_else(|| failed("read the daemon's processor time", &stat))?;
+        Ok(float(ticks) / TICKS_PER_SECOND)
+    }
+
     /// Ends it as a service manager would.
     pub(super) fn stop(mut self) -> Result<(), Problem> {
         let stopped = kill_process(Pid::from_child(&self.child), Signal::TERM);
@@ -87,10 +103,40 @@ impl Daemon {
     }
 }
 
+/// The processor time in a process's `stat`, in the kernel's ticks: its own as a user and in the kernel, and the same of
+/// its children that have ended, which are the 14th to the 17th field (proc_pid_stat(5)).
+fn processor_ticks(stat: &str) -> Option<u64> {
+    // The second field is a name, in brackets, that may have anything in it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let times: Option<Vec<u64>> =
+        fields.split(' ').skip(11).take(4).map(|field| field.parse().ok()).collect();
+    times.filter(|times| times.len() == 4).map(|times| times.iter().sum())
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // It may have a file system mounted, or be in the middle of a snapshot: it ends those best itself.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let deadline = Instant::now() + GRACE;
+            while self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
+        }
         // One that has ended already needs no killing.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_that_of_the_process_and_of_its_children() {
+        let stat = "42 (a) name) S 1 42 42 0 -1 4194304 100 200 0 0 7 5 30 10 20 0 9 0 1234 5678 90";
+        assert_eq!(processor_ticks(stat), Some(52));
+        for hostile in ["", "42 (name) S 1 2 3", "42 (name) S 1 42 42 0 -1 4 1 2 0 0 7 x 30 10 20"] {
+            assert_eq!(processor_ticks(hostile), None, "{hostile:?}");
+        }
     }
 }

@@ -20,8 +20,16 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Makes the folder in `dir`, or where temporary files go.
+    /// Makes the folder in `dir`, or where temporary files go, with a store in it that is kept by its pages.
     pub(super) fn make(dir: Option<&Path>) -> Result<Self, Problem> {
+        let site = Self::with_store_at(dir, "store/report.db", "backend = \"pages\"\n")?;
+        fs::create_dir(site.path("store")).map_err(|error| failed("make a folder", error))?;
+        Ok(site)
+    }
+
+    /// Makes the folder, and configures a store whose file will be at a path in it and which is kept as `keeping`
+    /// says, in the configuration's own words. The folder of the store is the caller's to make.
+    pub(super) fn with_store_at(dir: Option<&Path>, store: &str, keeping: &str) -> Result<Self, Problem> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("asat-bench.");
         let folder = match dir {
@@ -30,12 +38,25 @@ impl Site {
         };
         let folder = folder.map_err(|error| failed("make a temporary folder", error))?;
         let path = folder.path().to_owned();
-        fs::create_dir(path.join("store")).map_err(|error| failed("make a folder", error))?;
-        let config = "state = \"state\"\n[listen]\nunix = \"asat.sock\"\n\
-                      [[store]]\nname = \"report\"\npath = \"store/report.db\"\nbackend = \"pages\"\n\
-                      max_hold = \"10m\"\n";
-        fs::write(path.join("asat.toml"), config).map_err(|error| failed("write a configuration", error))?;
-        Ok(Self { folder, socket: path.join("asat.sock"), store: path.join("store/report.db") })
+        let site = Self { folder, socket: path.join("asat.sock"), store: path.join(store) };
+        site.configure(keeping)?;
+        Ok(site)
+    }
+
+    /// Has the next daemon keep the store in another way.
+    pub(super) fn configure(&self, keeping: &str) -> Result<(), Problem> {
+        let store = self.store.strip_prefix(self.folder()).unwrap_or(&self.store).display();
+        let config = format!(
+            "state = \"state\"\n[listen]\nunix = \"asat.sock\"\n\
+             [[store]]\nname = \"report\"\npath = \"{store}\"\nmax_hold = \"10m\"\n{keeping}"
+        );
+        fs::write(self.path("asat.toml"), config).map_err(|error| failed("write a configuration", error))
+    }
+
+    /// A name for a volume group, as unique as the folder is: it has the same random letters.
+    pub(super) fn group(&self, name: &str) -> String {
+        let letters = self.folder().extension().and_then(|letters| letters.to_str()).unwrap_or("x");
+        format!("asat_bench_{letters}_{name}")
     }
 
     /// A client of the daemon that runs on it.

@@ -6,6 +6,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+/// How many pairs stand for one moment of a run.
+const WINDOW: usize = 11;
+
 /// How the values of one figure are spread, in its own unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spread {
@@ -68,10 +71,13 @@ impl Paired {
         }
     }
 
-    /// The median ratio of the pairs around the `nth`, which counts from one: a single pair says little.
+    /// The median ratio of the [`WINDOW`] pairs that are nearest to the `nth`, which counts from one: a single pair says
+    /// little.
     pub(super) fn around(pairs: &[(f64, f64)], nth: usize) -> f64 {
-        let end = (nth + 2).min(pairs.len());
-        Spread::of(&ratios(pairs.get(nth.saturating_sub(3)..end).unwrap_or_default())).median
+        let last_start = pairs.len().saturating_sub(WINDOW);
+        let start = nth.saturating_sub(WINDOW / 2 + 1).min(last_start);
+        let end = (start + WINDOW).min(pairs.len());
+        Spread::of(&ratios(pairs.get(start..end).unwrap_or_default())).median
     }
 }
 
@@ -114,7 +120,12 @@ mod tests {
         let paired = Paired::of(&pairs);
         assert_eq!((paired.ratio_of_sums, paired.ratio.median), (2.25, 2.0));
         assert_eq!((paired.without_ms.max, paired.with_ms.max), (2.0, 6.0));
-        assert_eq!((Paired::around(&pairs, 1), Paired::around(&pairs, 3)), (2.0, 2.0));
-        assert_eq!((Paired::around(&[], 1), Paired::around(&pairs, 9)), (0.0, 0.0));
+        assert_eq!(
+            (Paired::around(&pairs, 1), Paired::around(&pairs, 9), Paired::around(&[], 1)),
+            (2.0, 2.0, 0.0)
+        );
+        let rising: Vec<(f64, f64)> = (1..=95).map(|nth| (1.0, f64::from(nth))).collect();
+        let around = [1, 6, 50, 90, 95].map(|nth| Paired::around(&rising, nth));
+        assert_eq!(around, [6.0, 6.0, 50.0, 90.0, 90.0], "at the ends they are the first and the last");
     }
 }

@@ -92,6 +92,16 @@ impl Book {
         Ok(Self { connection: made.map_err(|error| failed("make a store", error))? })
     }
 
+    /// Opens a store with a book.
+    pub(super) fn open(path: &Path) -> Result<Self, Problem> {
+        let opened =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
+                connection.busy_timeout(Duration::from_secs(60))?;
+                Ok(connection)
+            });
+        Ok(Self { connection: opened.map_err(|error| failed("open a store", error))? })
+    }
+
     /// Commits a run; answers how many milliseconds that took.
     pub(super) fn value_anew(&mut self, run: &Run) -> Result<f64, Problem> {
         let since = Instant::now();
@@ -140,8 +150,20 @@ pub(super) fn totals(connection: &Connection) -> Result<Totals, Problem> {
 
 /// Looks one valuation up.
 pub(super) fn look_up(connection: &Connection) -> Result<f64, Problem> {
-    let found = connection.query_row(LOOK_UP, [investment(1)], |row| row.get(0));
+    look_up_of(connection, 1)
+}
+
+/// Looks up how the `nth` investment is valued.
+pub(super) fn look_up_of(connection: &Connection, nth: i64) -> Result<f64, Problem> {
+    let found = connection
+        .prepare_cached(LOOK_UP)
+        .and_then(|mut statement| statement.query_row([investment(nth)], |row| row.get(0)));
     found.map_err(|error| failed("ask a copy", error))
+}
+
+/// The same question as a text.
+pub(super) fn look_up_text(nth: i64) -> String {
+    LOOK_UP.replace("?1", &investment(nth).to_string())
 }
 
 /// The number that an investment is known by; every one takes four bytes.

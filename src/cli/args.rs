@@ -1,5 +1,7 @@
 //! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
 
+mod transfer;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use super::exit;
 use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
 use crate::client::Server;
+pub(super) use transfer::{ExportArgs, ImportArgs};
 
 /// Keeps a SQLite store's history as it was at each certified moment.
 #[derive(Debug, Parser)]
@@ -76,10 +79,21 @@ pub(super) enum Command {
     Restore(RestoreArgs),
     /// List the stores
     Stores,
+    /// Look into the archives
+    Archive(ArchiveArgs),
     /// Read what is kept and compare it with what was written; exits with 9 where they differ
     Verify(VerifyArgs),
-    /// Copy a version into a file
+    /// Copy a version into a file, or a range of versions into a folder that `import` takes
     Export(ExportArgs),
+    /// Take exported versions into the history of a daemon that does not run
+    Import(ImportArgs),
+    /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 where an
+    /// alarm is on that nobody has acknowledged, or the guard is kept from its work
+    Capacity(CapacityArgs),
+    /// Say that an alarm is known, so that it is not repeated
+    Acknowledge(AcknowledgeArgs),
+    /// Show what the guard did for a version or with it, and why
+    Why(WhyArgs),
     /// Print what happens, as it happens
     Events,
     /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot
@@ -91,6 +105,9 @@ pub(super) enum Command {
     Completions(CompletionsArgs),
     /// Write the manual pages, one for each command
     Man(ManArgs),
+    /// Hold the brake for the daemon, which starts this itself
+    #[command(hide = true)]
+    Brake(BrakeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -128,6 +145,12 @@ pub(super) struct VersionsArgs {
     /// Only those published under this label
     #[arg(long)]
     pub(super) label: Option<String>,
+    /// Only those published with this person's word for it
+    #[arg(long, value_name = "NAME")]
+    pub(super) certified_by: Option<String>,
+    /// Only those published for this business day
+    #[arg(long, value_name = "DATE")]
+    pub(super) business_date: Option<Date>,
     /// Only those cut at or after this instant; a date alone means its beginning, in UTC
     #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
     pub(super) from: Option<Timestamp>,
@@ -154,8 +177,11 @@ pub(super) struct OneVersion {
 #[derive(Debug, Args)]
 pub(super) struct AsOfArgs {
     /// The instant: 2026-11-19T17:00:00+01:00, or in UTC 2026-11-19 17:00; a date alone means its end
-    #[arg(value_parser = day_ends)]
-    pub(super) timestamp: Timestamp,
+    #[arg(value_parser = day_ends, required_unless_present = "business_date")]
+    pub(super) timestamp: Option<Timestamp>,
+    /// Instead of an instant, the business day that the version was published for, or else the last one before it
+    #[arg(long, value_name = "DATE", conflicts_with = "timestamp")]
+    pub(super) business_date: Option<Date>,
     /// The store; may be left out where there is only one
     #[arg(long)]
     pub(super) store: Option<StoreName>,
@@ -203,6 +229,9 @@ pub(super) struct PinArgs {
     /// When the pin stops counting, never without it; a date alone means its end, in UTC
     #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
     pub(super) until: Option<Timestamp>,
+    /// Keep its snapshot too, where it has one
+    #[arg(long)]
+    pub(super) hot: bool,
 }
 
 #[derive(Debug, Args)]
@@ -221,6 +250,21 @@ pub(super) struct RestoreArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ArchiveArgs {
+    #[command(subcommand)]
+    pub(super) command: ArchiveCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ArchiveCommand {
+    /// Show what each version takes, and what of it only that version needs
+    Stats {
+        /// The store; every store where left out
+        store: Option<StoreName>,
+    },
+}
+
+#[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// The store; without it, and without a version, every store
     pub(super) store: Option<StoreName>,
@@ -230,15 +274,26 @@ pub(super) struct VerifyArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ExportArgs {
+pub(super) struct CapacityArgs {
+    /// Show it again every second, and whenever the guard does something, until it is stopped
+    #[arg(long)]
+    pub(super) watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AcknowledgeArgs {
+    /// The alarm's key, as `capacity` shows it; it may be written without quotes
+    #[arg(required = true)]
+    pub(super) key: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhyArgs {
     /// The version: report@12, or report@latest
     pub(super) version: VersionArg,
-    /// The file to write
-    #[arg(long, value_name = "FILE")]
-    pub(super) to: PathBuf,
-    /// Replace the file where it exists
-    #[arg(long)]
-    pub(super) force: bool,
+    /// At most this many actions, the newest
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) limit: u32,
 }
 
 #[derive(Debug, Args)]
@@ -259,6 +314,13 @@ pub(super) struct ManArgs {
     /// The folder to write them to; it is made where it does not exist
     #[arg(long)]
     pub(super) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BrakeArgs {
+    /// Resume what a brake has left suspended, and end
+    #[arg(long)]
+    pub(super) let_go: bool,
 }
 
 /// What may be written for a state.
@@ -293,8 +355,13 @@ mod tests {
             "asat verify --version report@12",
             "asat verify report --version 12",
             "asat restore report@12 --yes --certified-by ops",
+            "asat capacity --watch --json",
+            "asat acknowledge group vg: short",
+            "asat why report@latest --limit 3",
             "asat serve --config asat.toml",
             "asat completions bash",
+            "asat brake",
+            "asat brake --let-go",
         ] {
             assert!(parse(line).is_ok(), "{line}");
         }
@@ -317,6 +384,10 @@ mod tests {
             "asat stores --server https://localhost",
             "asat stores --token secret",
             "asat export report@1",
+            "asat acknowledge",
+            "asat why",
+            "asat why report",
+            "asat why report@1 --limit 1001",
         ] {
             let refused = parse(line).err().map(|error| error.exit_code());
             assert_eq!(refused, Some(i32::from(exit::USAGE)), "{line}");

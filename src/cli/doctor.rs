@@ -54,6 +54,7 @@ fn heading(finding: &Finding) -> String {
         Group::Store => format!("Store {}", clean(finding.subject.as_deref().unwrap_or_default())),
         Group::State => "State folder".to_owned(),
         Group::Listen => "Clients".to_owned(),
+        Group::Guard => "Guard".to_owned(),
     }
 }
 

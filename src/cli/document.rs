@@ -16,8 +16,18 @@ use super::output::{Failure, Output};
 
 pub(super) fn completions(shell: Shell, output: &Output) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "asat", &mut script);
+    clap_complete::generate(shell, &mut told(), "asat", &mut script);
     output.raw(&script)
+}
+
+/// The command line without the commands that are hidden, which a completion script would name all the same.
+fn told() -> clap::Command {
+    let whole = Cli::command();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    clap::Command::new("asat")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(whole.get_arguments().cloned())
+        .subcommands(commands)
 }
 
 pub(super) fn manual(folder: &Path, output: &Output) -> Result<(), Failure> {
@@ -40,7 +50,8 @@ pub(super) fn manual(folder: &Path, output: &Output) -> Result<(), Failure> {
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
-    let commands: Vec<clap::Command> = program.get_subcommands().cloned().collect();
+    let commands: Vec<clap::Command> =
+        program.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     std::iter::once(program).chain(commands).map(page).collect()
 }
 
@@ -74,6 +85,27 @@ fn exit_status() -> Roff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody types what the daemon starts for itself.
+    #[test]
+    fn hidden_commands_are_named_nowhere() {
+        let hidden: Vec<String> = Cli::command()
+            .get_subcommands()
+            .filter(|command| command.is_hide_set())
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert_eq!(hidden, ["brake"]);
+        let mut texts = vec![Cli::command().render_long_help().to_string()];
+        texts.extend(pages().unwrap().into_iter().map(|(name, page)| name + &String::from_utf8_lossy(&page)));
+        texts.extend(<Shell as clap::ValueEnum>::value_variants().iter().map(|shell| {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut super::told(), "asat", &mut script);
+            String::from_utf8_lossy(&script).into_owned()
+        }));
+        for text in &texts {
+            assert!(!text.contains("brake") && text.contains("publish"), "{text}");
+        }
+    }
 
     #[test]
     fn every_command_has_a_page() {

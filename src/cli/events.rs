@@ -24,8 +24,13 @@ pub(super) async fn events(client: &Client, output: &Output) -> Result<(), Failu
             output.answer(&Line::new(event), text)?;
         }
     }
+    Err(ended(client).into())
+}
+
+/// The daemon went away while somebody listened.
+pub(super) fn ended(client: &Client) -> Problem {
     let detail = format!("{} ended the stream of events", client.server());
-    Err(Problem::new(Code::Unreachable, detail, "it may be restarting: try again").into())
+    Problem::new(Code::Unreachable, detail, "it may be restarting: try again")
 }
 
 impl Line {

@@ -7,21 +7,25 @@ pub(super) const USAGE: u8 = 2;
 /// Added to the number of the signal that stopped a command, as shells do.
 pub(super) const INTERRUPTED: u8 = 128;
 
+/// Somebody must look after the space that the guard watches; nothing went wrong with the question.
+pub(super) const ALARM: u8 = 13;
+
 /// What each exit code means, for the help and the manual pages.
-pub(super) const MEANINGS: [(u8, &str); 14] = [
+pub(super) const MEANINGS: [(u8, &str); 15] = [
     (0, "done"),
     (1, "an unexpected error"),
     (USAGE, "the arguments are wrong"),
     (3, "the request was refused as invalid"),
     (4, "no such store, version or lease; or no version is that old"),
     (5, "held by somebody: leased, pinned, in use, or the key was used for something else"),
-    (6, "busy, try again: store locked, writers held too long, or daemon stopping"),
+    (6, "busy, try again: store locked, writers held too long, LVM stuck, or daemon stopping"),
     (7, "the store's file is missing or cannot be read"),
     (8, "no room"),
     (9, "stored data is damaged"),
     (10, "the daemon cannot be reached"),
     (11, "not allowed: no token, or its role is too small"),
     (12, "the version was retired or cannot be read"),
+    (ALARM, "an alarm is on that nobody has acknowledged, or the guard is kept from its work"),
     (78, "the configuration is wrong"),
 ];
 
@@ -43,7 +47,7 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::UnknownLease
         | Code::BeforeFirst => 4,
         Code::KeyReused | Code::Leased | Code::Pinned | Code::InUse => 5,
-        Code::StoreBusy | Code::HoldExceeded | Code::Stopping => 6,
+        Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Stopping => 6,
         Code::StoreMissing | Code::StoreUnreadable => 7,
         Code::StorageFull => 8,
         Code::Damaged => 9,
@@ -68,12 +72,12 @@ mod tests {
     fn every_kind_of_problem_has_a_documented_exit_code() {
         for code in Code::ALL {
             let number = exit_code(code);
-            assert!(number != 0 && number != USAGE, "{code:?}");
+            assert!(![0, USAGE, ALARM].contains(&number), "{code:?}");
             assert!(MEANINGS.iter().any(|(known, _)| *known == number), "{code:?} gives {number}");
         }
         for (number, meaning) in MEANINGS {
             let used = Code::ALL.into_iter().any(|code| exit_code(code) == number);
-            assert!(used || number == 0 || number == USAGE, "{number} ({meaning}) is never given");
+            assert!(used || [0, USAGE, ALARM].contains(&number), "{number} ({meaning}) is never given");
         }
     }
 
@@ -106,6 +110,7 @@ mod tests {
             ("store_missing", 7),
             ("store_unreadable", 7),
             ("storage_full", 8),
+            ("lvm_stuck", 6),
             ("damaged", 9),
             ("stopping", 6),
             ("configuration", 78),

@@ -3,6 +3,10 @@
 //! The copy is written beside the target under another name, made durable, checked, and only then renamed.
 //! Where the target has a journal or a write-ahead log beside it, SQLite would play that into the copy: such a
 //! target is refused.
+//!
+//! Several versions go into a folder, with a manifest: see `range`.
+
+mod range;
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -18,6 +22,7 @@ use super::args::ExportArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::text::{clean, size};
+use super::typed::ExportChoice;
 use crate::client::{Client, Request};
 use crate::wire::Version;
 
@@ -35,20 +40,30 @@ pub(super) async fn export(
     bars: &Bars<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
+    let version = match &args.version {
+        ExportChoice::One(version) => version,
+        ExportChoice::Range(range) => return range::export(range, args, client, bars, output).await,
+    };
     let target = Target::new(&args.to, args.force)?;
     // `latest` may move between two requests; the version that is asked for second is the first answer's.
-    let version: Version = client.ask(&Request::get(&["versions", args.version.text()])).await?;
-    let mut file = target.begin()?;
-    let bytes = receive(&version, client, bars, &target, file.as_file_mut()).await?;
-    file.as_file().sync_all().map_err(|error| target.cannot("be written", &error))?;
-    check_copy(&version, file.as_file_mut(), bytes)?;
-    target.finish(file)?;
+    let version: Version = client.ask(&Request::get(&["versions", version.text()])).await?;
+    let bytes = copy(&version, &target, client, bars).await?;
     let Version { id, fingerprint, .. } = version;
     let exported = Exported { version: id, path: args.to.display().to_string(), bytes, fingerprint };
     output.answer(&exported, |exported| {
         let Exported { version, path, bytes, .. } = exported;
         format!("{} exported to {} ({})", clean(version), clean(path), size(*bytes))
     })
+}
+
+/// Copies a version to the target; answers its length.
+async fn copy(version: &Version, target: &Target, client: &Client, bars: &Bars<'_>) -> Result<u64, Problem> {
+    let mut file = target.begin()?;
+    let bytes = receive(version, client, bars, target, file.as_file_mut()).await?;
+    file.as_file().sync_all().map_err(|error| target.cannot("be written", &error))?;
+    check_copy(version, file.as_file_mut(), bytes)?;
+    target.finish(file)?;
+    Ok(bytes)
 }
 
 /// Writes the copy down as it arrives, and gives its length.

@@ -14,7 +14,7 @@ pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Res
         reason: args.reason.clone(),
         owner: args.owner.clone(),
         expires_at: args.until,
-        hot: false,
+        hot: args.hot,
     };
     let request = Request::put(&["versions", args.version.text(), "pin"]).json(&body)?;
     let version: Version = client.ask(&request).await?;

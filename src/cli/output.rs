@@ -4,7 +4,7 @@
 //! quietly. Whatever the answer holds, no control character in it reaches a terminal.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 
 use asat_core::{Code, Problem};
 use serde::Serialize;
@@ -20,6 +20,8 @@ pub(super) enum Failure {
     OutputClosed,
     /// Damage was found, and printed.
     DamageFound,
+    /// Something was printed that somebody must look after.
+    AlarmOn,
     /// A signal of this number stopped it.
     Interrupted(u8),
 }
@@ -29,6 +31,9 @@ impl From<Problem> for Failure {
         Self::Problem(problem)
     }
 }
+
+/// Clears a terminal, and goes to its first line (ECMA-48, `ED` and `CUP`).
+const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
 
 /// Prints text or JSON, as the caller wishes.
 pub(super) struct Output {
@@ -52,6 +57,18 @@ impl Output {
             text.push('\n');
         }
         self.raw(text.as_bytes())
+    }
+
+    /// Prints an answer in the place of the one before: over it on a terminal, below it elsewhere.
+    pub(super) fn redraw<T: Serialize>(
+        &self,
+        answer: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        if !self.json && io::stdout().is_terminal() {
+            self.raw(CLEAR)?;
+        }
+        self.answer(answer, text)
     }
 
     /// Prints bytes as they are.

@@ -1,10 +1,11 @@
 //! Tables: lists of versions and stores for people.
 
+use asat_core::guard::Span;
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
 use super::text::{clean, relative, short, size};
-use crate::wire::{Store, Version};
+use crate::wire::{ArchivedVersion, CapacityTarget, Store, Version};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
@@ -44,6 +45,29 @@ pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
     table(["STORE", "VERSIONS", "NEWEST", "CUT", "KEPT", "BACKEND", "PATH"], rows)
 }
 
+/// What versions take in the archive.
+pub(super) fn archived(versions: &[ArchivedVersion]) -> String {
+    let rows =
+        versions.iter().map(|version| [clean(&version.id), size(version.bytes), size(version.only_bytes)]);
+    table(["VERSION", "KEPT", "ONLY FOR IT"], rows)
+}
+
+/// A list of what can run out of space.
+pub(super) fn targets(targets: &[CapacityTarget]) -> String {
+    let rows = targets.iter().map(|target| {
+        [
+            clean(&format!("{} {}", target.kind, target.name)),
+            clean(&target.level),
+            size(target.used_bytes),
+            size(target.size_bytes),
+            size(target.worst_bytes),
+            format!("{}/s", size(target.rate_bytes_per_second)),
+            target.full_in_ms.map_or_else(|| "never".to_owned(), |ms| Span(ms).to_string()),
+        ]
+    });
+    table(["TARGET", "LEVEL", "USED", "OF", "AT WORST", "RATE", "FULL IN"], rows)
+}
+
 /// Bytes that a version takes in the archive.
 pub(super) fn kept(version: &Version) -> u64 {
     let archived = version.holdings.iter().filter(|holding| holding.kind == "archive");
@@ -55,6 +79,9 @@ fn marks(version: &Version, now: Timestamp) -> String {
     let mut marks = Vec::new();
     if version.state != "ready" {
         marks.push(clean(&version.state));
+    }
+    if version.holdings.iter().any(|holding| holding.kind == "snapshot") {
+        marks.push("hot".to_owned());
     }
     if let Some(pin) = &version.pin {
         let over = pin.expires_at.is_some_and(|end| end <= now);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use asat_core::{NameError, StoreName, VersionRef};
+use asat_core::{NameError, StoreName, VersionId, VersionRef};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
@@ -75,6 +75,49 @@ impl FromStr for VersionChoice {
             Ok(number) if plain => Ok(Self::Number(number)),
             _ => text.parse().map(Self::Named),
         }
+    }
+}
+
+/// What is exported: one version, or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ExportChoice {
+    /// One version.
+    One(VersionArg),
+    /// A range of versions.
+    Range(VersionRange),
+}
+
+/// The versions of a store from one to another, both of them included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VersionRange {
+    /// The store.
+    pub(super) store: StoreName,
+    /// The number of the first.
+    pub(super) first: u64,
+    /// The number of the last; `None` stands for the newest.
+    pub(super) last: Option<u64>,
+}
+
+impl FromStr for ExportChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((first, last)) = text.split_once("..") else {
+            return text.parse().map(Self::One).map_err(|error: NameError| error.to_string());
+        };
+        let wrong = || "write a range as report@3..12, or report@3.. to the newest".to_owned();
+        let number = |text: &str| match text.parse() {
+            Ok(number) if text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0') => Ok(number),
+            _ => Err(wrong()),
+        };
+        let Ok(VersionRef::Exact(VersionId { store, number: first })) = first.parse() else {
+            return Err(wrong());
+        };
+        let last = if last.is_empty() { None } else { Some(number(last)?) };
+        if last.is_some_and(|last| last < first) {
+            return Err(wrong());
+        }
+        Ok(Self::Range(VersionRange { store, first, last }))
     }
 }
 
@@ -234,6 +277,35 @@ mod tests {
         assert!(key("2026-11-19/close").is_ok());
         for text in ["", "a b", "ü", "a\n", &"k".repeat(256)] {
             assert!(key(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        let choice = |text: &str| text.parse::<ExportChoice>();
+        for (typed, last) in [("report@3..12", Some(12)), ("report@3..3", Some(3)), ("report@3..", None)] {
+            let store = "report".parse().unwrap();
+            assert_eq!(
+                choice(typed),
+                Ok(ExportChoice::Range(VersionRange { store, first: 3, last })),
+                "{typed}"
+            );
+        }
+        assert!(matches!(choice("report@3"), Ok(ExportChoice::One(_))));
+        assert!(matches!(choice("report@latest"), Ok(ExportChoice::One(_))));
+        for typed in [
+            "..",
+            "report@..3",
+            "report@3..2",
+            "report@3..+4",
+            "report@3..04",
+            "report@latest..",
+            "report@3...",
+            "@1..2",
+            "report@1..99999999999999999999",
+            "report@1..report@2",
+        ] {
+            assert!(choice(typed).is_err(), "{typed}");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use asat_core::{Code, Problem};
+use asat_core::version::State;
+use asat_core::{Code, Problem, StoreName};
 use jiff::Timestamp;
 
 use super::args::{AsOfArgs, OneVersion, VersionsArgs};
@@ -25,6 +26,25 @@ pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Outp
         output.remark("there are older ones: see more with --limit or --all");
     }
     Ok(())
+}
+
+/// Every version of a store that can be read, oldest first.
+pub(super) async fn readable(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
+    let state = vec![State::Ready.text().to_owned()];
+    let args = VersionsArgs {
+        store: Some(store.clone()),
+        label: None,
+        certified_by: None,
+        business_date: None,
+        from: None,
+        to: None,
+        state,
+        limit: 0,
+        all: true,
+    };
+    let mut versions = list(&args, usize::MAX, client).await?.versions;
+    versions.reverse();
+    Ok(versions)
 }
 
 /// Follows the cursors until enough versions are there, or no more.
@@ -58,6 +78,8 @@ fn page(args: &VersionsArgs, limit: usize, cursor: Option<&str>) -> Request {
     Request::get(&["versions"])
         .query("store", args.store.as_ref().map(|store| store.as_str()))
         .query("label", args.label.as_deref())
+        .query("certified_by", args.certified_by.as_deref())
+        .query("business_date", args.business_date.map(|date| date.to_string()))
         .query("from", args.from.map(|at| at.to_string()))
         .query("to", args.to.map(|at| at.to_string()))
         .query("state", states)
@@ -71,13 +93,18 @@ pub(super) async fn show(args: &OneVersion, client: &Client, output: &Output) ->
 }
 
 pub(super) async fn as_of(args: &AsOfArgs, client: &Client, output: &Output) -> Result<(), Failure> {
-    let at = args.timestamp;
-    let request = Request::get(&["as-of", &at.to_string()])
-        .query("store", args.store.as_ref().map(|store| store.as_str()));
+    let (request, at) = match (args.business_date, args.timestamp) {
+        (Some(date), _) => {
+            (Request::get(&["as-of-business-date", &date.to_string()]), format!("business day {date}"))
+        }
+        (None, at) => {
+            let at = at.unwrap_or_else(Timestamp::now);
+            (Request::get(&["as-of", &at.to_string()]), absolute(at))
+        }
+    };
+    let request = request.query("store", args.store.as_ref().map(|store| store.as_str()));
     let version: Version = client.ask(&request).await?;
-    output.answer(&version, |version| {
-        format!("As of {}:\n{}", absolute(at), describe(version, Timestamp::now()))
-    })
+    output.answer(&version, |version| format!("As of {at}:\n{}", describe(version, Timestamp::now())))
 }
 
 /// Everything about a version.
@@ -94,7 +121,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
     line("cut", version.cut_at.map(|at| both(at, now)));
     let pages = version.page_size.map_or_else(String::new, |bytes| format!(", in pages of {bytes} bytes"));
     line("size", version.size_bytes.map(|bytes| format!("{}{pages}", size(bytes))));
-    line("kept", Some(format!("{} in the archive", size(table::kept(version)))));
+    line("kept", Some(held(version)));
     line("fingerprint", version.fingerprint.as_deref().map(clean));
     line("pinned", version.pin.as_ref().map(|pin| pinned(pin, now)));
     line("leases", (version.leases > 0).then(|| version.leases.to_string()));
@@ -104,6 +131,16 @@ fn describe(version: &Version, now: Timestamp) -> String {
         text.push_str(&published(publication, now));
     }
     text
+}
+
+/// What holds a version's pages.
+fn held(version: &Version) -> String {
+    let each = version.holdings.iter().map(|holding| match &holding.name {
+        Some(name) => format!("in the snapshot {}", clean(name)),
+        None => format!("{} in the {}", size(holding.bytes), clean(&holding.kind)),
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { "nowhere".to_owned() } else { each.join(", ") }
 }
 
 fn counted_publications(version: &Version) -> String {
@@ -151,7 +188,10 @@ mod tests {
         let version: Version = serde_json::from_value(serde_json::json!({
             "id": "report@12", "store": "report", "number": 12, "state": "ready",
             "cut_at": "2026-11-19T17:00:03.123456Z", "fingerprint": "00ff", "size_bytes": 48_672_768,
-            "page_size": 4096, "holdings": [{"kind": "archive", "bytes": 812_344}],
+            "page_size": 4096, "holdings": [
+                {"kind": "snapshot", "backend": "lvm-thin", "name": "vg/asat.12", "bytes": 0},
+                {"kind": "archive", "bytes": 812_344},
+            ],
             "publications": [
                 {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
                  "business_date": "2026-11-19", "note": "two\nlines\u{1b}"},
@@ -167,7 +207,7 @@ report@12
   state        ready
   cut          2026-11-19 17:00:03 UTC (2 hours ago)
   size         46.4 MiB, in pages of 4096 bytes
-  kept         793.3 KiB in the archive
+  kept         in the snapshot vg/asat.12, 793.3 KiB in the archive
   fingerprint  00ff
   pinned       audit, by anna, until 2026-11-22 20:00:00 UTC (in 3 days)
   leases       1

@@ -12,12 +12,21 @@ use super::Role;
 pub(super) struct Config {
     #[serde(default = "default_state")]
     pub(super) state: PathBuf,
+    #[serde(default = "default_mounts")]
+    pub(super) mounts: PathBuf,
     #[serde(default = "default_stop_timeout")]
     pub(super) stop_timeout: String,
     #[serde(default)]
     pub(super) listen: Listen,
     #[serde(default)]
     pub(super) copies: Copies,
+    pub(super) fuse: Option<Fuse>,
+    #[serde(default)]
+    pub(super) archive: Archive,
+    #[serde(default)]
+    pub(super) lvm: Lvm,
+    #[serde(default)]
+    pub(super) guard: Guard,
     #[serde(default)]
     pub(super) token: Vec<Token>,
     #[serde(default)]
@@ -39,6 +48,48 @@ pub(super) struct Copies {
     pub(super) max_lease: String,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Archive {
+    pub(super) compaction_rate: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fuse {
+    pub(super) root: PathBuf,
+    #[serde(default = "default_allow_other")]
+    pub(super) allow_other: bool,
+    #[serde(default = "default_fuse_mode")]
+    pub(super) mode: String,
+    pub(super) group: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Lvm {
+    pub(super) timeout: String,
+}
+
+/// What is left out here is as [`asat_core::guard::Policy`] has it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Guard {
+    pub(super) ladder: Option<Vec<String>>,
+    pub(super) space_before_retention: bool,
+    pub(super) pools: Vec<String>,
+    pub(super) shortest_tick: Option<String>,
+    pub(super) longest_tick: Option<String>,
+    pub(super) least_rate: Option<String>,
+    pub(super) full_rate: Option<String>,
+    pub(super) half_life: Option<String>,
+    pub(super) lasting: Option<String>,
+    pub(super) brake: Option<String>,
+    pub(super) least_free: Option<String>,
+    pub(super) alarm_command: Vec<String>,
+    pub(super) alarm_repeat: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Token {
@@ -56,6 +107,10 @@ pub(super) struct Store {
     pub(super) backend: String,
     #[serde(default)]
     pub(super) keep_snapshots: u32,
+    pub(super) snapshot_size: Option<String>,
+    pub(super) clones: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) trim: bool,
     #[serde(default = "default_busy_timeout")]
     pub(super) busy_timeout: String,
     #[serde(default = "default_max_hold")]
@@ -81,8 +136,26 @@ impl Default for Copies {
     }
 }
 
+impl Default for Lvm {
+    fn default() -> Self {
+        Self { timeout: "30s".to_owned() }
+    }
+}
+
 fn default_state() -> PathBuf {
     PathBuf::from("/var/lib/asat")
+}
+
+fn default_mounts() -> PathBuf {
+    PathBuf::from("/run/asat/mnt")
+}
+
+fn default_allow_other() -> bool {
+    true
+}
+
+fn default_fuse_mode() -> String {
+    "0440".to_owned()
 }
 
 fn default_stop_timeout() -> String {

@@ -6,12 +6,16 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use asat_core::retention::Retention;
+use asat_core::snapshot::Backend;
 use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Listen, StoreConfig, Token, raw};
+use super::{Config, Listen, StoreConfig, Token, fuse, guard, raw};
+
+/// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
+const COMPACTION_RATE: u64 = 50 << 20;
 
 pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Problem> {
     let state = at("state", folder, &raw.state)?;
@@ -24,10 +28,19 @@ pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Proble
         ));
     }
     let mut config = Config {
+        mounts: at("mounts", folder, &raw.mounts)?,
         listen: listen(&raw.listen, folder)?,
         tokens: raw.token.iter().map(token).collect::<Result<_, _>>()?,
         max_copy_bytes: size("copies.max_size", &raw.copies.max_size)?,
         max_ttl_s: max_lease(&raw.copies.max_lease)?,
+        compaction_rate: guard::rate(
+            "archive.compaction_rate",
+            &raw.archive.compaction_rate,
+            COMPACTION_RATE,
+        )?,
+        fuse: raw.fuse.as_ref().map(|raw| fuse::validate(raw, folder)).transpose()?,
+        guard: guard::validate(&raw.guard)?,
+        lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,
         stop_timeout: duration("stop_timeout", &raw.stop_timeout)?,
         stores: std::collections::BTreeMap::new(),
         state,
@@ -42,11 +55,22 @@ pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Proble
     for store in &raw.store {
         let (name, store) = self::store(store, folder)?;
         check_apart(&config.state, &name, &store.path)?;
+        if store
+            .clones
+            .as_deref()
+            .is_some_and(|clones| real(store.path.parent().unwrap_or(clones)) == real(clones))
+        {
+            let what = format!("is the folder of store {name}, and nothing is left beside a store");
+            return Err(wrong("store.clones", what, "name a folder of its own on the same file system"));
+        }
         if let Some(other) = config.stores.iter().find(|(_, other)| same_file(&other.path, &store.path)) {
             let what = format!("stores {} and {name} have the same file {}", other.0, store.path.display());
             return Err(wrong("store.path", what, "watch each file once"));
         }
         config.stores.insert(name, store);
+    }
+    if let Some(fuse) = &config.fuse {
+        check_clear(&config, &fuse.root)?;
     }
     Ok(config)
 }
@@ -105,21 +129,58 @@ fn store(raw: &raw::Store, folder: &Path) -> Result<(StoreName, StoreConfig), Pr
     let name: StoreName = raw.name.parse().map_err(|error: asat_core::NameError| {
         wrong("store.name", error.to_string(), "choose a name that needs quoting nowhere")
     })?;
-    if !matches!(raw.backend.as_str(), "auto" | "pages") {
-        let what = format!("of {name} is {:?}, which this version does not have", raw.backend);
-        return Err(wrong("store.backend", what, "write \"auto\" or \"pages\""));
-    }
-    if raw.keep_snapshots > 0 {
-        let what = format!("of {name} is {}, but backend pages has no snapshots", raw.keep_snapshots);
-        return Err(wrong("store.keep_snapshots", what, "leave it out"));
-    }
+    let backend = backend(&name, &raw.backend)?;
+    check_fitting(&name, raw, backend)?;
+    let snapshot_size = raw.snapshot_size.as_deref().map(|text| size("store.snapshot_size", text));
     let store = StoreConfig {
         path: at("store.path", folder, &raw.path)?,
+        backend,
+        keep_snapshots: usize::try_from(raw.keep_snapshots).unwrap_or(usize::MAX),
+        snapshot_size: snapshot_size.transpose()?,
+        clones: raw.clones.as_deref().map(|path| at("store.clones", folder, path)).transpose()?,
+        trim: raw.trim,
         busy_timeout: duration("store.busy_timeout", &raw.busy_timeout)?,
         max_hold: duration("store.max_hold", &raw.max_hold)?,
         retention: retention(&raw.retention)?,
     };
     Ok((name, store))
+}
+
+/// Refuses what says nothing to the backend that is wanted.
+fn check_fitting(name: &StoreName, raw: &raw::Store, backend: Option<Backend>) -> Result<(), Problem> {
+    let Some(wanted) = backend else { return Ok(()) };
+    let fitting = [
+        ("store.keep_snapshots", raw.keep_snapshots > 0, wanted != Backend::Pages),
+        ("store.snapshot_size", raw.snapshot_size.is_some(), wanted.is_of_volumes()),
+        ("store.trim", raw.trim, wanted.is_of_volumes()),
+        ("store.clones", raw.clones.is_some(), wanted == Backend::Reflink),
+    ];
+    match fitting.iter().find(|(_, set, fits)| *set && !fits) {
+        Some((key, ..)) => {
+            let kind = if *key == "store.clones" { "clones" } else { "snapshots" };
+            let what = match wanted {
+                Backend::Reflink => {
+                    format!("is set for {name}, but backend reflink takes no snapshots of volumes")
+                }
+                wanted => format!("is set for {name}, but backend {} has no {kind}", wanted.text()),
+            };
+            Err(wrong(key, what, "leave it out"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// `None` stands for `auto`.
+fn backend(name: &StoreName, text: &str) -> Result<Option<Backend>, Problem> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let known = Backend::ALL.into_iter().find(|backend| backend.text() == text);
+    known.map(Some).ok_or_else(|| {
+        let names: Vec<String> = Backend::ALL.iter().map(|backend| format!("{:?}", backend.text())).collect();
+        let what = format!("of {name} is {text:?}, which this version does not have");
+        wrong("store.backend", what, &format!("write \"auto\", {}", names.join(" or ")))
+    })
 }
 
 fn retention(raw: &raw::Retention) -> Result<Retention, Problem> {
@@ -140,6 +201,19 @@ fn check_apart(state: &Path, name: &StoreName, store: &Path) -> Result<(), Probl
     Ok(())
 }
 
+/// What lies below the root of the tree could not be seen any more.
+fn check_clear(config: &Config, root: &Path) -> Result<(), Problem> {
+    let root = real(root);
+    let stores = config.stores.values().map(|store| &store.path);
+    for other in [&config.state, &config.mounts].into_iter().chain(stores) {
+        if real(other).starts_with(&root) {
+            let what = format!("{} would hide {}", root.display(), other.display());
+            return Err(wrong("fuse.root", what, "name a folder in which there is nothing else"));
+        }
+    }
+    Ok(())
+}
+
 fn span(key: &str, text: &str) -> Result<Span, Problem> {
     let hint = "write a number and a unit, for example \"90s\", \"12h\", \"30d\" or \"1 year\"";
     let span: Span =
@@ -150,7 +224,7 @@ fn span(key: &str, text: &str) -> Result<Span, Problem> {
     Ok(span)
 }
 
-fn duration(key: &str, text: &str) -> Result<Duration, Problem> {
+pub(super) fn duration(key: &str, text: &str) -> Result<Duration, Problem> {
     let days = SpanRelativeTo::days_are_24_hours();
     let total = span(key, text)?.total((Unit::Nanosecond, days));
     let length = total.ok().map(|nanos| Duration::try_from_secs_f64(nanos / 1e9));
@@ -168,7 +242,7 @@ fn max_lease(text: &str) -> Result<u32, Problem> {
     })
 }
 
-fn size(key: &str, text: &str) -> Result<u64, Problem> {
+pub(super) fn size(key: &str, text: &str) -> Result<u64, Problem> {
     let hint = "write for example \"10 GiB\" or \"500 MB\"";
     let size: ByteSize =
         text.parse().map_err(|error| wrong(key, format!("{text:?} is not a size: {error}"), hint))?;
@@ -179,7 +253,7 @@ fn size(key: &str, text: &str) -> Result<u64, Problem> {
 }
 
 /// A path as written in a configuration in `folder`, made absolute without asking the file system.
-fn at(key: &str, folder: &Path, path: &Path) -> Result<PathBuf, Problem> {
+pub(super) fn at(key: &str, folder: &Path, path: &Path) -> Result<PathBuf, Problem> {
     if path.as_os_str().is_empty() {
         return Err(wrong(key, "is empty".to_owned(), "write a path, or leave the key out"));
     }
@@ -218,6 +292,6 @@ fn follow(path: &Path, links: u32) -> PathBuf {
     }
 }
 
-fn wrong(key: &str, what: String, hint: &str) -> Problem {
+pub(super) fn wrong(key: &str, what: String, hint: &str) -> Problem {
     Problem::new(Code::Configuration, format!("{key}: {what}"), hint)
 }

@@ -5,78 +5,27 @@
 //! engine's state.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use asat_catalogue::Catalogue;
-use asat_core::event::{Answer, Change, CutFailure, Effect, EffectId, Event, Intent, Outcome, Reply};
+use asat_catalogue::{About, Catalogue};
+use asat_core::event::{Answer, Change, CutFailure, Effect, EffectId, Event, Intent, Outcome};
+use asat_core::guard::Entry;
 use asat_core::register::Register;
+use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Code, Engine, Host, Problem};
+use asat_core::{Engine, Host, Problem};
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::{broadcast, oneshot};
 
+use super::handle::{Handle, Notice, Notices};
 use super::lanes::Lanes;
-use super::message::Message;
-use crate::wire::Progress;
+use super::message::{Listener, Message};
 
-/// What the daemon tells those who listen.
-#[derive(Clone, Debug)]
-pub enum Notice {
-    /// These changes were committed.
-    Changed(Arc<Vec<Change>>),
-    /// A long effect has come this far.
-    Progress(Progress),
-}
-
-/// How many notices a slow listener may be behind before it misses some.
-const NOTICES: usize = 1024;
-
-/// The way to send the notices.
-pub type Notices = broadcast::Sender<Notice>;
-
-/// The channel of notices.
-pub fn notices() -> Notices {
-    broadcast::channel(NOTICES).0
-}
-
-/// The way to the engine for everybody else: send an event, read the state, listen to what happens.
-#[derive(Clone)]
-pub struct Handle {
-    messages: Sender<Message>,
-    engine: Arc<RwLock<Engine>>,
-    notices: Notices,
-}
-
-impl Handle {
-    /// Sends an event and waits for its answer.
-    ///
-    /// # Errors
-    /// What the engine answers; [`Code::Stopping`] where the daemon stops before it does.
-    pub async fn ask(&self, event: Event) -> Result<Reply, Problem> {
-        let stopping =
-            || Problem::new(Code::Stopping, "the daemon is stopping", "try again when it runs again");
-        let (sender, answer) = oneshot::channel();
-        self.messages.send(Message::Ask(Box::new(event), sender)).map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    /// The engine, to read. Do not hold it for long.
-    pub fn engine(&self) -> RwLockReadGuard<'_, Engine> {
-        self.engine.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What happens from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
-    }
-
-    /// Lets the driver end once what was asked before is answered.
-    pub(super) fn stop(&self) {
-        // A driver that is gone has nothing left to stop.
-        let _ = self.messages.send(Message::Stop);
-    }
+/// Somebody who waits for an answer, and what he asked.
+struct Waiting {
+    event: Box<Event>,
+    reply: Listener,
 }
 
 /// The driver's state. [`Driver::run`] is its thread.
@@ -87,7 +36,9 @@ pub(super) struct Driver<H: Host> {
     notices: Notices,
     lanes: Lanes<H>,
     messages: Receiver<Message>,
-    waiting: HashMap<EffectId, Vec<oneshot::Sender<Result<Reply, Problem>>>>,
+    waiting: HashMap<EffectId, Vec<Waiting>>,
+    /// Who asks again once an effect has made room for what he wants.
+    again: HashMap<EffectId, Vec<Waiting>>,
     /// Outcomes that the catalogue could not commit yet, and why not.
     unrecorded: Vec<(EffectId, Outcome, Problem)>,
     ticked_at: Timestamp,
@@ -107,12 +58,21 @@ impl<H: Host> Driver<H> {
         let (sender, messages) = channel();
         let survey = host.survey(engine.register())?;
         let engine = Arc::new(RwLock::new(engine));
-        let handle =
-            Handle { messages: sender.clone(), engine: Arc::clone(&engine), notices: notices.clone() };
+        let handle = Handle::new(sender.clone(), Arc::clone(&engine), notices.clone());
         let lanes = Lanes::new(Arc::clone(&host), sender);
-        let (waiting, unrecorded, ticked_at) = (HashMap::new(), Vec::new(), host.now());
-        let mut driver =
-            Self { host, engine, catalogue, notices, lanes, messages, waiting, unrecorded, ticked_at };
+        let ticked_at = host.now();
+        let mut driver = Self {
+            host,
+            engine,
+            catalogue,
+            notices,
+            lanes,
+            messages,
+            waiting: HashMap::new(),
+            again: HashMap::new(),
+            unrecorded: Vec::new(),
+            ticked_at,
+        };
         driver.commit(&Event::Started(survey))?;
         Ok((driver, handle))
     }
@@ -129,29 +89,40 @@ impl<H: Host> Driver<H> {
                 Ok(Message::Ask(event, reply)) => {
                     // Whoever asks may have made room: no need to wait for the next tick.
                     self.record_late();
-                    self.asked(&event, reply);
+                    self.asked(Waiting { event, reply });
                 }
                 Ok(Message::Finished(effect, outcome)) => self.finished(effect, outcome),
+                Ok(Message::Log(entries)) => self.log(&entries),
+                Ok(Message::ReadLog(version, limit, reply)) => {
+                    let about = version.as_ref().map_or(About::Anything, About::Version);
+                    drop(reply.send(self.catalogue.guard_log(about, limit).map_err(Problem::from)));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         // Effects under way end on their own or because the host was told to stop; what they did is recorded.
-        for (effect, outcome) in self.lanes.close(&self.messages) {
-            self.finished(effect, outcome);
+        self.lanes.close();
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
+                Message::Finished(effect, outcome) => self.finished(effect, outcome),
+                Message::Log(entries) => self.log(&entries),
+                // Whoever asks now hears that the daemon stops, since nobody answers.
+                Message::Ask(..) | Message::ReadLog(..) | Message::Stop => {}
+            }
         }
     }
 
-    fn asked(&mut self, event: &Event, reply: oneshot::Sender<Result<Reply, Problem>>) {
-        match self.commit(event) {
+    fn asked(&mut self, asked: Waiting) {
+        match self.commit(&asked.event) {
             Ok(Answer::After(effect)) => match self.unrecorded.iter().find(|(late, ..)| *late == effect) {
                 // It is over, and when that can be recorded is not known.
-                Some((.., problem)) => drop(reply.send(Err(problem.clone()))),
-                None => self.waiting.entry(effect).or_default().push(reply),
+                Some((.., problem)) => (asked.reply)(Err(problem.clone())),
+                None => self.waiting.entry(effect).or_default().push(asked),
             },
-            // Somebody who has gone away needs no answer.
-            Ok(Answer::Now(answer)) => drop(reply.send(answer)),
-            Err(problem) => drop(reply.send(Err(problem))),
+            Ok(Answer::Again(effect)) => self.again.entry(effect).or_default().push(asked),
+            Ok(Answer::Now(answer)) => (asked.reply)(answer),
+            Err(problem) => (asked.reply)(Err(problem)),
         }
     }
 
@@ -164,6 +135,10 @@ impl<H: Host> Driver<H> {
                 let waiting = self.waiting.remove(&effect).unwrap_or_default();
                 return self.waiting.entry(next).or_default().extend(waiting);
             }
+            Ok(Answer::Again(room)) => {
+                let waiting = self.waiting.remove(&effect).unwrap_or_default();
+                return self.again.entry(room).or_default().extend(waiting);
+            }
             Err(problem) => {
                 let Event::Finished { outcome, .. } = event else { return };
                 self.take_back(effect, outcome, &problem);
@@ -173,8 +148,16 @@ impl<H: Host> Driver<H> {
         if let Err(problem) = &answer {
             tracing::warn!(effect = effect.0, code = problem.code.text().0, "{problem}");
         }
-        for reply in self.waiting.remove(&effect).unwrap_or_default() {
-            drop(reply.send(answer.clone()));
+        for waiting in self.waiting.remove(&effect).unwrap_or_default() {
+            (waiting.reply)(answer.clone());
+        }
+        for waiting in self.again.remove(&effect).unwrap_or_default() {
+            match &answer {
+                Err(problem) => (waiting.reply)(Err(problem.clone())),
+                // What would be begun now would not be performed.
+                Ok(_) if self.lanes.are_closed() => {}
+                Ok(_) => self.asked(waiting),
+            }
         }
     }
 
@@ -183,7 +166,12 @@ impl<H: Host> Driver<H> {
         let outcome = match outcome {
             Outcome::Cut(Ok(_)) => {
                 self.undo(effect);
-                Outcome::Cut(Err(CutFailure { problem: problem.clone(), begun: true }))
+                Outcome::Cut(Err(CutFailure {
+                    problem: problem.clone(),
+                    begun: true,
+                    left: None,
+                    lacks: None,
+                }))
             }
             // A lease that nobody was told of would keep its version from being given up.
             Outcome::MakeCopy(Ok(_)) => {
@@ -210,6 +198,13 @@ impl<H: Host> Driver<H> {
     fn record_late(&mut self) {
         for (effect, outcome, _) in std::mem::take(&mut self.unrecorded) {
             self.finished(effect, outcome);
+        }
+    }
+
+    /// Records what the guard did. It goes on where that cannot be: it keeps what it did last in mind too.
+    fn log(&mut self, entries: &[Entry]) {
+        if let Err(error) = self.catalogue.log_guard(entries) {
+            tracing::error!("what the guard did could not be recorded: {}", Problem::from(error));
         }
     }
 
@@ -282,7 +277,11 @@ fn is_shared(register: &Register, intent: &Intent) -> bool {
 
 /// What an administrator reads of a publication.
 fn tell(publication: &Publication) {
-    let Publication { version, reused, writer_blocked_us, elapsed_us, .. } = publication;
-    let label = publication.attributes.label.as_deref();
-    tracing::info!(%version, label, reused, writer_blocked_us, elapsed_us, "published");
+    let Publication { version, reused, cost, elapsed_us, .. } = publication;
+    let Cost { writer_blocked_us, hold, snapshot_us } = cost;
+    let (label, hold) = (publication.attributes.label.as_deref(), hold.text());
+    tracing::info!(%version, label, reused, writer_blocked_us, hold, snapshot_us, elapsed_us, "published");
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,17 @@
 //! Lanes: effects of one kind wait for one another, effects of different kinds never do.
 //!
 //! Each store has a lane of its own, in which its cuts and retirements follow one another in the order in which
-//! they were intended; as-at copies have one lane for all stores. A lane is a thread that lives from its first
-//! effect to the daemon's end.
+//! they were intended, another one in which versions come out of their snapshots into the archive, and one in which
+//! the archive is compacted, which takes its time. As-at copies
+//! have one lane for all stores, and so has the removal of snapshots. A lane is a thread that lives from its
+//! first effect to the daemon's end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use asat_core::event::{Effect, EffectId, Outcome};
+use asat_core::event::{Effect, EffectId};
 use asat_core::{Host, StoreName};
 
 use super::message::Message;
@@ -18,7 +20,10 @@ use super::message::Message;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Lane {
     Store(StoreName),
+    Archive(StoreName),
+    Compaction(StoreName),
     Copies,
+    Volumes,
 }
 
 impl Lane {
@@ -27,7 +32,9 @@ impl Lane {
             Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
                 Self::Store(version.store.clone())
             }
-            Effect::Compact { store } => Self::Store(store.clone()),
+            Effect::Archive { version } => Self::Archive(version.store.clone()),
+            Effect::DropSnapshot { .. } => Self::Volumes,
+            Effect::Compact { store } => Self::Compaction(store.clone()),
             Effect::MakeCopy { .. } | Effect::DropCopy { .. } => Self::Copies,
         }
     }
@@ -85,8 +92,13 @@ impl<H: Host> Lanes<H> {
         Ok((sender, Builder::new().name("lane".to_owned()).spawn(work)?))
     }
 
-    /// Waits for everything under way and gives back what came of it.
-    pub(super) fn close(&mut self, messages: &Receiver<Message>) -> Vec<(EffectId, Outcome)> {
+    /// Whether nothing more is performed.
+    pub(super) fn are_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Waits for everything under way. What came of it is among the messages then.
+    pub(super) fn close(&mut self) {
         self.closed = true;
         let (senders, threads): (Vec<_>, Vec<_>) = self.open.drain().map(|(_, lane)| lane).unzip();
         drop(senders);
@@ -95,10 +107,5 @@ impl<H: Host> Lanes<H> {
                 tracing::error!("a lane ended with a panic; what it did is settled at the next start");
             }
         }
-        let finished = |message| match message {
-            Message::Finished(effect, outcome) => Some((effect, outcome)),
-            Message::Ask(..) | Message::Stop => None,
-        };
-        messages.try_iter().filter_map(finished).collect()
     }
 }

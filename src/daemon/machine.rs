@@ -1,91 +1,137 @@
-//! The machine: performs the engine's effects with the stores, the archives and the cache of as-at copies.
+//! The machine: performs the engine's effects with the stores, the volumes, the archives and the as-at copies.
 //!
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
+mod clones;
 mod cut;
+mod filing;
+mod ground;
+mod hot;
+mod mend;
 mod restore;
+mod room;
+mod shortage;
+mod sight;
+mod source;
+mod space;
+mod survey;
+mod throttle;
+mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use asat_archive::{Archive, Report};
-use asat_core::event::{Archived, Described, Effect, Outcome, Retired, Survey};
+use asat_archive::{Archive, Report, Stats};
+use asat_core::event::{ArchiveFailure, CutFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
-use asat_core::version::{Attributes, Content, Holding};
-use asat_core::{Code, Host, Problem, StoreName, VersionId};
+use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::version::{Attributes, Content, Version};
+use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
+use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
-use asat_host::store::Limits;
+use asat_host::store::{Limits, Witness};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::driver::{Notice, Notices};
+use super::handle::{Notice, Notices};
 use super::progress::Meter;
+use super::tree::Recent;
 use crate::config::Config;
+use filing::Paces;
+use ground::Grounds;
+use hot::Hot;
+pub use source::VersionBytes;
+pub(super) use space::{Advice, Look, Missing, Room, Short};
+use throttle::Throttle;
+use volumes::{Volumes, record};
 
-/// How much compaction writes between two looks whether the daemon stops.
-const COMPACT_BYTES: u64 = 64 * 1024 * 1024;
-
-/// The stores, archives and copies of one state folder.
+/// The stores, volumes, archives and copies of one state folder.
 pub struct Machine {
-    stores: BTreeMap<StoreName, (PathBuf, Limits)>,
+    stores: BTreeMap<StoreName, Store>,
+    grounds: Grounds,
+    volumes: Volumes,
+    /// Where the stores are cloned that are cut so.
+    clones: BTreeMap<StoreName, Origin>,
+    /// The pools that may be extended, as `group/pool`.
+    growing: BTreeSet<String>,
+    /// What the guard wants of publications.
+    advice: Mutex<Advice>,
     archives: BTreeMap<StoreName, Archive>,
+    /// How many bytes a second compaction writes at most.
+    compaction_rate: u64,
     copies: Copies,
+    /// The root of the tree of versions, where it is mounted.
+    tree: Option<PathBuf>,
+    /// What is open in it.
+    pub(super) recent: Recent,
     /// Where versions lie while a store is brought back to them.
     scratch: PathBuf,
     notices: Notices,
+    /// The versions that are held by snapshots.
+    hot: Mutex<BTreeMap<VersionId, Hot>>,
+    /// What each store's file was like when its last version was cut by a snapshot, and which that was.
+    witnesses: Mutex<BTreeMap<StoreName, (u64, Witness)>>,
+    paces: Paces,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
     stopping: AtomicBool,
 }
 
+/// What a cut needs to know of a store.
+struct Store {
+    path: PathBuf,
+    limits: Limits,
+    /// Whether the configuration says by which kind of snapshot it is cut.
+    is_kind_chosen: bool,
+    snapshot_size: Option<u64>,
+    trim: bool,
+}
+
 /// What a pack says of the publication that it was made for, so that a lost catalogue can be rebuilt.
-#[derive(Serialize, Deserialize)]
-struct Note {
-    attributes: Attributes,
-    key: Option<String>,
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Note {
+    pub(super) attributes: Attributes,
+    pub(super) key: Option<String>,
 }
 
 impl Machine {
-    /// Opens every archive that the configuration or the state folder names.
+    /// Opens every archive that the configuration or the state folder names, and finds out how each store is to be cut.
     ///
     /// # Errors
-    /// Where an archive cannot be opened.
-    pub fn open(config: &Config, notices: Notices) -> Result<Self, Problem> {
-        let mut names: Vec<StoreName> = config.stores.keys().cloned().collect();
-        names.extend(asat_archive::stores_in(&config.archives())?);
-        let mut archives = BTreeMap::new();
-        for name in names {
-            if archives.contains_key(&name) {
-                continue;
-            }
-            let (archive, opened) = Archive::open(&config.archive(&name))?;
-            if !opened.removed.is_empty() {
-                tracing::info!(store = %name, files = ?opened.removed, "removed what a crash had left");
-            }
-            if !opened.foreign.is_empty() {
-                tracing::warn!(store = %name, files = ?opened.foreign, "left alone what is not the archive's");
-            }
-            archives.insert(name, archive);
-        }
-        let limits = |name: &StoreName| {
-            let store = config.stores.get(name)?;
-            Some((store.path.clone(), Limits { busy: store.busy_timeout, hold: store.max_hold }))
-        };
-        let stores = config.stores.keys().filter_map(|name| Some((name.clone(), limits(name)?))).collect();
-        let copies = Copies::new(config.copies());
+    /// Where an archive cannot be opened, or a store is to be cut by snapshots of the volume that the state lies on.
+    pub fn open(
+        config: &Config,
+        installation: InstallationId,
+        tree: Option<PathBuf>,
+        notices: Notices,
+    ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
+        let volumes = Volumes::new(installation, config.mounts.clone(), config.lvm_timeout);
+        let (backings, grounds) = ground::discover(config, &volumes)?;
         Scratch::clean(&config.scratch())?;
-        Ok(Self {
-            stores,
-            archives,
-            copies,
+        let machine = Self {
+            stores: stores(config),
+            growing: config.guard.pools.iter().cloned().collect(),
+            advice: Mutex::default(),
+            grounds,
+            volumes,
+            clones: clones_of(&backings),
+            archives: open_archives(config)?,
+            compaction_rate: config.compaction_rate,
+            copies: Copies::new(config.copies()),
+            tree,
+            recent: Recent::default(),
             scratch: config.scratch(),
             notices,
+            hot: Mutex::default(),
+            witnesses: Mutex::default(),
+            paces: Paces::default(),
             last_cuts: Mutex::default(),
             stopping: AtomicBool::new(false),
-        })
+        };
+        Ok((machine, backings))
     }
 
     /// A store's archive.
@@ -98,13 +144,31 @@ impl Machine {
         })
     }
 
-    /// Where a version's as-at copy is, or would be.
+    /// Whether the tree of versions is mounted.
     #[must_use]
-    pub fn copy_path(&self, version: &VersionId) -> PathBuf {
-        self.copies.path(version)
+    pub fn has_tree(&self) -> bool {
+        self.tree.is_some()
     }
 
-    /// Verifies what is kept of a store, or what one version of it needs; answers also how many bytes were read.
+    /// Lets go of a version that nobody reads in the tree any more, as somebody wants to give it up.
+    pub fn let_go(&self, id: &VersionId) {
+        self.recent.let_go(id);
+    }
+
+    /// Where a leased version is read: in the tree, in its snapshot, or in the cache. `None` where it has no copy yet and
+    /// needs one.
+    #[must_use]
+    pub fn path(&self, version: &Version) -> Option<PathBuf> {
+        match (&self.tree, &version.copy) {
+            (Some(root), _) if version.is_archived() => Some(asat_host::tree::path(root, &version.id)),
+            (_, Some(copy)) if copy.in_snapshot => Some(self.volumes.mounts.path(&version.id)),
+            (_, Some(_)) => Some(self.copies.path(&version.id)),
+            (_, None) => None,
+        }
+    }
+
+    /// Verifies what is kept of a store, or what one version of it needs; answers also how many bytes were read. What is
+    /// damaged, and is in the store still, is repaired.
     ///
     /// # Errors
     /// Where the archive cannot be read at all, or the daemon stops.
@@ -112,7 +176,7 @@ impl Machine {
         let archive = self.archive(store)?;
         let mut meter = Meter::new(store.to_string(), "verify", "bytes", |progress| self.tell(progress));
         let mut read = 0;
-        let report = archive.verify(number, &mut |done, total| {
+        let mut report = archive.verify(number, &mut |done, total| {
             read = done;
             meter.expect(total);
             meter.reach(done);
@@ -122,20 +186,42 @@ impl Machine {
                 ControlFlow::Continue(())
             }
         })?;
+        self.mend(store, &mut report);
         Ok((report, read))
     }
 
-    fn make_copy(&self, id: &VersionId) -> Result<u64, Problem> {
-        let reader = self.archive(&id.store)?.read(id.number)?;
-        let path = self.copies.path(id);
-        let mut meter = Meter::new(id.to_string(), "copy", "bytes", |progress| self.tell(progress));
-        meter.expect(reader.len());
-        let meter = Mutex::new(meter);
-        let told = |done| meter.lock().unwrap_or_else(PoisonError::into_inner).reach(done);
-        self.copies.make(id, reader.len(), |file| Ok(reader.write_to_file(file, &path, &told)?))
+    fn drop_copy(&self, id: &VersionId) -> Result<(), Problem> {
+        self.volumes.hide(id)?;
+        Ok(self.copies.drop_copy(id)?)
+    }
+
+    fn drop_snapshot(&self, id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
+        // Nobody begins to read it from here on.
+        lock(&self.hot).remove(id);
+        self.remove_snapshot(id, snapshot)
+    }
+
+    fn remove_snapshot(&self, id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
+        match clones::is_clone(snapshot) {
+            true => clones::remove_clone(id, snapshot),
+            false => self.volumes.remove(id, record(snapshot)?, &snapshot.name),
+        }
+    }
+
+    /// Takes back a cut of which nothing is recorded.
+    fn uncut(&self, id: &VersionId) -> Result<(), Problem> {
+        let hot = lock(&self.hot).remove(id);
+        match hot {
+            Some(hot) => {
+                self.forget_witness(id);
+                self.remove_snapshot(id, &hot.snapshot)
+            }
+            None => self.retire(id).map(drop),
+        }
     }
 
     fn retire(&self, id: &VersionId) -> Result<Retired, Problem> {
+        self.forget_witness(id);
         Ok(match self.archive(&id.store)?.retire(id.number)? {
             asat_archive::Retired::Retired { freed_bytes, worth_compacting } => {
                 Retired { freed_bytes, worth_compacting }
@@ -144,15 +230,25 @@ impl Machine {
         })
     }
 
-    /// Compacts in steps, so that a stop does not have to wait for a large archive.
+    /// Compacts slowly, and not to the end where the daemon stops.
     fn compact(&self, store: &StoreName) -> Result<(), Problem> {
-        let archive = self.archive(store)?;
-        while archive.compact(Some(COMPACT_BYTES))?.more {
-            if self.stopping.load(Ordering::Relaxed) {
-                break;
+        let mut throttle = Throttle::new(self.compaction_rate);
+        self.archive(store)?.compact(&mut |written| {
+            if throttle.wait(written, &self.stopping) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
-        }
+        })?;
         Ok(())
+    }
+
+    /// What a store's archive takes, version by version.
+    ///
+    /// # Errors
+    /// Where the store is not known, or its archive cannot be read.
+    pub fn archive_stats(&self, store: &StoreName) -> Result<Stats, Problem> {
+        Ok(self.archive(store)?.stats()?)
     }
 
     fn describe(&self, id: &VersionId) -> Result<Described, Problem> {
@@ -164,7 +260,7 @@ impl Machine {
         })?;
         let content = Content {
             cut_at: meta.cut_at,
-            fingerprint: meta.fingerprint,
+            fingerprint: Some(meta.fingerprint),
             page_size: meta.page_size,
             page_count: meta.page_count,
             wal: meta.wal,
@@ -185,41 +281,45 @@ impl Host for Machine {
     }
 
     fn survey(&self, register: &Register) -> Result<Survey, Problem> {
-        let known = |id: &VersionId| {
-            let entry = register.entry(id).ok();
-            entry.is_some_and(|e| e.version.holdings.iter().any(|h| matches!(h, Holding::Archive { .. })))
-        };
-        let mut archived = Vec::new();
-        for (store, archive) in &self.archives {
-            for number in archive.live() {
-                let version = VersionId { store: store.clone(), number };
-                let described = if known(&version) { None } else { Some(self.describe(&version)?) };
-                archived.push(Archived { version, described });
-            }
-        }
-        Ok(Survey { archived, copies: self.copies.survey()? })
+        self.look_around(register)
     }
 
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after, .. } => {
+            Effect::Cut { version, attributes, key, after, origin, .. } => {
                 let note = Note { attributes: attributes.clone(), key: key.clone() };
-                Outcome::Cut(self.cut(version, &note, *after))
+                let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
+                let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
+                let allowed = self.check_advice(&version.store, origin.as_ref()).map_err(refused);
+                Outcome::Cut(allowed.and_then(|()| match origin {
+                    Some(origin) if origin.backend == Backend::Reflink => {
+                        self.cut_clone(version, &note, *after, origin)
+                    }
+                    Some(origin) => self.cut_hot(version, &note, *after, origin),
+                    None => self.with_room(&version.store, is_full, || self.cut(version, &note, *after)),
+                }))
             }
             Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
+            Effect::Archive { version } => {
+                let is_full = |failure: &ArchiveFailure| failure.problem.code == Code::StorageFull;
+                Outcome::Archive(self.with_room(&version.store, is_full, || self.file(version)))
+            }
+            Effect::DropSnapshot { version, snapshot } => {
+                Outcome::DropSnapshot(self.drop_snapshot(version, snapshot))
+            }
             Effect::Retire { version } => Outcome::Retire(self.retire(version)),
             Effect::Compact { store } => Outcome::Compact(self.compact(store)),
-            Effect::MakeCopy { version, .. } => Outcome::MakeCopy(self.make_copy(version)),
-            Effect::DropCopy { version } => {
-                Outcome::DropCopy(self.copies.drop_copy(version).map_err(Problem::from))
+            Effect::MakeCopy { version, in_snapshot, .. } => {
+                Outcome::MakeCopy(self.make_copy(version, *in_snapshot))
             }
+            Effect::DropCopy { version } => Outcome::DropCopy(self.drop_copy(version)),
         }
     }
 
     fn undo(&self, effect: &Effect) -> Result<(), Problem> {
         match effect {
-            Effect::Cut { version, .. } => self.retire(version).map(drop),
-            Effect::MakeCopy { version, .. } => Ok(self.copies.drop_copy(version)?),
+            Effect::Cut { version, .. } => self.uncut(version),
+            Effect::MakeCopy { version, .. } => self.drop_copy(version),
             // The others are done again at the next start.
             _ => Ok(()),
         }
@@ -228,4 +328,48 @@ impl Host for Machine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
+}
+
+/// The stores that are cut by clones.
+fn clones_of(backings: &BTreeMap<StoreName, Backing>) -> BTreeMap<StoreName, Origin> {
+    let cloned = |(name, backing): (&StoreName, &Backing)| match backing {
+        Backing::Volume(origin) if origin.backend == Backend::Reflink => Some((name.clone(), origin.clone())),
+        _ => None,
+    };
+    backings.iter().filter_map(cloned).collect()
+}
+
+fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
+    let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
+        let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
+        let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
+        (name.clone(), Store { path, limits, is_kind_chosen: store.backend.is_some(), snapshot_size, trim })
+    };
+    config.stores.iter().map(store).collect()
+}
+
+/// Opens the archive of every store that is configured, or that has one.
+fn open_archives(config: &Config) -> Result<BTreeMap<StoreName, Archive>, Problem> {
+    let mut names: Vec<StoreName> = config.stores.keys().cloned().collect();
+    names.extend(asat_archive::stores_in(&config.archives())?);
+    let mut archives = BTreeMap::new();
+    for name in names {
+        if archives.contains_key(&name) {
+            continue;
+        }
+        let (archive, opened) = Archive::open(&config.archive(&name))?;
+        if !opened.removed.is_empty() {
+            tracing::info!(store = %name, files = ?opened.removed, "removed what a crash had left");
+        }
+        if !opened.foreign.is_empty() {
+            tracing::warn!(store = %name, files = ?opened.foreign, "left alone what is not the archive's");
+        }
+        archives.insert(name, archive);
+    }
+    Ok(archives)
+}
+
+/// What is behind a lock. Every change under one leaves its value whole, so a panic elsewhere has spoilt nothing.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

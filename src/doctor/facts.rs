@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use asat_core::Problem;
+use asat_core::snapshot::Backend;
+use asat_host::clones;
 use asat_host::doctor::{self as host, Entry, Footing, Listening, Mapper, Place, Tools};
 use asat_host::lvm::Lvm;
+use asat_host::program;
+use asat_host::tree::{Reach, reach};
 
 use super::DEFAULT_CONFIG;
 use crate::config::Config;
@@ -13,6 +17,8 @@ use crate::config::Config;
 /// Everything that is judged.
 pub(super) struct Facts {
     pub(super) machine: Machine,
+    /// What a process started from here can do with FUSE.
+    pub(super) fuse: Reach,
     pub(super) configuration: Configuration,
     /// What the configuration names, where it could be read.
     pub(super) site: Option<Site>,
@@ -40,8 +46,12 @@ pub(super) enum Configuration {
 /// What a configuration names.
 pub(super) struct Site {
     pub(super) stores: Vec<Store>,
+    /// Where versions are to be read by their paths.
+    pub(super) tree: Option<PathBuf>,
     pub(super) state: State,
     pub(super) listeners: Vec<Listener>,
+    /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
+    pub(super) alarm_command: Option<(String, Result<(), String>)>,
 }
 
 pub(super) struct Store {
@@ -50,6 +60,13 @@ pub(super) struct Store {
     pub(super) file: Entry,
     pub(super) place: Result<Place, String>,
     pub(super) footing: Footing,
+    /// Whether its file can be cloned, and if so in how many pieces it lies, as far as that can be told.
+    pub(super) cloning: Result<Option<u32>, String>,
+    /// What the configuration wants; `None` leaves it to asat.
+    pub(super) backend: Option<Backend>,
+    pub(super) keep_snapshots: usize,
+    /// Whether the state folder lies, or would lie, on the same device.
+    pub(super) beside_state: bool,
 }
 
 pub(super) struct State {
@@ -79,36 +96,53 @@ impl Facts {
             mapper: host::mapper(),
             tools: host::find_tools(lvm.as_ref()),
         };
+        let fuse = reach();
         let usual = Path::new(DEFAULT_CONFIG);
         if file.is_none() && host::entry(usual) == Entry::Missing {
-            return Self { machine, configuration: Configuration::None, site: None };
+            return Self { machine, fuse, configuration: Configuration::None, site: None };
         }
         let file = file.unwrap_or(usual);
         match Config::load(file) {
-            Err(problem) => Self { machine, configuration: Configuration::Wrong(problem), site: None },
+            Err(problem) => Self { machine, fuse, configuration: Configuration::Wrong(problem), site: None },
             Ok(config) => {
                 let configuration =
                     Configuration::Read { file: file.to_owned(), stores: config.stores.len() };
                 let site = Site {
                     stores: stores(&config, lvm.as_ref()),
+                    tree: config.fuse.as_ref().map(|fuse| fuse.root.clone()),
                     state: state(&config),
                     listeners: listeners(&config),
+                    alarm_command: alarm_command(&config.guard.alarm.command),
                 };
-                Self { machine, configuration, site: Some(site) }
+                Self { machine, fuse, configuration, site: Some(site) }
             }
         }
     }
 }
 
 fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Store> {
-    let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| Store {
-        name: name.to_string(),
-        path: store.path.clone(),
-        file: host::entry(&store.path),
-        place: host::place(&store.path),
-        footing: host::footing(&store.path, lvm),
+    let state = host::place(&config.state).map(|place| place.device);
+    let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| {
+        let place = host::place(&store.path);
+        Store {
+            name: name.to_string(),
+            path: store.path.clone(),
+            file: host::entry(&store.path),
+            footing: host::footing(&store.path, lvm),
+            cloning: cloning(&store.path, &config.clones(store)),
+            backend: store.backend,
+            keep_snapshots: store.keep_snapshots,
+            beside_state: place.as_ref().is_ok_and(|place| state.as_ref() == Ok(&place.device)),
+            place,
+        }
     };
     config.stores.iter().map(store).collect()
+}
+
+fn cloning(store: &Path, folder: &Path) -> Result<Option<u32>, String> {
+    clones::probe(store, folder).map_err(|error| error.to_string())?;
+    // Where the pieces cannot be counted, it can be cloned all the same.
+    Ok(clones::pieces(store).unwrap_or(None))
 }
 
 fn state(config: &Config) -> State {
@@ -120,6 +154,11 @@ fn state(config: &Config) -> State {
         copy_bytes: host::bytes_below(&config.copies()),
         begun: host::entry(&config.catalogue()) != Entry::Missing,
     }
+}
+
+fn alarm_command(words: &[String]) -> Option<(String, Result<(), String>)> {
+    let checked = program::check(words).map_err(|error| error.to_string());
+    words.first().map(|program| (program.clone(), checked))
 }
 
 fn listeners(config: &Config) -> Vec<Listener> {

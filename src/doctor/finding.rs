@@ -46,6 +46,8 @@ pub enum Group {
     State,
     /// Where clients connect.
     Listen,
+    /// The guard.
+    Guard,
 }
 
 /// How bad a finding is.

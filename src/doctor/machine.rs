@@ -69,8 +69,8 @@ fn tools(tools: &Tools) -> Finding {
     }
 }
 
-/// LVM's monitor extends volumes by itself, and unmounts whatever is on a snapshot that overflowed. A guard of
-/// asat's own would be at odds with it.
+/// LVM's monitor extends volumes by itself, and unmounts whatever is on a snapshot that overflowed. It would be at
+/// odds with asat, which therefore takes its snapshots unmonitored.
 fn monitor(settings: Result<&Settings, &String>) -> Finding {
     let finding = |level, what: String| finding("lvm-monitor", level, what);
     let settings = match settings {
@@ -87,10 +87,10 @@ fn monitor(settings: Result<&Settings, &String>) -> Finding {
     if extended.is_empty() || !monitoring {
         return finding(Level::Ok, "LVM's monitor extends no volume by itself".to_owned());
     }
-    let what = format!("LVM's monitor extends {}; the backend pages does not mind", extended.join(" and "));
+    let what = format!("LVM's monitor extends {}", extended.join(" and "));
     finding(Level::Note, what).advise(
-        "before a later version keeps snapshots here, set activation/snapshot_autoextend_threshold and \
-         activation/thin_pool_autoextend_threshold to 100 in lvm.conf, so that one program alone extends them",
+        "asat keeps its own snapshots out of the monitor's sight; what else it does here is for you to say \
+         (activation/snapshot_autoextend_threshold and activation/thin_pool_autoextend_threshold in lvm.conf)",
     )
 }
 
@@ -145,7 +145,7 @@ mod tests {
         let found = settings(true);
         assert_eq!(found[0].2, "the device-mapper answers, version 4.47.0");
         assert_eq!((found[3].0, found[3].1), ("lvm-monitor", Level::Note));
-        assert!(found[3].2.contains("classic snapshots that are 70 % full;"), "{}", found[3].2);
+        assert!(found[3].2.contains("classic snapshots that are 70 % full"), "{}", found[3].2);
         assert_eq!(found[4].1, Level::Warning);
         assert_eq!(settings(false)[3].1, Level::Ok);
     }

@@ -161,5 +161,14 @@ pub(super) fn listener(listener: &Listener) -> Finding {
     }
 }
 
+pub(super) fn alarm_command((program, usable): &(String, Result<(), String>)) -> Finding {
+    let finding = |level, what: String| Finding::new(Group::Guard, "alarm-command", level, what);
+    match usable {
+        Ok(()) => finding(Level::Ok, format!("alarms are told by {program}, which can be run")),
+        Err(why) => finding(Level::Problem, format!("alarms would not be told: {why}"))
+            .advise("correct guard.alarm_command, or make what it names an executable file"),
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! A store, judged: its file, its file system, and by what it is kept.
+//! A store, judged: its file and its file system.
 
-use asat_host::doctor::{Entry, Footing, Kind, Place};
+use asat_host::doctor::{Entry, Kind, Place};
 
+use super::backend;
 use super::facts::Store;
 use super::finding::{Finding, Group, Level};
 use super::site::bytes;
@@ -12,8 +13,9 @@ pub(super) const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse
 pub(super) const FLEETING: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn judge(store: &Store) -> Vec<Finding> {
-    let findings = [Some(file(store)), file_system(store.place.as_ref()), backend(store)];
-    findings.into_iter().flatten().map(|finding| finding.about(&store.name)).collect()
+    let findings = [Some(file(store)), file_system(store.place.as_ref())];
+    let findings = findings.into_iter().flatten().chain(backend::judge(store));
+    findings.map(|finding| finding.about(&store.name)).collect()
 }
 
 fn finding(check: &'static str, level: Level, what: impl Into<String>) -> Finding {
@@ -62,33 +64,11 @@ fn file_system(place: Result<&Place, &String>) -> Option<Finding> {
     finding(Level::Ok, on)
 }
 
-/// By what the store is kept. This version has one backend, so that what else would be possible is no more
-/// than a note.
-fn backend(store: &Store) -> Option<Finding> {
-    let finding = |what| Some(finding("backend", Level::Note, what));
-    let kept = "the store is kept by pages, the only backend of this version";
-    match &store.footing {
-        _ if store.file == Entry::Missing => None,
-        Footing::Volume(volume) => {
-            let (kind, pool) = match &volume.pool {
-                Some(pool) => ("thin", format!(" in the pool {pool}")),
-                None => ("classic", String::new()),
-            };
-            finding(format!(
-                "{kept}; it stands on the logical volume {}{pool}, of which {kind} snapshots could be taken",
-                volume.name
-            ))
-        }
-        Footing::Plain(why) => finding(format!("{kept}; no volume could be cut under it, because {why}")),
-        Footing::Unknown(why) => finding(format!("{kept}; what it stands on is not known: {why}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use asat_host::doctor::Volume;
+    use asat_host::doctor::Footing;
 
     use super::*;
 
@@ -96,7 +76,18 @@ mod tests {
         let place =
             Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (254, 0), free: 1 << 30 };
         let path = PathBuf::from("/srv/r.db");
-        judge(&Store { name: "report".to_owned(), path, file, place: Ok(place), footing })
+        let (name, beside_state) = ("report".to_owned(), false);
+        judge(&Store {
+            name,
+            path,
+            file,
+            place: Ok(place),
+            footing,
+            cloning: Err("it was not tried".to_owned()),
+            backend: None,
+            keep_snapshots: 0,
+            beside_state,
+        })
     }
 
     fn entry(kind: Kind, bytes: u64) -> Entry {
@@ -117,26 +108,10 @@ mod tests {
             (Level::Ok, "the store is on ext4, mounted at /srv"),
             (
                 Level::Note,
-                "the store is kept by pages, the only backend of this version; no volume could be cut under it, \
-                 because its device is a plain disk or partition",
+                "cut by pages; no snapshot can be taken, because its device is a plain disk or partition",
             ),
         ];
         assert_eq!(said, expected);
-    }
-
-    #[test]
-    fn volumes_are_named_with_their_pools() {
-        let volume = |pool: Option<&str>| {
-            let volume = Volume { name: "vg/data".to_owned(), pool: pool.map(str::to_owned) };
-            store(entry(Kind::File, 1), "xfs", Footing::Volume(volume)).remove(2).what
-        };
-        assert!(
-            volume(None).ends_with("the logical volume vg/data, of which classic snapshots could be taken")
-        );
-        assert!(
-            volume(Some("vg/pool"))
-                .ends_with("vg/data in the pool vg/pool, of which thin snapshots could be taken")
-        );
     }
 
     #[test]

@@ -23,26 +23,25 @@ pub enum Access {
     Tokens(Arc<Vec<Token>>),
 }
 
-pub(super) async fn check(State(access): State<Access>, request: Request, next: Next) -> Response {
+/// Whether the caller has shown that he may read: a public route answers everybody, and not everybody everything.
+#[derive(Clone, Copy)]
+pub(super) struct MayRead(pub(super) bool);
+
+pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     // The route and not the path: what a path says is the caller's own text.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    match access.allow(request.method(), route, request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => Failure(problem).into_response(),
+    if is_public(route) {
+        let may_read = access.role_of(request.headers()).is_some();
+        request.extensions_mut().insert(MayRead(may_read));
+    } else if let Err(problem) = access.allow(request.method(), route, request.headers()) {
+        return Failure(problem).into_response();
     }
+    next.run(request).await
 }
 
 impl Access {
     fn allow(&self, method: &Method, route: &str, headers: &HeaderMap) -> Result<(), Problem> {
-        let Self::Tokens(tokens) = self else { return Ok(()) };
-        if is_public(route) {
-            return Ok(());
-        }
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = header
-            .and_then(|value| value.split_once(' '))
-            .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-        let role = given.and_then(|(_, token)| role(tokens, token.trim())).ok_or_else(|| {
+        let role = self.role_of(headers).ok_or_else(|| {
             let hint = "send the header Authorization: Bearer TOKEN with a token of the configuration";
             Problem::new(Code::Unauthenticated, "the request carries no valid token", hint)
         })?;
@@ -52,6 +51,14 @@ impl Access {
         }
         let detail = format!("this needs the role {needed:?}, and the token has the role {role:?}");
         Err(Problem::new(Code::Forbidden, detail, "use a token with that role"))
+    }
+
+    /// What the caller may do; `None` where nothing says that he may do anything.
+    fn role_of(&self, headers: &HeaderMap) -> Option<Role> {
+        let Self::Tokens(tokens) = self else { return Some(Role::Admin) };
+        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
+        let (kind, token) = header.split_once(' ')?;
+        if kind.eq_ignore_ascii_case("bearer") { role(tokens, token.trim()) } else { None }
     }
 }
 
@@ -81,7 +88,9 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
     );
     if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
-    } else if *method == Method::DELETE || route == "/stores/{name}/restore" {
+    } else if *method == Method::DELETE
+        || matches!(route, "/stores/{name}/restore" | "/capacity/alarms/acknowledge")
+    {
         Role::Admin
     } else {
         Role::Publish
@@ -120,6 +129,9 @@ mod tests {
             (Method::DELETE, "/versions/{id}/pin", "a"),
             (Method::DELETE, "/versions/{id}", "a"),
             (Method::POST, "/stores/{name}/restore", "a"),
+            (Method::GET, "/capacity", "rpa"),
+            (Method::GET, "/versions/{id}/why", "rpa"),
+            (Method::POST, "/capacity/alarms/acknowledge", "a"),
         ];
         for (method, route, roles) in calls {
             for role in ["r", "p", "a"] {
@@ -137,7 +149,7 @@ mod tests {
         {
             assert_eq!(allowed(&Method::GET, "/versions", header), Err(Code::Unauthenticated), "{header:?}");
         }
-        assert_eq!(allowed(&Method::GET, "/healthz", None), Ok(()));
+        assert!(is_public("/healthz") && access().role_of(&HeaderMap::new()).is_none());
         assert_eq!(allowed(&Method::GET, "/versions", Some("bearer r")), Ok(()));
         assert!(Access::Socket.allow(&Method::DELETE, "/versions/{id}", &HeaderMap::new()).is_ok());
     }

@@ -1,9 +1,10 @@
-//! `GET /versions/{id}/database`: a version as a download, straight from the archive.
+//! `GET /versions/{id}/database`: a version as a download, straight from what holds it.
 
 use std::io;
+use std::sync::Arc;
 
-use asat_archive::Reader;
-use asat_core::{Code, Problem};
+use asat_core::version::Content;
+use asat_core::{Code, Problem, VersionId};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -14,13 +15,14 @@ use tokio::sync::mpsc;
 use super::extract::Segments;
 use super::ranges::{Wanted, wanted};
 use super::{Answer, Face};
+use crate::daemon::VersionBytes;
 use crate::wire::ProblemBody;
 
 /// How many bytes are read from the archive and sent at a time.
 const PIECE: u64 = 256 * 1024;
 
 /// Downloads a version as a SQLite database in rollback mode. Ranges are served, so that a download can go on
-/// where it stopped; the `ETag` is the version's fingerprint.
+/// where it stopped; the `ETag` is the version's fingerprint, once that is known.
 #[utoipa::path(
     get, path = "/versions/{id}/database", tag = "as-at copies",
     params(
@@ -56,7 +58,7 @@ pub(super) async fn download(
             || Problem::new(Code::Internal, format!("{id} has no content"), "report this as a defect");
         version.content.clone().ok_or_else(nothing)?
     };
-    let (length, etag) = (content.size_bytes(), format!("\"{}\"", content.fingerprint));
+    let (length, etag) = (content.size_bytes(), etag(&id, &content));
     let mut answer = HeaderMap::new();
     answer.insert(header::ETAG, value(&etag)?);
     answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -83,14 +85,21 @@ pub(super) async fn download(
     if method == Method::HEAD {
         return Ok((status, answer).into_response());
     }
-    let archive = face.machine.archive(&id.store)?.clone();
-    let number = id.number;
-    let reader = run(move || Ok(archive.read(number)?)).await.or_else(|problem| {
+    let (machine, version) = (Arc::clone(&face.machine), id.clone());
+    let source = run(move || machine.bytes(&version)).await.or_else(|problem| {
         // It may have been given up since it was looked up: then that is the answer.
         face.handle.engine().register().entry(&id)?.version.check_readable()?;
         Err(problem)
     })?;
-    Ok((status, answer, stream_of(reader, from, to)).into_response())
+    Ok((status, answer, stream_of(source, from, to)).into_response())
+}
+
+/// The entity tag: the content's fingerprint, or the version's own name and instant as long as that is not known.
+fn etag(id: &VersionId, content: &Content) -> String {
+    match content.fingerprint {
+        Some(fingerprint) => format!("\"{fingerprint}\""),
+        None => format!("\"{id} {}\"", content.cut_at),
+    }
 }
 
 fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
@@ -104,16 +113,16 @@ fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
 
 /// The bytes of a version from one place to before another. Damage that is found on the way breaks the
 /// connection: what was promised cannot be sent, and nothing else may be.
-fn stream_of(reader: Reader, from: u64, to: u64) -> Body {
+fn stream_of(source: VersionBytes, from: u64, to: u64) -> Body {
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
     tokio::task::spawn_blocking(move || {
         let mut at = from;
         while at < to {
             let mut piece = vec![0; usize::try_from(PIECE.min(to - at)).unwrap_or(0)];
-            let read = reader.read_at(at, &mut piece).map_err(|error| {
+            let read = source.read_at(at, &mut piece);
+            if let Err(error) = &read {
                 tracing::error!("a download was broken off: {error}");
-                io::Error::other(error)
-            });
+            }
             let failed = read.is_err();
             at += PIECE;
             // Somebody who has gone away needs no more.

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use asat_core::event::Change;
-use asat_core::version::State as VersionState;
+use asat_core::register::Entry;
+use asat_core::version::{State as VersionState, Version};
 use axum::extract::State;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
@@ -13,9 +14,11 @@ use tokio::sync::{broadcast, watch};
 
 use super::Face;
 use crate::daemon::Notice;
+use crate::wire::{Names, PastAction};
 
 /// Follows what happens from now on: `version`, `publication`, `lease` and `progress` events, each with a JSON
-/// object. A listener that is too slow gets `missed` with how many it missed, and should list anew.
+/// object; `guard` events, each with an action of the guard; and `alarm` events, as an alarm begins, is acknowledged
+/// and is over. A listener that is too slow gets `missed` with how many it missed, and should list anew.
 #[utoipa::path(
     get, path = "/events", tag = "daemon",
     responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))
@@ -44,6 +47,15 @@ impl Listener {
         };
         match notice {
             Ok(Notice::Progress(progress)) => Some(event("progress", &progress)),
+            Ok(Notice::Guard(entry)) => {
+                let standing = self.face.handle.standing();
+                Some(event("guard", &PastAction::new(&entry, Names(&standing.names))))
+            }
+            Ok(Notice::Alarm(alarm, over)) => {
+                let standing = self.face.handle.standing();
+                let alarm = super::capacity::alarm(&alarm, Names(&standing.names));
+                Some(event("alarm", &serde_json::json!({ "alarm": alarm, "over": over })))
+            }
             Ok(Notice::Changed(changes)) => {
                 Some(changes.iter().flat_map(|change| self.written(change)).collect())
             }
@@ -61,7 +73,12 @@ impl Listener {
             // Nobody is told of a version that may yet turn out to be none.
             Change::Version(version) if version.state == VersionState::Cutting => Vec::new(),
             Change::Version(version) => match register.entry(&version.id) {
-                Ok(entry) => event("version", &self.face.written(register, entry)),
+                Ok(entry) => {
+                    // As this change has left it: by now it may be in another state, of which the next event tells.
+                    let entry =
+                        Entry { version: Version::clone(version), publications: entry.publications.clone() };
+                    event("version", &self.face.written(register, &entry))
+                }
                 Err(_) => Vec::new(),
             },
             Change::Published(publication) => {
@@ -72,10 +89,10 @@ impl Listener {
                     &serde_json::json!({ "version": id, "reused": publication.reused, "publication": said }),
                 )
             }
-            Change::Lease(lease) => {
-                let path = self.face.machine.copy_path(&lease.version).display().to_string();
-                event("lease", &crate::wire::Mount::new(lease, path))
-            }
+            Change::Lease(lease) => match self.face.mount(register, lease) {
+                Ok(mount) => event("lease", &mount),
+                Err(_) => Vec::new(),
+            },
             Change::LeaseEnded(id) => event("lease", &serde_json::json!({ "lease": id, "ended": true })),
             Change::Store(_) | Change::Discarded(_) | Change::Intended(_) | Change::Concluded(_) => {
                 Vec::new()

@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failure;
@@ -98,6 +99,16 @@ pub(super) fn version(text: &str) -> Result<VersionRef, Problem> {
 pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
         Problem::new(Code::Malformed, error.to_string(), "GET /stores lists the stores that there are")
+    })
+}
+
+/// A business date in a body, a path or a query.
+pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
+    // Other spellings of a date are refused: a label of days should sort and compare as text.
+    let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
+    date.ok_or_else(|| {
+        let text: String = text.chars().take(40).collect();
+        Problem::new(Code::Invalid, format!("business_date {text:?} is not a date"), "write it as YYYY-MM-DD")
     })
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn open(
 ) -> Answer<(StatusCode, Json<Mount>)> {
     let lease = LeaseId(asat_host::clock::new_lease_id());
     let version = extract::version(&id)?;
-    let reply = face.handle.ask(Event::Open(Open { version, lease, holder, ttl_s })).await?;
+    let in_tree = face.machine.has_tree();
+    let reply = face.handle.ask(Event::Open(Open { version, lease, holder, ttl_s, in_tree })).await?;
     Ok((StatusCode::CREATED, Json(written(&face, reply)?)))
 }
 
@@ -48,6 +49,7 @@ pub(super) async fn open(
         (status = 200, description = "The lease", body = Mount),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
         (status = 404, description = "No such lease; it may have expired", body = ProblemBody),
+        (status = 409, description = "Its copy is being made", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed", body = ProblemBody),
@@ -90,6 +92,5 @@ fn written(face: &Face, reply: Reply) -> Result<Mount, Problem> {
     let Reply::Leased(lease) = reply else {
         return Err(Problem::new(Code::Internal, "a lease got another answer", "report this as a defect"));
     };
-    let path = face.machine.copy_path(&lease.version).display().to_string();
-    Ok(Mount::new(&lease, path))
+    face.mount(face.handle.engine().register(), &lease)
 }

@@ -72,7 +72,7 @@ fn status(code: Code) -> StatusCode {
         Code::Invalid | Code::KeyReused | Code::StoreMissing | Code::StoreUnreadable => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
-        Code::StoreBusy | Code::HoldExceeded | Code::Stopping | Code::Unreachable => {
+        Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Stopping | Code::Unreachable => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Code::StorageFull => StatusCode::INSUFFICIENT_STORAGE,

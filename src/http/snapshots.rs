@@ -6,7 +6,6 @@ use asat_core::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use jiff::civil::Date;
 
 use super::extract::{self, Body};
 use super::{Answer, Face};
@@ -24,6 +23,7 @@ use crate::wire::{ProblemBody, PublishRequest, Published};
         (status = 200, description = "The version was there already", body = Published),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
         (status = 404, description = "No such store", body = ProblemBody),
+        (status = 409, description = "An earlier version is on its way in or out", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, or the store cannot be read", body = ProblemBody),
@@ -58,20 +58,11 @@ pub(super) async fn publish(
 /// The request as the engine takes it.
 fn read(request: PublishRequest, headers: &HeaderMap) -> Result<Publish, Problem> {
     let PublishRequest { store, label, certified_by, business_date, note } = request;
-    let business_date = business_date.as_deref().map(read_date).transpose()?;
+    let business_date = business_date.as_deref().map(extract::business_date).transpose()?;
     Ok(Publish {
         store: store.as_deref().map(extract::store).transpose()?,
         attributes: Attributes { label, certified_by, business_date, note },
         key: read_key(headers)?,
-    })
-}
-
-fn read_date(text: &str) -> Result<Date, Problem> {
-    // Other spellings of a date are refused: a label of days should sort and compare as text.
-    let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
-    date.ok_or_else(|| {
-        let text: String = text.chars().take(40).collect();
-        Problem::new(Code::Invalid, format!("business_date {text:?} is not a date"), "write it as YYYY-MM-DD")
     })
 }
 
@@ -98,7 +89,9 @@ pub(super) fn written(face: &Face, number: u64) -> Result<Published, Problem> {
         version: face.written(register, register.entry(&publication.version)?),
         publication: crate::wire::Publication::new(publication),
         reused: publication.reused,
-        writer_blocked_ms: milliseconds(publication.writer_blocked_us),
+        writer_blocked_ms: milliseconds(publication.cost.writer_blocked_us),
+        hold: publication.cost.hold.text().to_owned(),
+        snapshot_ms: milliseconds(publication.cost.snapshot_us),
         elapsed_ms: milliseconds(publication.elapsed_us),
     })
 }

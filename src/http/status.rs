@@ -9,14 +9,23 @@ use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use utoipa::openapi::OpenApi;
 
+use super::access::MayRead;
 use super::problem::Failure;
 use super::{Answer, Face, document};
-use crate::wire::{Health, ProblemBody};
+use crate::wire::{Health, Names, ProblemBody, Trouble};
 
-/// Says that the daemon lives.
+/// Says that the daemon lives, and whether its guard is kept from its work: it serves all the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
-pub(super) async fn healthz() -> Json<Health> {
-    Json(health("ok"))
+pub(super) async fn healthz(
+    State(face): State<Face>,
+    Extension(MayRead(may_read)): Extension<MayRead>,
+) -> Json<Health> {
+    let standing = face.handle.standing();
+    Json(match &standing.trouble {
+        None => health("ok"),
+        Some(problem) if may_read => degraded(Trouble::new(problem, Names(&standing.names))),
+        Some(problem) => degraded(Trouble::of_kind(problem)),
+    })
 }
 
 /// Says whether the daemon takes requests.
@@ -35,7 +44,11 @@ pub(super) async fn readyz(State(face): State<Face>) -> Answer<Json<Health>> {
 }
 
 fn health(status: &str) -> Health {
-    Health { status: status.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    Health { status: status.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), trouble: None }
+}
+
+fn degraded(trouble: Trouble) -> Health {
+    Health { trouble: Some(trouble), ..health("degraded") }
 }
 
 /// The OpenAPI document as it is sent.

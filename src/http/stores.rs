@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use asat_archive::Report;
-use asat_core::VersionId;
+use asat_core::{Backing, VersionId};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use super::database::run;
 use super::extract::{self, Parameters, Segments};
 use super::{Answer, Face};
-use crate::wire::{Finding, ProblemBody, Store, StoreList, Verification};
+use crate::wire::{ArchiveStats, ArchivedVersion, Finding, ProblemBody, Store, StoreList, Verification};
 
 /// Lists the stores, with what is kept of each.
 #[utoipa::path(
@@ -24,9 +24,52 @@ pub(super) async fn list(State(face): State<Face>) -> Json<StoreList> {
     let stores = engine.register().stores().map(|history| {
         let name = &history.store.name;
         let bytes = face.machine.archive(name).map_or(0, asat_archive::Archive::bytes);
-        Store::new(history, engine.policy().stores.contains_key(name), bytes)
+        let policy = engine.policy().stores.get(name);
+        Store::new(history, backend(policy.map(|policy| &policy.backing)), policy.is_some(), bytes)
     });
     Json(StoreList { stores: stores.collect() })
+}
+
+/// How a store is cut, in a word.
+fn backend(backing: Option<&Backing>) -> &'static str {
+    match backing {
+        Some(Backing::Pages) => "pages",
+        Some(Backing::Volume(origin)) => origin.backend.text(),
+        Some(Backing::Unusable(_)) | None => "none",
+    }
+}
+
+/// Says what a store's archive takes, version by version, and what of it each version alone needs.
+#[utoipa::path(
+    get, path = "/stores/{name}/archive", operation_id = "archive_stats", tag = "stores",
+    params(("name" = String, Path, description = "The store")),
+    responses(
+        (status = 200, description = "What it takes", body = ArchiveStats),
+        (status = 400, description = "The name cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 500, description = "The archive cannot be read", body = ProblemBody),
+    )
+)]
+pub(super) async fn archive(
+    State(face): State<Face>,
+    Segments(name): Segments<String>,
+) -> Answer<Json<ArchiveStats>> {
+    let store = extract::store(&name)?;
+    face.handle.engine().register().history(&store)?;
+    let (machine, asked) = (Arc::clone(&face.machine), store.clone());
+    let stats = run(move || machine.archive_stats(&asked)).await?;
+    let version = |version: asat_archive::VersionStats| ArchivedVersion {
+        id: VersionId { store: store.clone(), number: version.number }.to_string(),
+        bytes: version.bytes,
+        only_bytes: version.only_bytes,
+    };
+    Ok(Json(ArchiveStats {
+        store: store.to_string(),
+        bytes: stats.bytes,
+        files: u64::try_from(stats.layers).unwrap_or(u64::MAX),
+        retired_bytes: stats.retired_bytes,
+        versions: stats.versions.into_iter().map(version).collect(),
+    }))
 }
 
 /// What to verify.
@@ -38,7 +81,8 @@ pub(super) struct VerifyParameters {
     version: Option<u64>,
 }
 
-/// Reads what is kept of a store and compares it with its checksums. It may take long, and holds nobody up.
+/// Reads what is kept of a store and compares it with its checksums. Pages that are damaged, and are in the store still,
+/// are stored again. It may take long, and holds nobody up.
 #[utoipa::path(
     post, path = "/stores/{name}/verify", tag = "stores",
     params(("name" = String, Path, description = "The store"), VerifyParameters),

@@ -1,9 +1,10 @@
 //! `/versions` and `/as-of`: finding versions, and giving one up.
 
-use asat_core::Code;
 use asat_core::event::Event;
 use asat_core::query::Filter;
+use asat_core::register::Register;
 use asat_core::version::State as VersionState;
+use asat_core::{Code, Problem, StoreName};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -23,6 +24,11 @@ pub(super) struct ListParameters {
     store: Option<String>,
     /// Only those that were published with this label.
     label: Option<String>,
+    /// Only those with a publication that this person vouches for.
+    certified_by: Option<String>,
+    /// Only those with a publication that stands for this day.
+    #[param(format = Date)]
+    business_date: Option<String>,
     /// Only those cut at or after this instant.
     #[param(format = DateTime)]
     from: Option<String>,
@@ -74,6 +80,8 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
     Ok(Filter {
         store: parameters.store.as_deref().map(extract::store).transpose()?,
         label: parameters.label.clone(),
+        certified_by: parameters.certified_by.clone(),
+        business_date: parameters.business_date.as_deref().map(extract::business_date).transpose()?,
         from: instant("from", &parameters.from)?,
         to: instant("to", &parameters.to)?,
         states: parameters.state.as_deref().map(states).transpose()?,
@@ -128,6 +136,7 @@ pub(super) async fn retire(
     Segments(id): Segments<String>,
 ) -> Answer<Json<Version>> {
     let id = face.version_id(&id)?;
+    face.machine.let_go(&id);
     face.handle.ask(Event::Retire(asat_core::VersionRef::Exact(id.clone()))).await?;
     Ok(Json(face.version(&id.to_string())?))
 }
@@ -162,9 +171,39 @@ pub(super) async fn as_of(
     let at = extract::timestamp("timestamp", &timestamp)?;
     let engine = face.handle.engine();
     let register = engine.register();
-    let store = match store.as_deref().map(extract::store).transpose()? {
-        Some(store) => store,
-        None => register.only_store()?.store.name.clone(),
-    };
+    let store = meant(register, store.as_deref())?;
     Ok(Json(face.written(register, register.as_of(&store, at)?)))
+}
+
+/// Shows the version that stood for a business day: the last one published for it, or else for the last day before it.
+#[utoipa::path(
+    get, path = "/as-of-business-date/{date}", tag = "versions",
+    params(("date" = String, Path, format = Date, description = "YYYY-MM-DD"), AsOfParameters),
+    responses(
+        (status = 200, description = "The version", body = Version),
+        (status = 400, description = "A parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store, or none was published for that day or before it", body = ProblemBody),
+        (status = 409, description = "The version of that day was lost", body = ProblemBody),
+        (status = 410, description = "The version of that day was retired", body = ProblemBody),
+        (status = 422, description = "No date, or there are several stores, and none is named", body = ProblemBody),
+    )
+)]
+pub(super) async fn as_of_business_date(
+    State(face): State<Face>,
+    Segments(date): Segments<String>,
+    Parameters(AsOfParameters { store }): Parameters<AsOfParameters>,
+) -> Answer<Json<Version>> {
+    let date = extract::business_date(&date)?;
+    let engine = face.handle.engine();
+    let register = engine.register();
+    let store = meant(register, store.as_deref())?;
+    Ok(Json(face.written(register, register.as_of_business_date(&store, date)?)))
+}
+
+/// The store that is meant, where it may be left out.
+fn meant(register: &Register, store: Option<&str>) -> Result<StoreName, Problem> {
+    match store {
+        Some(store) => extract::store(store),
+        None => Ok(register.only_store()?.store.name.clone()),
+    }
 }

@@ -36,6 +36,7 @@ fn a_listener_hears_of_publications_and_of_every_state_of_a_version() {
     events.until(|name, data| name == "version" && data["pin"]["reason"] == "audit");
     world.request("DELETE", "/versions/report@1/pin", &[], b"");
     events.until(|name, data| name == "version" && data["pin"].is_null());
+    world.settled("report@1");
     world.request("DELETE", "/versions/report@1", &[], b"");
     let heard = events.until(|name, data| name == "version" && data["state"] == "retired");
     assert_eq!(*heard.last().map(|(_, version)| version).unwrap(), world.get("/versions/report@1").json());
@@ -67,11 +68,13 @@ fn a_large_cut_tells_how_far_it_is() {
     let mut events = world.listen();
     let published = world.publish("large");
     let pages = published["version"]["size_bytes"].as_u64().unwrap() / 512;
-    let heard = events.until(|name, _| name == "publication");
+    // Where a snapshot holds it first, its pages are read later.
+    let phase = if world.ground.is_volume() { "archive" } else { "cut" };
+    let heard = events.until(|name, data| name == "progress" && data["done"] == pages);
     let progress = named(&heard, "progress");
     assert_eq!(
         *progress[progress.len() - 1],
-        json!({ "subject": "report@1", "phase": "cut", "unit": "pages", "done": pages, "total": pages })
+        json!({ "subject": "report@1", "phase": phase, "unit": "pages", "done": pages, "total": pages })
     );
     let done: Vec<u64> = progress.iter().map(|progress| progress["done"].as_u64().unwrap()).collect();
     assert!(done.is_sorted(), "{done:?}");

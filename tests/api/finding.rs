@@ -18,12 +18,8 @@ fn shifted(at: jiff::Timestamp, microseconds: i64) -> String {
 /// the last two one of `second`.
 fn history() -> (World, [Value; 3]) {
     let mut world = World::new();
-    world.store_config = "[[store]]\nname = \"second\"\npath = \"store/second.db\"".to_owned();
     world.sqlite().execute_batch("create table ledger(entry text)").unwrap();
-    rusqlite::Connection::open(world.path("store/second.db"))
-        .unwrap()
-        .execute_batch("create table u(y)")
-        .unwrap();
+    world.add_store("second", "create table u(y)", "");
     world.start_under_contract();
     let publish = |store: &str, label: &str| {
         let answer = world.send("POST", "/snapshots", &json!({ "store": store, "label": label }));
@@ -34,17 +30,17 @@ fn history() -> (World, [Value; 3]) {
     let (a, b) = (publish("report", "a"), publish("report", "b"));
     publish("second", "b");
     let c = publish("report", "b");
-    assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
+    world.retire("report@2");
     (world, [a, b, c])
 }
 
 #[test]
 fn the_list_shows_what_can_be_read_newest_first() {
     let (world, _) = history();
+    let one = world.settled("report@3");
     let list = world.get("/versions").json();
     assert_eq!(ids(&list), ["report@3", "second@1", "report@1"]);
     assert_eq!(list["next_cursor"], Value::Null);
-    let one = world.get("/versions/report@3").json();
     assert_eq!(list["versions"][0], one);
 }
 
@@ -104,10 +100,7 @@ fn paging_has_no_gaps_and_no_repeats_while_new_versions_are_published() {
         next = page["next_cursor"].as_str().map(|cursor| format!("/versions?limit=2&cursor={cursor}"));
         // New ones come before the first page; giving up what was seen does not move the place either.
         publish_change(&world, "meanwhile");
-        assert_eq!(
-            world.request("DELETE", &format!("/versions/{}", seen.last().unwrap()), &[], b"").status,
-            200
-        );
+        world.retire(seen.last().unwrap());
     }
     let expected: Vec<String> = (1..=7).rev().map(|n| format!("report@{n}")).collect();
     assert_eq!(seen, expected);
@@ -150,7 +143,7 @@ fn the_latest_is_the_newest_that_can_be_read() {
     world.get("/versions/report@latest").expect_problem(404, "unknown_version");
     publish_change(&world, "1");
     publish_change(&world, "2");
-    assert_eq!(world.request("DELETE", "/versions/report@latest", &[], b"").json()["id"], "report@2");
+    assert_eq!(world.retire("report@latest")["id"], "report@2");
     assert_eq!(world.get("/versions/report@latest").json()["id"], "report@1");
 }
 
@@ -198,7 +191,7 @@ fn as_of_an_instant_is_the_newest_version_cut_at_or_before_it() {
 fn as_of_a_moment_whose_version_was_retired_is_refused_with_its_neighbours_and_never_another_version() {
     let world = world();
     let cuts = ["1", "2", "3"].map(|label| cut_at(&publish_change(&world, label)));
-    assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
+    world.retire("report@2");
     for at in [cuts[1].to_string(), shifted(cuts[2], -1)] {
         let problem = world.get(&format!("/as-of/{at}")).expect_problem(410, "retired");
         let hint = problem["hint"].as_str().unwrap();
@@ -218,6 +211,34 @@ fn as_of_needs_the_store_where_there_are_several_and_knows_each_stores_own_past(
     assert_eq!(world.get(&format!("/as-of/{at}?store=report")).json()["id"], "report@1");
     world.get(&format!("/as-of/{at}?store=second")).expect_problem(404, "before_first");
     world.get(&format!("/as-of/{at}?store=third")).expect_problem(404, "unknown_store");
+}
+
+#[test]
+fn a_business_day_leads_to_the_version_that_was_published_for_it_last() {
+    let world = world();
+    for (day, who) in [("2026-10-30", "ann"), ("2026-10-31", "bob"), ("2026-10-30", "ann")] {
+        world.sqlite().execute("insert into ledger values (?1)", [day]).unwrap();
+        let request = json!({ "label": day, "business_date": day, "certified_by": who });
+        assert_eq!(world.send("POST", "/snapshots", &request).status, 201);
+    }
+    for (day, id) in [("2026-10-30", "report@3"), ("2026-10-31", "report@2"), ("9999-12-31", "report@2")] {
+        let answer = world.get(&format!("/as-of-business-date/{day}"));
+        assert_eq!((answer.status, &answer.json()["id"]), (200, &json!(id)), "{day}: {answer}");
+    }
+    world.get("/as-of-business-date/2026-10-29").expect_problem(404, "before_first");
+    world.get("/as-of-business-date/2026-10-30?store=third").expect_problem(404, "unknown_store");
+    for day in ["2026-10-32", "20261030", "yesterday", "2026-10-30T00:00:00Z", "%00"] {
+        world.get(&format!("/as-of-business-date/{day}")).expect_problem(422, "invalid");
+        world.get(&format!("/versions?business_date={day}")).expect_problem(422, "invalid");
+    }
+    let listed = |query: &str| {
+        let versions = world.get(&format!("/versions?{query}")).json();
+        let ids = versions["versions"].as_array().unwrap().iter();
+        ids.map(|version| version["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("business_date=2026-10-30"), [3, 1]);
+    assert_eq!(listed("certified_by=bob"), [2]);
+    assert_eq!(listed("certified_by=bob&business_date=2026-10-30"), [0; 0]);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Pins, retirement on request, and retention.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::common::World;
+use crate::common::ground::held_by;
 use crate::{configured, ids, publish_change, world};
 
 fn delete(world: &World, path: &str) -> crate::common::Answer {
@@ -23,6 +26,7 @@ fn soon(milliseconds: i64) -> String {
 fn a_pinned_version_is_not_retired_and_the_refusal_says_why() {
     let world = world();
     world.publish("first");
+    world.settled("report@1");
     let body = json!({ "reason": "audit 2026", "owner": "internal audit", "expires_at": "2199-01-01T00:00:00Z", "hot": true });
     let pinned = pin(&world, "report@1", &body);
     assert_eq!(pinned["pin"], body);
@@ -49,6 +53,7 @@ fn a_pinned_version_is_not_retired_and_the_refusal_says_why() {
 fn a_pin_stops_counting_when_it_expires() {
     let world = world();
     world.publish("first");
+    world.settled("report@1");
     let expires_at = soon(400);
     pin(&world, "report@1", &json!({ "reason": "for a moment", "expires_at": expires_at }));
     let retired = loop {
@@ -69,10 +74,13 @@ fn a_pin_stops_counting_when_it_expires() {
 #[test]
 fn a_retired_version_keeps_its_record_with_when_and_why_and_nothing_else() {
     let world = world();
-    let published = world.publish("first");
+    world.publish("first");
+    let published = world.settled("report@1");
     publish_change(&world, "second");
     let path = world.open("report@2");
-    world.get("/versions/report@2");
+    world.archived("report@2");
+    // A clone goes once the next version is in the archive.
+    world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
     let before = jiff::Timestamp::now();
     let answer = delete(&world, "/versions/report@1");
     assert_eq!(answer.status, 200, "{answer}");
@@ -85,7 +93,7 @@ fn a_retired_version_keeps_its_record_with_when_and_why_and_nothing_else() {
     assert!(ended >= before - jiff::SignedDuration::from_secs(1) && ended <= jiff::Timestamp::now());
     assert_eq!(retired["holdings"], json!([]));
     for field in ["id", "cut_at", "fingerprint", "size_bytes", "publications"] {
-        assert_eq!(retired[field], published["version"][field], "{field}");
+        assert_eq!(retired[field], published[field], "{field}");
     }
     // Once more is the same, and moves nothing.
     assert_eq!(delete(&world, "/versions/report@1").json(), retired);
@@ -96,10 +104,31 @@ fn a_retired_version_keeps_its_record_with_when_and_why_and_nothing_else() {
 }
 
 #[test]
+fn what_each_version_takes_is_told() {
+    let world = world();
+    world.publish("first");
+    world.archived("report@1");
+    publish_change(&world, "second");
+    world.archived("report@2");
+    let stats = world.get("/stores/report/archive").json();
+    assert_eq!(
+        (&stats["store"], &stats["files"], &stats["retired_bytes"]),
+        (&json!("report"), &json!(2), &json!(0))
+    );
+    let versions = stats["versions"].as_array().unwrap();
+    assert_eq!(versions.iter().map(|version| &version["id"]).collect::<Vec<_>>(), ["report@1", "report@2"]);
+    let sum: u64 = versions.iter().map(|version| version["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(stats["bytes"], sum);
+    assert!(versions.iter().all(|version| version["only_bytes"].as_u64() <= version["bytes"].as_u64()));
+    assert!(versions[1]["only_bytes"].as_u64().unwrap() > 0);
+    world.get("/stores/none/archive").expect_problem(404, "unknown_store");
+}
+
+#[test]
 fn nothing_can_be_done_with_a_retired_version_but_looking_at_its_record() {
     let world = world();
     world.publish("first");
-    delete(&world, "/versions/report@1");
+    world.retire("report@1");
     let cut_at = world.get("/versions/report@1").json()["cut_at"].as_str().unwrap().to_owned();
     let holder = json!({ "holder": "a" });
     let calls = [
@@ -119,11 +148,11 @@ fn nothing_can_be_done_with_a_retired_version_but_looking_at_its_record() {
 #[test]
 fn after_the_newest_version_is_retired_the_same_content_is_published_as_a_new_one() {
     let world = world();
-    let first = world.publish("first");
-    delete(&world, "/versions/report@1");
+    world.publish("first");
+    let first = world.retire("report@1");
     let again = world.publish("again");
     assert_eq!((&again["version"]["id"], &again["reused"]), (&json!("report@2"), &json!(false)));
-    assert_eq!(again["version"]["fingerprint"], first["version"]["fingerprint"]);
+    assert_eq!(world.settled("report@2")["fingerprint"], first["fingerprint"]);
     assert_eq!(delete(&world, "/versions/report@9").status, 404);
 }
 
@@ -131,28 +160,29 @@ fn after_the_newest_version_is_retired_the_same_content_is_published_as_a_new_on
 fn retention_keeps_the_newest_and_what_is_pinned_or_leased() {
     let world = configured("", "[store.retention]\nkeep_last = 3");
     let mut events = world.listen();
-    for n in 1..=2 {
+    // What is on its way into the archive is let go later: each is waited for.
+    let publish = |n: u64| {
         publish_change(&world, &format!("v{n}"));
-    }
+        world.archived(&format!("report@{n}"));
+    };
+    (1..=2).for_each(publish);
     pin(&world, "report@1", &json!({ "reason": "audit" }));
     let mount = world.send("POST", "/versions/report@2/mounts", &json!({ "holder": "a" })).json();
-    for n in 3..=6 {
-        publish_change(&world, &format!("v{n}"));
-    }
+    (3..=6).for_each(publish);
     let kept = || ids(&world.get("/versions").json()).into_iter().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(kept(), ["report@6", "report@5", "report@4", "report@2", "report@1"]);
-    events.until(|name, data| name == "version" && data["id"] == "report@3" && data["state"] == "retired");
-    let retired = world.get("/versions/report@3").json();
+    events.until(|name, data| name == "version" && data["id"] == "report@3" && data["state"] == "retiring");
+    let retired = world.until("report@3", |version| version["state"] == "retired");
     assert_eq!(retired["end_reason"], "no rule of report's retention keeps it");
     assert!(retired["ended_at"].is_string() && retired["holdings"] == json!([]), "{retired}");
     world.get("/versions/report@3/database").expect_problem(410, "retired");
 
     // What was held goes when nothing holds it any more, with the next publication at the latest.
     delete(&world, &format!("/versions/report@2/mounts/{}", mount["lease"].as_str().unwrap()));
-    publish_change(&world, "v7");
+    publish(7);
     assert_eq!(kept(), ["report@7", "report@6", "report@5", "report@1"]);
     delete(&world, "/versions/report@1/pin");
-    publish_change(&world, "v8");
+    publish(8);
     assert_eq!(kept(), ["report@8", "report@7", "report@6"]);
     assert_eq!(world.send("POST", "/stores/report/verify", &Value::Null).json()["ok"], true);
 }

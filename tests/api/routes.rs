@@ -8,19 +8,24 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 18] = [
+const CALLS: [(&str, &str); 23] = [
     ("delete", "/versions/{id}"),
     ("delete", "/versions/{id}/mounts/{lease}"),
     ("delete", "/versions/{id}/pin"),
     ("get", "/as-of/{timestamp}"),
+    ("get", "/as-of-business-date/{date}"),
+    ("get", "/capacity"),
     ("get", "/events"),
     ("get", "/healthz"),
     ("get", "/openapi.json"),
     ("get", "/readyz"),
     ("get", "/stores"),
+    ("get", "/stores/{name}/archive"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
+    ("get", "/versions/{id}/why"),
+    ("post", "/capacity/alarms/acknowledge"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/verify"),
@@ -110,12 +115,13 @@ fn the_document_is_openapi_3_1() {
 #[test]
 fn every_documented_call_answers() {
     let world = world();
-    world.publish("first");
+    world.send("POST", "/snapshots", &json!({ "label": "first", "business_date": "2026-10-31" }));
     for (method, template) in CALLS.into_iter().rev().filter(|call| call.1 != "/events") {
         let path =
             template.replace("{id}", "report@1").replace("{name}", "report").replace("{lease}", "none");
-        let path = path.replace("{timestamp}", "9999-01-01T00:00:00Z");
+        let path = path.replace("{timestamp}", "9999-01-01T00:00:00Z").replace("{date}", "2026-10-31");
         let body = match template {
+            "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
             "/versions/{id}/mounts" => json!({ "holder": "a" }),
             "/stores/{name}/restore" => json!({ "version": "report@1" }),
             "/versions/{id}/pin" => json!({ "reason": "a" }),
@@ -124,6 +130,7 @@ fn every_documented_call_answers() {
         let answer = world.send(&method.to_uppercase(), &path, &body);
         match template {
             "/versions/{id}/mounts/{lease}" => drop(answer.expect_problem(404, "unknown_lease")),
+            "/capacity/alarms/acknowledge" => drop(answer.expect_problem(404, "not_found")),
             "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),
         }
@@ -136,7 +143,10 @@ fn a_head_request_answers_as_get_without_the_body() {
     let world = world();
     world.publish("first");
     for (_, template) in CALLS.into_iter().filter(|call| call.0 == "get" && call.1 != "/events") {
-        let path = template.replace("{id}", "report@1").replace("{timestamp}", "9999-01-01T00:00:00Z");
+        let path = template
+            .replace("{id}", "report@1")
+            .replace("{timestamp}", "9999-01-01T00:00:00Z")
+            .replace("{date}", "2026-10-31");
         let (get, head) = (world.get(&path), world.request("HEAD", &path, &[], b""));
         assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");

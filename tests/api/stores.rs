@@ -1,11 +1,13 @@
 //! `GET /stores`, and `POST /stores/{name}/verify`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{World, tree, try_request};
-use crate::{publish_change, world};
+use crate::common::ground::held_by;
+use crate::common::{HEAD, World, tree, try_request};
+use crate::{configured, publish_change, world};
 
 fn verify(world: &World, query: &str) -> Value {
     let answer = world.request("POST", &format!("/stores/report/verify{query}"), &[], b"");
@@ -28,12 +30,15 @@ fn the_stores_are_listed_with_what_is_kept_of_each() {
     assert_eq!(
         empty["stores"][0],
         json!({
-            "name": "report", "path": path, "backend": "pages", "configured": true, "versions": 0,
+            "name": "report", "path": path, "backend": world.ground.backend, "configured": true, "versions": 0,
             "newest": null, "newest_cut_at": null, "archive_bytes": 0,
         })
     );
     world.publish("1");
     let newest = publish_change(&world, "2");
+    for id in ["report@1", "report@2"] {
+        world.settled(id);
+    }
     let stores = world.get("/stores").json();
     let store = &stores["stores"][0];
     assert_eq!((&store["versions"], &store["newest"]), (&json!(2), &json!("report@2")));
@@ -49,8 +54,8 @@ fn a_store_that_is_no_longer_configured_keeps_its_versions_and_takes_no_new_ones
     assert!(world.stop().success());
     std::fs::create_dir(world.path("other")).unwrap();
     std::fs::copy(world.store(), world.path("other/other.db")).unwrap();
-    let config = "state = \"state\"\n[listen]\nunix = \"asat.sock\"\n[[store]]\nname = \"other\"\npath = \"other/other.db\"";
-    world.start_with(config);
+    let other = "[listen]\nunix = \"asat.sock\"\n[[store]]\nname = \"other\"\npath = \"other/other.db\"";
+    world.start_with(&format!("{HEAD}{other}"));
     let stores = world.get("/stores").json();
     let configured: Vec<(&str, bool)> = stores["stores"]
         .as_array()
@@ -61,6 +66,7 @@ fn a_store_that_is_no_longer_configured_keeps_its_versions_and_takes_no_new_ones
     assert_eq!(configured, [("other", true), ("report", false)]);
     assert_eq!(world.get("/versions/report@1/database").status, 200);
     world.open("report@1");
+    world.archived("report@1");
     assert_eq!(verify(&world, "")["ok"], true);
     let problem =
         world.send("POST", "/snapshots", &json!({ "store": "report" })).expect_problem(404, "unknown_store");
@@ -74,6 +80,7 @@ fn verification_reads_everything_or_one_version() {
     assert_eq!(nothing, json!({ "ok": true, "versions": 0, "bytes": 0, "findings": [] }));
     world.publish("1");
     publish_change(&world, "2");
+    world.archived("report@2");
     let whole = verify(&world, "");
     assert_eq!((&whole["ok"], &whole["versions"], &whole["findings"]), (&json!(true), &json!(2), &json!([])));
     assert!(whole["bytes"].as_u64().unwrap() > 0);
@@ -91,10 +98,12 @@ fn damage_is_named_with_its_file_and_versions_and_never_read_as_data() {
     let blob = "insert into ledger values (randomblob(50000))";
     world.sqlite().execute(blob, []).unwrap();
     world.publish("1");
+    world.settled("report@1");
     let contents = std::fs::read(world.open("report@1")).unwrap();
-    // The second version has only pages of its own.
+    // Of what is damaged below, the second version needs nothing; its own pages may be differences from what is whole.
     world.sqlite().execute_batch("delete from ledger; vacuum; insert into ledger values ('x')").unwrap();
     world.publish("2");
+    world.settled("report@2");
     let second = world.get("/versions/report@2/database");
     let pack = world.path("state/archive/report/1.pack");
     let length = std::fs::read(&pack).unwrap().len();
@@ -125,9 +134,58 @@ fn damage_is_named_with_its_file_and_versions_and_never_read_as_data() {
         }
     }
 
-    assert_eq!(verify(&world, "?version=2")["ok"], true);
+    let unaffected = verify(&world, "?version=2");
+    let findings = unaffected["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|finding| finding["versions"] == json!([])), "{unaffected}");
     assert_eq!(world.get("/versions/report@2/database").body, second.body);
     assert_eq!(publish_change(&world, "3")["version"]["id"], "report@3");
+}
+
+#[test]
+fn damage_is_repaired_where_the_store_still_has_what_was_there() {
+    let world = world();
+    world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
+    world.publish("1");
+    world.settled("report@1");
+    publish_change(&world, "2");
+    world.settled("report@2");
+    let versions = ["report@1", "report@2"].map(|id| format!("/versions/{id}/database"));
+    let contents = versions.clone().map(|path| world.get(&path).body);
+    let pack = world.path("state/archive/report/1.pack");
+    let length = std::fs::read(&pack).unwrap().len();
+    flip(&pack, length / 2);
+
+    let report = verify(&world, "");
+    assert_eq!(report["ok"], false, "{report}");
+    assert_eq!(report["findings"][0]["file"], pack.display().to_string());
+    assert!(report["findings"][0]["hint"].as_str().unwrap().contains("stored again"), "{report}");
+    let again = verify(&world, "");
+    assert_eq!((&again["ok"], &again["versions"]), (&json!(true), &json!(2)), "{again}");
+    for (path, content) in versions.iter().zip(&contents) {
+        assert_eq!(&world.get(path).body, content);
+    }
+}
+
+#[test]
+fn damage_is_repaired_from_a_snapshot_where_the_store_has_moved_on() {
+    let world = configured("", "keep_snapshots = 2");
+    world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
+    world.publish("1");
+    world.archived("report@1");
+    let content = world.get("/versions/report@1/database").body;
+    world.sqlite().execute_batch("delete from ledger; vacuum; insert into ledger values ('x')").unwrap();
+    world.publish("2");
+    world.archived("report@2");
+    let pack = world.path("state/archive/report/1.pack");
+    let length = std::fs::read(&pack).unwrap().len();
+    flip(&pack, length / 2);
+
+    assert_eq!(verify(&world, "")["ok"], false);
+    let again = verify(&world, "");
+    assert_eq!(again["ok"], world.ground.is_volume(), "{again}");
+    if world.ground.is_volume() {
+        assert_eq!(world.get("/versions/report@1/database").body, content);
+    }
 }
 
 #[test]
@@ -135,6 +193,7 @@ fn a_damaged_version_is_not_opened() {
     let world = world();
     world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
     world.publish("1");
+    world.settled("report@1");
     let pack = world.path("state/archive/report/1.pack");
     let length = std::fs::read(&pack).unwrap().len();
     flip(&pack, length / 2);
@@ -150,7 +209,12 @@ fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     let mut world = world();
     world.publish("1");
     publish_change(&world, "2");
+    world.settled("report@2");
+    world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
+    let clones = if world.ground.is_cloned() { world.snapshots() } else { BTreeSet::new() };
     assert!(world.stop().success());
+    // As long as its clone is there, nothing is lost.
+    clones.iter().for_each(|clone| std::fs::remove_dir_all(clone).unwrap());
     let pack = world.path("state/archive/report/2.pack");
     let aside = world.path("aside.pack");
     std::fs::rename(&pack, &aside).unwrap();

@@ -27,15 +27,22 @@ use tempfile::TempDir;
 
 pub mod contract;
 pub mod events;
+pub mod ground;
 
 use contract::Contract;
+use ground::Ground;
 
 /// How long anything may take before a test gives up. Machines under load are slow, and a hang is still found.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How every configuration begins: with folders in the world's own.
+pub const HEAD: &str = "state = \"state\"\nmounts = \"mnt\"\n";
+
 /// A folder with a store `report`, a configuration, and the daemon that runs on it.
 pub struct World {
     pub folder: TempDir,
+    /// Where its stores lie.
+    pub ground: Ground,
     pub daemon: Option<Running>,
     /// More lines for the configuration, appended to the store's section.
     pub store_config: String,
@@ -70,6 +77,7 @@ impl World {
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
         Self {
+            ground: Ground::of(folder.path()),
             folder,
             daemon: None,
             store_config: String::new(),
@@ -86,7 +94,7 @@ impl World {
     }
 
     pub fn store(&self) -> PathBuf {
-        self.path("store/report.db")
+        self.store_at("report.db")
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -95,7 +103,7 @@ impl World {
 
     /// A connection to the store, made where it is missing.
     pub fn sqlite(&self) -> rusqlite::Connection {
-        std::fs::create_dir_all(self.path("store")).unwrap();
+        std::fs::create_dir_all(&self.ground.folder).unwrap();
         let connection = rusqlite::Connection::open(self.store()).unwrap();
         connection.busy_timeout(PATIENCE).unwrap();
         connection
@@ -103,9 +111,15 @@ impl World {
 
     /// Writes the configuration as this world has it; answers its path.
     pub fn write_config(&self) -> PathBuf {
+        // Tests' disks are small. Whoever has more to say about the guard says this too.
+        let guard = if self.config.contains("[guard]") { "" } else { "[guard]\nleast_free = \"1 KiB\"" };
         let text = format!(
-            "state = \"state\"\n{}\n[listen]\nunix = \"asat.sock\"\n{}\n[[store]]\nname = \"report\"\npath = \"store/report.db\"\n{}\n",
-            self.top_config, self.config, self.store_config
+            "{HEAD}{}\n{guard}\n[listen]\nunix = \"asat.sock\"\n{}\n[[store]]\nname = \"report\"\npath = \"{}\"\n{}\n{}\n",
+            self.top_config,
+            self.config,
+            self.written(&self.store()),
+            self.ground.asked(),
+            self.store_config
         );
         let path = self.path("asat.toml");
         std::fs::write(&path, text).unwrap();

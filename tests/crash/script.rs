@@ -257,10 +257,11 @@ impl Run {
             let known = match name.split('/').collect::<Vec<_>>()[..] {
                 ["catalogue.db" | "lock"] => true,
                 ["archive", "report", file] => match file.split_once('.') {
-                    Some((number, "pack")) => packs.insert(number.parse().unwrap()),
+                    // Those that were given up below a version may have been folded into it.
+                    Some((range, "pack")) => packs.insert(highest(range)),
                     // A layer is there for the sake of a live version above it.
                     Some((range, "layer")) => {
-                        let number: u64 = range.rsplit('-').next().unwrap().parse().unwrap();
+                        let number = highest(range);
                         !live.contains_key(&number) && live.keys().any(|live| *live > number)
                     }
                     _ => false,
@@ -333,6 +334,11 @@ fn died(running: &mut Running) -> Result<Died, String> {
     running.wait_for(KILLED)?;
     running.exit();
     Ok(Died)
+}
+
+/// The version that a file of the archive is named after, and perhaps others below: `12` or `7-12`.
+fn highest(range: &str) -> u64 {
+    range.rsplit('-').next().unwrap().parse().unwrap()
 }
 
 /// Bytes that do not compress, so that packs have the sizes that they would have with real data.

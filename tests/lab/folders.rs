@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::FlockOperation;
 use tempfile::{Builder, TempDir};
@@ -17,21 +18,30 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// New folders, with empty disks.
-    pub fn new(count: usize, bytes: u64) -> Self {
+    /// New folders, with empty disks of these sizes.
+    pub fn new(sizes: &[u64]) -> Self {
         // A guest has a /dev of its own from its first moment: what it starts with must lie elsewhere.
         let usual = std::env::temp_dir();
         let scripts = if usual.starts_with("/dev") { PathBuf::from("/tmp") } else { usual };
         let made = |folder: &Path| Builder::new().prefix("asat-lab.").tempdir_in(folder).unwrap();
-        let wanted = bytes * count as u64;
-        let disks = if has_room(wanted) { made(Path::new(IN_MEMORY)) } else { made(&scripts) };
-        let folders = Self { scripts: made(&scripts), disks, count };
-        for disk in folders.disks() {
-            File::create(disk).unwrap().set_len(bytes).unwrap();
+        let disks = if has_room(sizes.iter().sum()) { made(Path::new(IN_MEMORY)) } else { made(&scripts) };
+        let folders = Self { scripts: made(&scripts), disks, count: sizes.len() };
+        for (disk, bytes) in folders.disks().iter().zip(sizes) {
+            File::create(disk).unwrap().set_len(*bytes).unwrap();
         }
         folders.script("guest-init", include_str!("guest-init"));
         folders.script("guest-run", include_str!("guest-run"));
+        folders.library("registers", include_str!("registers.c"));
         folders
+    }
+
+    /// Compiles something that is loaded before the guest's kernel. What compiles the tests has compiled C as well.
+    fn library(&self, name: &str, source: &str) {
+        let [code, library] = ["c", "so"].map(|kind| self.scripts().join(name).with_extension(kind));
+        std::fs::write(&code, source).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([library, code]);
+        assert!(compiler.status().unwrap().success(), "{compiler:?} failed");
     }
 
     /// Writes something that the guest can execute.

@@ -9,12 +9,17 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::processor::Processor;
 use super::runner::Status;
 
 /// How long a guest whose command has ended may take to write its disks.
 const SYNC: Duration = Duration::from_secs(10);
+
+/// How often a guest is reminded of its clock.
+const NUDGE: Duration = Duration::from_millis(500);
 
 /// The group of a guest's processes, led by its kernel. It ends with this value, whatever the test does.
 pub struct Guest {
@@ -22,13 +27,14 @@ pub struct Guest {
     words: UnixStream,
     output: Option<Reader>,
     console: Option<Reader>,
+    _processor: Processor,
 }
 
 type Reader = JoinHandle<Vec<u8>>;
 
 impl Guest {
-    /// Starts a command that has the socket to this runner as its standard input.
-    pub fn start(mut command: Command) -> Self {
+    /// Starts a command that has the socket to this runner as its standard input, and that runs on this processor.
+    pub fn start(mut command: Command, processor: Processor) -> Self {
         let (words, theirs) = UnixStream::pair().unwrap();
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut kernel = command.spawn().unwrap();
@@ -43,7 +49,7 @@ impl Guest {
             said
         });
         let output = std::thread::spawn(move || read_all(output));
-        Self { kernel, words, output: Some(output), console: Some(console) }
+        Self { kernel, words, output: Some(output), console: Some(console), _processor: processor }
     }
 
     /// Waits for what the guest says about its command, until the deadline.
@@ -70,12 +76,38 @@ impl Guest {
 
     /// The next line from the guest; none where it ended or the time is over.
     fn next_word(&self, words: &mut BufReader<&UnixStream>, deadline: Instant) -> Option<String> {
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        self.words.set_read_timeout(Some(left)).unwrap();
+        while words.buffer().is_empty() && !self.says_something(deadline.min(Instant::now() + NUDGE)) {
+            if Instant::now() >= deadline {
+                return None;
+            }
+            self.nudge();
+        }
         let mut line = String::new();
         match words.read_line(&mut line) {
             Ok(length) if length > 0 => Some(line.trim().to_owned()),
             _ => None,
+        }
+    }
+
+    /// Waits for a word, or the end of all words.
+    fn says_something(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut socket = [PollFd::new(&self.words, PollFlags::IN)];
+        poll(&mut socket, Some(&left.try_into().unwrap())).unwrap_or_default() > 0
+    }
+
+    /// Sends the guest's kernel the signal of its timer, which it arms anew for each next moment. A guest was seen in which that
+    /// timer had stopped for good: nothing woke by time any more, though whoever was awake went on. The signal should have the
+    /// kernel look at its clock and arm its timer again; no guest was caught in that state to try it on.
+    fn nudge(&self) {
+        let pid = Pid::from_child(&self.kernel);
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        // Before it is the kernel, or has a timer, the signal would end it.
+        if caught & (1 << (Signal::ALARM.as_raw() - 1)) != 0 {
+            let _ = kill_process(pid, Signal::ALARM);
         }
     }
 

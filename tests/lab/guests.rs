@@ -174,7 +174,10 @@ fn lab_with_loop_devices_checks_the_same_and_leaves_nothing() {
 #[test]
 fn lab_names_what_is_missing_and_how_to_install_it() {
     let why = needs::complaint(&needs::GUEST, "/nowhere:/not/here").unwrap();
-    assert!(why.contains("linux.uml, insmod, ip missing"), "{why}");
-    assert!(why.ends_with("apt-get install --no-install-recommends user-mode-linux kmod iproute2"), "{why}");
+    assert!(why.contains("linux.uml, taskset, insmod, ip missing"), "{why}");
+    assert!(
+        why.ends_with("apt-get install --no-install-recommends user-mode-linux util-linux kmod iproute2"),
+        "{why}"
+    );
     assert_eq!(needs::complaint(&[("sh", "dash")], needs::PATH), None);
 }

@@ -37,7 +37,7 @@ impl Machine {
 
     pub(super) fn with_loops(lab: &Lab) -> Self {
         needs::for_loops();
-        let loops = Loops::attach(Folders::new(lab.disks, lab.disk_bytes));
+        let loops = Loops::attach(Folders::new(&lab.disks));
         Self::new(loops.devices.clone(), 1, Some(loops))
     }
 

@@ -22,6 +22,7 @@ mod groups;
 mod guest;
 mod machine;
 pub mod needs;
+mod processor;
 mod runner;
 
 pub use groups::{Fs, Volume, VolumeGroup};
@@ -65,10 +66,17 @@ fn outside(lab: &Lab, test: &str) {
             Status::Exit(PASSED) => return println!("{}", ran.text()),
             Status::Cut => {}
             Status::Exit(0) => panic!("{test} did not call `in_lab` inside\n{ran}"),
-            _ => panic!("{test} failed inside\n{ran}"),
+            _ => panic!("{test} failed inside: {}\n{ran}", complaint(&ran.text())),
         }
     }
     panic!("{test} cut its power {MOST_BOOTS} times");
+}
+
+/// The first panic inside, with what it said, for those who see no more than the beginning of an output.
+fn complaint(output: &str) -> String {
+    let at = output.find("panicked at ").unwrap_or(output.len());
+    let lines = output[at..].lines().take(4).map(|line| line.chars().take(400).collect::<String>());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The name of the test that a closure is written in, as the test runner knows it.

@@ -17,7 +17,8 @@ const ANYWHERE: [Need; 5] = [
 ];
 
 /// What boots a guest.
-pub const GUEST: [Need; 3] = [("linux.uml", "user-mode-linux"), ("insmod", "kmod"), ("ip", "iproute2")];
+pub const GUEST: [Need; 4] =
+    [("linux.uml", "user-mode-linux"), ("taskset", "util-linux"), ("insmod", "kmod"), ("ip", "iproute2")];
 
 /// What a guest under systemd has besides.
 const SYSTEMD: [Need; 3] = [("systemctl", "systemd"), ("udevadm", "udev"), ("dmeventd", "dmeventd")];

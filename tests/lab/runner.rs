@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 use super::folders::Folders;
 use super::guest::Guest;
 use super::needs;
+use super::processor::Processor;
+
+/// How long before its deadline a guest tells what it is waiting for. It takes seconds to boot, too.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// What a test needs: a guest that is not booted yet. All boots of one lab see the same disks.
 pub struct Lab {
-    pub(super) disks: usize,
-    pub(super) disk_bytes: u64,
+    /// The bytes of each disk.
+    pub(super) disks: Vec<u64>,
     pub(super) systemd: bool,
     memory: String,
     deadline: Duration,
@@ -51,8 +55,7 @@ impl Lab {
     /// One disk of 1 GiB, 768 MiB of memory, a minute, no systemd.
     pub fn new() -> Self {
         Self {
-            disks: 1,
-            disk_bytes: 1 << 30,
+            disks: vec![1 << 30],
             systemd: false,
             memory: "768M".to_owned(),
             deadline: Duration::from_secs(60),
@@ -64,7 +67,13 @@ impl Lab {
 
     /// How many disks, and how large each, as in `512M` or `2G`.
     pub fn disks(mut self, count: usize, size: &str) -> Self {
-        (self.disks, self.disk_bytes) = (count, bytes(size));
+        self.disks = vec![bytes(size); count];
+        self
+    }
+
+    /// Disks of these sizes.
+    pub fn disk_sizes(mut self, sizes: &[&str]) -> Self {
+        self.disks = sizes.iter().map(|size| bytes(size)).collect();
         self
     }
 
@@ -108,7 +117,7 @@ impl Lab {
     }
 
     pub(super) fn folders(&self) -> &Folders {
-        self.folders.get_or_init(|| Folders::new(self.disks, self.disk_bytes))
+        self.folders.get_or_init(|| Folders::new(&self.disks))
     }
 
     pub(super) fn boot(&self, command: &[&str], env: &[(&str, &str)]) -> Ran {
@@ -122,7 +131,13 @@ impl Lab {
         let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
         writeln!(script, "exec {}", words.join(" ")).unwrap();
         self.folders().script("command", &script);
-        let guest = Guest::start(self.kernel());
+        let patience = self
+            .deadline
+            .checked_sub(LAST_WORDS)
+            .map_or("infinity".to_owned(), |left| left.as_secs().to_string());
+        self.folders().script("patience", &patience);
+        let processor = Processor::least_used();
+        let guest = Guest::start(self.kernel(&processor), processor);
         let status = guest.follow(began + self.deadline);
         let elapsed = began.elapsed();
         let (output, console) = guest.end();
@@ -131,11 +146,14 @@ impl Lab {
     }
 
     /// The guest's kernel, under its keeper. Its terminals are the output, and the socket to the runner.
-    fn kernel(&self) -> Command {
+    fn kernel(&self, processor: &Processor) -> Command {
         let folders = self.folders();
         let scripts = folders.scripts().display();
         let mut kernel = Command::new("sh");
-        kernel.args(["-c", include_str!("guest-keeper"), "keeper", &folders.both(), "linux.uml"]);
+        kernel.args(["-c", include_str!("guest-keeper"), "keeper", &folders.both()]);
+        let registers = folders.scripts().join("registers.so");
+        kernel.args(processor.command());
+        kernel.arg("env").arg(format!("LD_PRELOAD={}", registers.display())).arg("linux.uml");
         kernel.arg(format!("mem={}", self.memory));
         for (number, disk) in folders.disks().iter().enumerate() {
             kernel.arg(format!("ubd{number}={}", disk.display()));

@@ -52,9 +52,15 @@ fn lab_the_doctor_knows_volumes_and_what_is_wrong() {
         println!("{report:#}");
         assert!(output.status.success() && report["ok"] == true && output.stderr.is_empty(), "{output:?}");
         let kept = |store| found(&report, "store", Some(store), "backend")["what"].as_str().unwrap();
-        let (data, thin) = (site.of("data"), format!("{} in the pool {}", site.of("thin"), site.of("pool")));
-        assert!(kept("a").ends_with(&format!("volume {data}, of which classic snapshots could be taken")));
-        assert!(kept("b").ends_with(&format!("volume {thin}, of which thin snapshots could be taken")));
+        assert_eq!(
+            kept("a"),
+            format!("cut by lvm-classic: snapshots of the plain volume {}", site.of("data"))
+        );
+        // The state folder would lie on the same volume.
+        let thin = site.of("thin");
+        assert_eq!(kept("b"), format!("no snapshot can be taken of {thin}: the state folder lies on it too"));
+        let room = found(&report, "store", Some("a"), "room-for-snapshots");
+        assert!(room["what"].as_str().unwrap().contains("are free in the group"), "{room}");
         let mapper = found(&report, "machine", None, "device-mapper");
         assert!(mapper["what"].as_str().unwrap().contains("version 4."), "{mapper}");
         let lvm = found(&report, "machine", None, "lvm")["what"].as_str().unwrap();
@@ -78,5 +84,19 @@ fn lab_the_doctor_knows_volumes_and_what_is_wrong() {
         assert_eq!((&report["ok"], &report["problems"]), (&false.into(), &1.into()));
         assert_eq!(found(&report, "store", Some("b"), "file")["level"], "problem");
         assert_eq!(found(&report, "state", None, "apart")["level"], "ok");
+
+        // The last lines of the configuration are the store's.
+        for (keep, kind, room) in [(0, "lvm-classic", "are free in the group"), (1, "lvm-thin", "has used")] {
+            write(&machine.folder("state"), &stores[1]);
+            let text = fs::read_to_string(&config).unwrap() + &format!("keep_snapshots = {keep}\n");
+            fs::write(&config, text).unwrap();
+            let report: Value = serde_json::from_slice(&doctor(machine, &config).stdout).unwrap();
+            let said = |check| found(&report, "store", Some("b"), check)["what"].as_str().unwrap();
+            assert_eq!(
+                said("backend"),
+                format!("cut by {kind}: snapshots of the thin volume {}", site.of("thin"))
+            );
+            assert!(said("room-for-snapshots").contains(room), "{report:#}");
+        }
     });
 }

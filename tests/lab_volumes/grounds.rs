@@ -24,9 +24,9 @@ fn lab_the_ground_of_a_store_is_found() {
             fs::write(folder.at.join("sub/r.db"), "x").unwrap();
         }
         let [on_data, on_thin, on_raid] = &folders;
-        let ground = |path: &Path| discover(path, Ok(&site.lvm)).unwrap();
+        let ground = |path: &Path| discover(path, || Ok(&site.lvm)).unwrap();
         let Ground::Lvm(data) = ground(&on_data.at.join("sub/r.db")) else { panic!("data") };
-        assert_eq!((&data.backing, data.inside.as_path()), (&Backing::Classic, Path::new("/sub/r.db")));
+        assert_eq!((&data.backing, data.inside.as_path()), (&Backing::Plain, Path::new("/sub/r.db")));
         assert_eq!((data.volume.name.as_str(), data.fs.as_str()), ("data", "ext4"));
         let Ground::Lvm(thin) = ground(&on_thin.at.join("sub/r.db")) else { panic!("thin") };
         assert!(matches!(&thin.backing, Backing::Thin { pool } if pool.name.as_str() == "pool"));

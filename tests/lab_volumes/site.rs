@@ -29,7 +29,15 @@ impl<'a> Site<'a> {
     /// A group on all disks. In a guest its name has a hyphen, which names of devices double.
     pub fn set_up(machine: &'a Machine) -> Self {
         let positions: Vec<usize> = (0..machine.disks.len()).collect();
-        let made = machine.volume_group("asat-lab", &positions);
+        Self::on(machine, machine.volume_group("asat-lab", &positions))
+    }
+
+    /// The group that an earlier boot set up.
+    pub fn of_before(machine: &'a Machine) -> Self {
+        Self::on(machine, machine.volume_group_of_before("asat-lab"))
+    }
+
+    fn on(machine: &'a Machine, made: VolumeGroup<'a>) -> Self {
         let (lvm, control) = (Lvm::find().unwrap(), Control::open().unwrap());
         Self { machine, lvm, control, group: made.name.parse().unwrap(), _made: made }
     }
@@ -65,6 +73,26 @@ impl<'a> Site<'a> {
         volumes.into_iter().find(|volume| volume.name.as_str() == name).unwrap_or_else(|| panic!("no {name}"))
     }
 
+    /// Changes what LVM has recorded of the group, to bring about what only a crash would.
+    pub fn rewrite_records(&self, change: impl FnOnce(&str) -> String) {
+        let file = self.machine.folder("records").join("group");
+        let (name, group) = (file.to_str().unwrap(), self.group.as_str());
+        self.machine.run("vgcfgbackup", &["--file", name, group]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, change(&text)).unwrap();
+        self.machine.run("vgcfgrestore", &["--yes", "--force", "--file", name, group]);
+    }
+
+    /// Sends messages to a pool.
+    pub fn message(&self, pool: &str, messages: &[String]) {
+        let device = self.device(&format!("{pool}-tpool"));
+        let sent: String = messages
+            .iter()
+            .map(|message| format!("dmsetup message {device} 0 \"{message}\" || exit\n"))
+            .collect();
+        self.machine.run("sh", &["-c", &sent]);
+    }
+
     pub fn status(&self, volume: &str) -> dm::State {
         self.control.status(Selector::Name(&self.device(volume))).unwrap()
     }
@@ -79,8 +107,13 @@ impl<'a> Site<'a> {
     /// Makes a file system on a volume, and mounts it.
     pub fn formatted(&self, volume: &str) -> Mounted<'a> {
         let device = format!("/dev/{}", self.of(volume));
-        self.machine.run("mkfs.ext4", &["-q", "-F", &device]);
+        self.machine.run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device]);
         self.mount(&["-t", "ext4", &device], &self.machine.mount_point().join(format!("a {volume}")))
+    }
+
+    /// Mounts what has a file system already.
+    pub fn mounted(&self, node: &Path) -> Mounted<'a> {
+        self.mount(&["-t", "ext4", node.to_str().unwrap()], &self.machine.mount_point())
     }
 
     pub fn bind(&self, what: &Path, at: &Path) -> Mounted<'a> {
@@ -96,11 +129,20 @@ impl<'a> Site<'a> {
     }
 
     pub fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while !is_so() {
-            assert!(Instant::now() < patience, "it never came to this: {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait(Duration::from_millis(10), what, is_so);
+    }
+
+    /// Waits for what does not last.
+    pub fn wait_closely(&self, what: &str, is_so: impl Fn() -> bool) {
+        wait(Duration::from_micros(200), what, is_so);
+    }
+}
+
+fn wait(pause: Duration, what: &str, is_so: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < patience, "it never came to this: {what}");
+        std::thread::sleep(pause);
     }
 }
 

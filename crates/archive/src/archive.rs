@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use asat_core::{PageSize, StoreName};
 
-use crate::chain::{Chain, Layer, Layers, head, lock};
+use crate::chain::{Chain, Layer, Layers, lock};
 use crate::disk::Folder;
 use crate::error::Error;
 use crate::meta::Meta;
@@ -15,7 +15,7 @@ use crate::reader::Reader;
 
 /// One store's archive. Cloning gives another handle on the same one.
 ///
-/// One version may be written, one version given up or run compacted, and any number read, all at the same
+/// One version may be written, one version given up or run folded, and any number read, all at the same
 /// time; reads wait for nobody.
 #[derive(Clone, Debug)]
 pub struct Archive {
@@ -27,8 +27,10 @@ pub struct Archive {
 pub(crate) struct Inner {
     pub(crate) folder: Arc<Folder>,
     pub(crate) chain: Mutex<Chain>,
-    /// Held while versions are given up or merged.
+    /// Held while a version is given up, or a folded layer put in place.
     pub(crate) upkeep: Mutex<()>,
+    /// Held during a compaction, which may take its time: giving up a version must not wait for it.
+    pub(crate) compaction: Mutex<()>,
     /// The page hashes of the newest version, while somebody may want to write the next one.
     pub(crate) head: Mutex<Option<HeadHashes>>,
 }
@@ -59,7 +61,13 @@ impl Archive {
         let folder = Folder::open(folder)?;
         let (layers, opened) = take_stock(&folder)?;
         let (folder, chain) = (Arc::new(folder), Mutex::new(Chain::new(layers)));
-        let inner = Inner { folder, chain, upkeep: Mutex::default(), head: Mutex::default() };
+        let inner = Inner {
+            folder,
+            chain,
+            upkeep: Mutex::default(),
+            compaction: Mutex::default(),
+            head: Mutex::default(),
+        };
         Ok((Self { inner: Arc::new(inner) }, opened))
     }
 
@@ -107,7 +115,7 @@ impl Archive {
         self.inner.layers().get(&number).filter(|layer| layer.live).map(|layer| layer.bytes)
     }
 
-    /// Opens a version for reading. What is given up or merged later does not disturb the reader.
+    /// Opens a version for reading. What is given up or folded later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
         Ok(Reader::new(self.inner.resolve(number)?))
     }
@@ -164,34 +172,37 @@ pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
 /// Sorts the folder's files and removes what a crash left.
 fn take_stock(folder: &Folder) -> Result<(Layers, Opened), Error> {
     let (mut layers, mut opened, mut litter) = (Layers::new(), Opened::default(), Vec::new());
-    let mut retired = Vec::new();
+    let mut found = Vec::new();
     for listed in folder.list()? {
         let name = listed.name.to_str().and_then(FileName::parse);
         match (name, listed.bytes) {
-            (Some(FileName::Live(number)), Some(bytes)) => {
-                layers.insert(number, Layer::new(number, number, true, bytes));
+            (Some(FileName::Live { from, number }), Some(bytes)) => {
+                found.push(Layer::new(from, number, true, bytes));
             }
             (Some(FileName::Retired { from, number }), Some(bytes)) => {
-                retired.push(Layer::new(from, number, false, bytes));
+                found.push(Layer::new(from, number, false, bytes));
             }
             (Some(name @ FileName::Temporary(_)), Some(bytes)) => litter.push((name, bytes)),
             _ => opened.foreign.push(listed.name.to_string_lossy().into_owned()),
         }
     }
-    // Widest first: a layer inside the range of another was merged into it.
-    retired.sort_by_key(|layer| (layer.from, std::cmp::Reverse(layer.number)));
-    let (mut merged_up_to, newest_live) = (0, head(&layers).map_or(0, |layer| layer.number));
-    for layer in retired {
-        let superseded = layer.number <= merged_up_to;
-        merged_up_to = merged_up_to.max(layer.number);
-        if superseded || layer.number > newest_live {
-            litter.push((layer.name(), layer.bytes));
-            continue;
-        }
+    // Widest first: a retired layer inside the range of another, or the same version's inside a wider one, was folded
+    // into it.
+    found.sort_by_key(|layer| (layer.from, std::cmp::Reverse(layer.number), !layer.live));
+    let newest_live = found.iter().filter(|layer| layer.live).map(|layer| layer.number).max().unwrap_or(0);
+    let mut folded_up_to = 0;
+    for layer in found {
+        let inside = layer.number <= folded_up_to;
+        folded_up_to = folded_up_to.max(layer.number);
         match layers.entry(layer.number) {
-            Entry::Vacant(place) => _ = place.insert(layer),
-            // A copy under the other name, such as a restored backup: which to remove is not for asat to say.
-            Entry::Occupied(_) => opened.foreign.push(layer.name().text()),
+            Entry::Occupied(same) if same.get().from < layer.from => litter.push((layer.name(), layer.bytes)),
+            Entry::Vacant(_) if !layer.live && (inside || layer.number > newest_live) => {
+                litter.push((layer.name(), layer.bytes));
+            }
+            Entry::Vacant(place) if !inside => _ = place.insert(layer),
+            // A copy under the other name, or a version inside the range of another, such as a restored backup: which
+            // to remove is not for asat to say.
+            _ => opened.foreign.push(layer.name().text()),
         }
     }
     for (name, bytes) in litter {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::disk::Folder;
 use crate::error::Error;
+use crate::footer::ENTRY_MIN_BYTES;
 use crate::naming::FileName;
 use crate::pack::Pack;
 
@@ -40,7 +41,7 @@ impl Layer {
     /// The name of its file.
     pub(crate) fn name(&self) -> FileName {
         match self.live {
-            true => FileName::Live(self.number),
+            true => FileName::Live { from: self.from, number: self.number },
             false => FileName::Retired { from: self.from, number: self.number },
         }
     }
@@ -60,10 +61,17 @@ impl Layer {
 /// The layers by their number.
 pub(crate) type Layers = BTreeMap<u64, Layer>;
 
-/// The layer to look in for pages that a layer with this parent does not hold. The parent itself may have
-/// been merged or given up since; what it showed then is in the next layer below.
+/// The layer to look in for what a layer with this parent does not hold. The parent itself may have
+/// been folded or given up since; what it showed then is in the next layer below.
 pub(crate) fn below(layers: &Layers, parent: u64) -> Option<&Layer> {
     layers.range(..=parent).next_back().map(|(_, layer)| layer)
+}
+
+/// More pages than this cannot be held by layers of these lengths, whatever they say of themselves: each takes an
+/// entry of an index.
+pub(crate) fn most_pages<'a>(layers: impl Iterator<Item = &'a Layer>) -> usize {
+    let bytes: u64 = layers.map(|layer| layer.bytes).sum();
+    usize::try_from(bytes / ENTRY_MIN_BYTES).unwrap_or(usize::MAX)
 }
 
 /// What is known of the chain.
@@ -107,11 +115,10 @@ pub(crate) fn head(layers: &Layers) -> Option<&Layer> {
     layers.values().rev().find(|layer| layer.live)
 }
 
-/// The live versions next to `number` on either side.
-pub(crate) fn live_around(layers: &Layers, number: u64) -> (Option<u64>, Option<u64>) {
+/// The live version next above `number`.
+pub(crate) fn live_above(layers: &Layers, number: u64) -> Option<u64> {
     let above = layers.range((Bound::Excluded(number), Bound::Unbounded)).find(|(_, layer)| layer.live);
-    let below = layers.range(..number).rev().find(|(_, layer)| layer.live);
-    (below.map(|(&number, _)| number), above.map(|(&number, _)| number))
+    above.map(|(&number, _)| number)
 }
 
 /// The retired layers directly below `number`, newest first, down to the next live version.

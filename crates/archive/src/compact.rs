@@ -1,20 +1,11 @@
-//! Merges retired layers, so that giving up versions gives back their space.
-//!
-//! What the live version above a run needs is copied, frame by frame as it is stored, into one layer that
-//! takes the run's place. A run is merged when at least half of it is dead, so that each byte copied is paid
-//! for by one given back.
+//! Gives back the space of pages that no live version needs, by folding runs of retired layers, or by trimming them
+//! where there is no room to fold.
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, lock};
+use crate::chain::{lock, run_below};
 use crate::error::Error;
-use crate::index::Entry;
-use crate::meta::Meta;
-use crate::naming::FileName;
-use crate::packer::Packer;
-use crate::survey::{Needed, Survey};
-
-/// Frames that lie side by side are copied in pieces of at most this many bytes.
-const COPY_BYTES: usize = 1 << 20;
+use crate::fold::Pace;
+use crate::survey::Survey;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,30 +16,29 @@ pub struct Compacted {
     pub layers_before: usize,
     /// How many there are now.
     pub layers_after: usize,
-    /// Whether the budget ended it while there was more to do.
+    /// Whether the pace ended it while there was more to do.
     pub more: bool,
 }
 
 impl Archive {
-    /// Gives back the space of pages that no live version needs, wherever that is at least half of a run of
-    /// retired layers. Stops after writing `budget_bytes`, to go on another time. A damaged run is left as it
-    /// is, and reported after the others are done.
-    pub fn compact(&self, budget_bytes: Option<u64>) -> Result<Compacted, Error> {
+    /// Gives back the space of pages that no live version needs, wherever that is at least a tenth of a run of
+    /// retired layers and of the live one above it. Where `pace` says to stop, what is not done yet is left for
+    /// another time. A damaged run is left as it is, and reported after the others are done.
+    pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
+        let _alone = lock(&archive.compaction);
         let layers_before = archive.layers().len();
-        let (mut budget_left, mut freed_bytes, mut more) = (budget_bytes, 0, false);
-        let mut first_error = None;
+        let (mut freed_bytes, mut more, mut first_error) = (0, false, None);
         for above in archive.unsettled() {
-            if budget_left == Some(0) {
+            if pace(0).is_break() {
                 more = true;
                 break;
             }
-            // Held for one run at a time: somebody may need to give up a version meanwhile.
-            let _upkeep = lock(&archive.upkeep);
-            match archive.compact_below(above) {
-                Ok((freed, written)) => {
-                    freed_bytes += freed;
-                    budget_left = budget_left.map(|left| left.saturating_sub(written));
+            match archive.compact_below(above, pace) {
+                Ok(freed) => freed_bytes += freed,
+                Err(Error::Stopped) => {
+                    more = true;
+                    break;
                 }
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -62,8 +52,9 @@ impl Archive {
 }
 
 impl Inner {
-    /// The live versions above runs that may be worth compacting, oldest first.
-    fn unsettled(&self) -> Vec<u64> {
+    /// The live versions above runs that may be worth compacting, newest first: how many differences lie upon a
+    /// page is best known where what is above was folded before.
+    pub(crate) fn unsettled(&self) -> Vec<u64> {
         let chain = lock(&self.chain);
         let layers = chain.layers();
         let mut last_live = true;
@@ -71,90 +62,41 @@ impl Inner {
             let below_is_live = std::mem::replace(&mut last_live, layer.live);
             layer.live && !below_is_live
         });
-        above_a_run.map(|layer| layer.number).filter(|number| !chain.settled.contains(number)).collect()
+        let mut unsettled: Vec<u64> =
+            above_a_run.map(|layer| layer.number).filter(|number| !chain.settled.contains(number)).collect();
+        unsettled.reverse();
+        unsettled
     }
 
-    /// Compacts the run below one live version; answers the bytes given back and the bytes written.
-    fn compact_below(&self, above: u64) -> Result<(u64, u64), Error> {
-        let layers = self.layers();
-        let Some(above) = layers.get(&above).filter(|layer| layer.live) else {
-            return Ok((0, 0));
-        };
-        let survey = self.survey(&layers, above)?;
-        let mut freed = self.remove(&survey.dead())?;
-        let mut written = 0;
-        if survey.worth_merging() {
-            let old_bytes: u64 = survey.needed.iter().map(|needed| needed.pack.bytes()).sum();
-            written = self.merge(&survey)?;
-            freed += old_bytes.saturating_sub(written);
-        }
-        lock(&self.chain).settled.insert(above.number);
-        Ok((freed, written))
-    }
-
-    /// Writes what is needed of a run into one layer, puts it in place and removes the others.
-    fn merge(&self, survey: &Survey) -> Result<u64, Error> {
-        let (Some(newest), Some(oldest)) = (survey.needed.first(), survey.needed.last()) else {
+    /// Compacts the run below one live version; answers the bytes given back.
+    fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<u64, Error> {
+        let Some(survey) = self.survey(above)? else {
             return Ok(0);
         };
-        let meta = Meta {
-            covers_from: oldest.pack.meta().covers_from,
-            parent: oldest.pack.meta().parent.filter(|_| survey.needs_below),
-            ..newest.pack.meta().clone()
-        };
-        let mut packer = Packer::create(&self.folder, meta.number)?;
-        copy_frames(&survey.needed, &mut packer)?;
-        let name = FileName::Retired { from: meta.covers_from, number: meta.number };
-        let bytes = packer.publish(&meta, name)?;
-        // The merged layer takes the newest one's place in the chain, and may have taken its name on disk.
-        let is_needed = |layer: &&Layer| survey.needed.iter().any(|needed| needed.number == layer.number);
-        let merged: Vec<Layer> = survey.run.iter().filter(is_needed).cloned().collect();
-        let (same_number, others): (Vec<Layer>, Vec<Layer>) =
-            merged.into_iter().partition(|layer| layer.number == meta.number);
-        lock(&self.chain).put(Layer::new(meta.covers_from, meta.number, false, bytes));
-        self.remove(&others)?;
-        for replaced in same_number.iter().filter(|layer| layer.name() != name) {
-            self.folder.unlink(&replaced.name().text())?;
-            self.folder.sync_folder()?;
+        if survey.worth_folding() {
+            return match self.fold(&survey, pace) {
+                Err(full @ Error::Full { .. }) => self.compact_in_little_room(survey, full),
+                folded => folded,
+            };
         }
-        Ok(bytes)
+        let dead = survey.dead();
+        let freed = self.remove(&dead)?;
+        let mut chain = lock(&self.chain);
+        // Unless another version was given up meanwhile.
+        if run_below(&chain.layers(), above).len() + dead.len() == survey.run.len() {
+            chain.settled.insert(above);
+        }
+        Ok(freed)
     }
-}
 
-/// Copies the needed frames of several layers in page order.
-fn copy_frames(needed: &[Needed], packer: &mut Packer) -> Result<(), Error> {
-    let of_layer = |layer| move |entry: &Entry| (layer, *entry);
-    let mut frames: Vec<(&Needed, Entry)> =
-        needed.iter().flat_map(|layer| layer.entries.iter().map(of_layer(layer))).collect();
-    frames.sort_unstable_by_key(|(_, entry)| entry.page);
-    let mut buffer = Vec::new();
-    let mut frames = frames.into_iter().peekable();
-    while let Some((layer, first)) = frames.next() {
-        // Gather what lies side by side in the same file, and read it at once.
-        let (mut entries, mut len, mut end) = (vec![first], frame_len(&first), end_of(&first));
-        while let Some((_, entry)) = frames
-            .next_if(|(next, entry)| next.number == layer.number && entry.offset == end && len < COPY_BYTES)
-        {
-            len += frame_len(&entry);
-            end = end_of(&entry);
-            entries.push(entry);
-        }
-        buffer.resize(len, 0);
-        layer.pack.read_at(first.offset, &mut buffer)?;
-        let (mut rest, raw_len) = (buffer.as_slice(), layer.pack.meta().page_size.as_usize());
-        for entry in entries {
-            let (frame, after) = rest.split_at_checked(frame_len(&entry)).unwrap_or((rest, &[]));
-            packer.frame(entry.page, frame, frame.len() == raw_len, entry.hash)?;
-            rest = after;
+    /// Gives back what can be had without folding, for which the disk was too `full`.
+    pub(crate) fn compact_in_little_room(&self, mut survey: Survey, full: Error) -> Result<u64, Error> {
+        let freed = self.remove(&survey.dead())?;
+        survey.forget_dead();
+        match self.trim(&survey)? {
+            Some(more) => Ok(freed + more),
+            None if freed > 0 => Ok(freed),
+            None => Err(full),
         }
     }
-    Ok(())
-}
-
-fn frame_len(entry: &Entry) -> usize {
-    usize::try_from(entry.len).unwrap_or(usize::MAX)
-}
-
-fn end_of(entry: &Entry) -> u64 {
-    entry.offset + u64::from(entry.len)
 }

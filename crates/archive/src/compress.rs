@@ -1,4 +1,5 @@
-//! The compressing half of a write: one thread that turns changed pages into frames.
+//! The compressing half of a write: a thread that turns changed pages into frames, as differences from those of the
+//! version before where that is shorter. It shares each batch with others, as far as there are processors.
 //!
 //! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
 //! What the thread has no time for yet waits in a [`Spool`], so that a slow compressor keeps neither the caller
@@ -6,21 +7,29 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use asat_core::PageSize;
 
+use crate::archive::Inner;
+use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
+use crate::frames::{Frames, Reading};
+use crate::index::Encoding;
 use crate::packer::Packer;
+use crate::pages::{PageMap, nth_of};
 use crate::spool::{Batch, Spool};
 
-/// Level 1 is within a few per cent of level 3 on database pages, and faster (docs/archive-format.md).
-const LEVEL: i32 = 1;
 /// Pages travel in batches of about this many bytes.
 const BATCH_BYTES: usize = 512 << 10;
 /// So many batches wait in memory at most; with those in hand at either end about 9 MiB are in flight.
 const BATCHES_WAITING: usize = 16;
+
+/// So many threads make frames of a batch at most, as long as each has this many pages.
+const MOST_HANDS: usize = 4;
+const LEAST_SHARE: usize = 16;
 
 /// The compressing thread and the way to it.
 pub(crate) struct Press {
@@ -33,13 +42,17 @@ pub(crate) struct Press {
 }
 
 impl Press {
-    /// Starts the thread, which appends to `packer`.
-    pub(crate) fn start(packer: Packer, page_size: PageSize) -> Result<Self, Error> {
+    /// Starts the thread, which appends to `packer`. `before` is the version that the pages differ from.
+    pub(crate) fn start(
+        packer: Packer,
+        page_size: PageSize,
+        before: Option<(Arc<Inner>, u64)>,
+    ) -> Result<Self, Error> {
         let folder = packer.folder().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || press(packer, page_size, &receiver))
+            .spawn(move || press(packer, page_size, before, &receiver))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread })
     }
@@ -110,19 +123,80 @@ impl Press {
     }
 }
 
-fn press(mut packer: Packer, page_size: PageSize, batches: &Receiver<Batch>) -> Result<Packer, Error> {
-    let unusable = |error: std::io::Error| Error::Misuse(format!("zstd cannot be set up: {error}"));
-    let mut compressor = zstd::bulk::Compressor::new(LEVEL).map_err(unusable)?;
-    // A frame must be shorter than the page, or the page is stored as it is.
-    let mut frame = vec![0; page_size.as_usize() - 1];
+fn press(
+    mut packer: Packer,
+    page_size: PageSize,
+    before: Option<(Arc<Inner>, u64)>,
+    batches: &Receiver<Batch>,
+) -> Result<Packer, Error> {
+    // Where the version before cannot be read, pages are stored whole: damage to it must not reach the new one.
+    let before = before.and_then(|(archive, number)| archive.resolve(number).ok()).map(|version| version.map);
+    let page_len = page_size.as_usize();
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
+    let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
     for batch in batches {
-        for (&(number, hash), page) in batch.pages.iter().zip(batch.data.chunks_exact(page_size.as_usize())) {
-            let compressed = compressor.compress_to_buffer(page, frame.as_mut_slice()).ok();
-            match compressed.and_then(|len| frame.get(..len)) {
-                Some(frame) => packer.frame(number, frame, false, hash)?,
-                None => packer.frame(number, page, true, hash)?,
+        let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
+        let data = batch.data.chunks(share * page_len);
+        let mut shares = batch.pages.chunks(share).zip(data).zip(&mut hands);
+        let first = shares.next();
+        std::thread::scope(|scope| {
+            for ((pages, data), hand) in shares {
+                let before = before.as_ref();
+                scope.spawn(move || hand.encode(pages, data, before));
             }
+            if let Some(((pages, data), hand)) = first {
+                hand.encode(pages, data, before.as_ref());
+            }
+        });
+        for hand in &mut hands {
+            hand.deliver(&mut packer)?;
         }
     }
     Ok(packer)
+}
+
+/// What turning pages into frames takes, and the frames made of one share of a batch.
+struct Hand {
+    encoder: Encoder,
+    frames: Frames,
+    /// The page of the version before.
+    page: Vec<u8>,
+    /// Page, hash, encoding and length of each frame made, and their bytes.
+    made: Vec<(u32, u128, Encoding, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Hand {
+    fn new(page_len: usize) -> Result<Self, Error> {
+        let (encoder, frames) = (Encoder::new(page_len)?, Frames::new()?);
+        Ok(Self { encoder, frames, page: vec![0; page_len], made: Vec::new(), bytes: Vec::new() })
+    }
+
+    fn encode(&mut self, pages: &[(u32, u128)], data: &[u8], before: Option<&PageMap>) {
+        for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page.len())) {
+            let is_known = before.is_some_and(|map| self.read(map, number));
+            let (encoding, frame) = self.encoder.encode(page, is_known.then_some(self.page.as_slice()));
+            self.made.push((number, hash, encoding, frame.len()));
+            self.bytes.extend_from_slice(frame);
+        }
+    }
+
+    /// Reads what a page was, where it can be read, and is not stored as so many differences already that it is to be
+    /// stored whole.
+    fn read(&mut self, map: &PageMap, number: u32) -> bool {
+        let nth = nth_of(number).filter(|&nth| nth < map.page_count() && map.depth(nth) < MOST_DIFFERENCES);
+        nth.is_some_and(|nth| self.frames.page(map, nth, Reading::InOrder, &mut self.page).is_ok())
+    }
+
+    /// Appends what was made.
+    fn deliver(&mut self, packer: &mut Packer) -> Result<(), Error> {
+        let mut rest = self.bytes.as_slice();
+        for (number, hash, encoding, len) in self.made.drain(..) {
+            let (frame, after) = rest.split_at(len.min(rest.len()));
+            packer.frame(number, (encoding, frame), hash)?;
+            rest = after;
+        }
+        self.bytes.clear();
+        Ok(())
+    }
 }

@@ -57,6 +57,13 @@ impl Folder {
         &self.path
     }
 
+    /// How many bytes can be written here, as far as the file system says.
+    pub(crate) fn free_bytes(&self) -> Result<u64, Error> {
+        let at = |errno: rustix::io::Errno| Error::io("look for room in", &self.path, errno.into());
+        let space = rustix::fs::fstatvfs(&self.handle).map_err(at)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     /// Lists what is in the folder.
     pub(crate) fn list(&self) -> Result<Vec<Listed>, Error> {
         let at = |source| Error::io("list", &self.path, source);

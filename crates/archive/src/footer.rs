@@ -10,7 +10,9 @@ use twox_hash::xxhash3_128::Hasher;
 use crate::error::Error;
 
 /// The format version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The first format version, in which every page is stored whole.
+const WHOLE_PAGES: u32 = 1;
 /// The header's length: magic, format version.
 pub(crate) const HEADER_LEN: u64 = 12;
 /// The footer's length.
@@ -35,6 +37,8 @@ pub(crate) fn header() -> [u8; 12] {
 /// What a footer records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
+    /// The format version that the file was written in.
+    pub(crate) version: u32,
     /// Where the frames end and the index begins.
     pub(crate) index_offset: u64,
     /// The index's length; the metadata follow it.
@@ -54,6 +58,11 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
+    /// Whether pages may be stored as differences.
+    pub(crate) fn allows_differences(&self) -> bool {
+        self.version > WHOLE_PAGES
+    }
+
     /// The footer's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(116);
@@ -64,18 +73,19 @@ impl Footer {
             bytes.extend(checksum.to_le_bytes());
         }
         bytes.extend(Hasher::oneshot(&bytes).to_le_bytes());
-        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.version.to_le_bytes());
         bytes.extend(FOOTER_MAGIC);
         bytes
     }
 
     /// Reads both ends of a file that is `file_len` bytes long. What it returns fits into the file.
     pub(crate) fn decode(path: &Path, header: &[u8], footer: &[u8], file_len: u64) -> Result<Self, Error> {
-        check_versions(path, header, footer)?;
+        let version = check_versions(path, header, footer)?;
         let short = || Error::damaged(path, "its footer is too short");
         let (covered, _) = footer.split_at_checked(88).ok_or_else(short)?;
         let mut fields = Fields(footer);
         let footer = Self {
+            version,
             index_offset: fields.u64().ok_or_else(short)?,
             index_len: fields.u64().ok_or_else(short)?,
             meta_len: fields.u64().ok_or_else(short)?,
@@ -114,8 +124,8 @@ impl Footer {
     }
 }
 
-/// Tells a foreign, a damaged and a newer file apart by the bytes that keep their meaning.
-fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<(), Error> {
+/// Tells a foreign, a damaged and a newer file apart by the bytes that keep their meaning; answers the version.
+fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<u32, Error> {
     let mut fields = Fields(header);
     let (magic, written) = (fields.array::<8>(), fields.u32());
     let mut fields = Fields(footer.get(footer.len().saturating_sub(12)..).unwrap_or_default());
@@ -131,7 +141,7 @@ fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<(), Error
             Err(Error::damaged(path, format!("it names two format versions, {found} and {again}")))
         }
         (Some(found), _) if found > VERSION => Err(Error::Newer { path: path.to_owned(), found }),
-        (Some(VERSION), _) => Ok(()),
+        (Some(found @ WHOLE_PAGES..=VERSION), _) => Ok(found),
         _ => Err(Error::damaged(path, "its format version does not exist")),
     }
 }

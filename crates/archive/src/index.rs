@@ -9,17 +9,40 @@ use asat_core::PageSize;
 
 use crate::error::Error;
 
-/// How a frame is stored. Two bits of the entry; the other two values are not assigned.
-const RAW: u64 = 0;
-const ZSTD: u64 = 1;
+/// How a frame is stored. Two bits of the entry; the fourth value is not assigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The page as it is.
+    Raw,
+    /// The page, compressed.
+    Zstd,
+    /// What makes the page out of the one that the layer below shows.
+    Difference,
+}
+
+impl Encoding {
+    fn bits(self) -> u64 {
+        match self {
+            Self::Raw => 0,
+            Self::Zstd => 1,
+            Self::Difference => 2,
+        }
+    }
+
+    fn of_bits(bits: u64) -> Option<Self> {
+        [Self::Raw, Self::Zstd, Self::Difference].into_iter().find(|encoding| encoding.bits() == bits)
+    }
+}
 
 /// One page of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The page's number, from 1.
     pub(crate) page: u32,
-    /// The stored frame's length. A frame as long as a page is the page itself, a shorter one is zstd.
+    /// The stored frame's length: that of a page where it is raw, and else shorter.
     pub(crate) len: u32,
+    /// How it is stored.
+    pub(crate) encoding: Encoding,
     /// Where the frame begins in the file.
     pub(crate) offset: u64,
     /// XXH3-128 of the raw page.
@@ -37,9 +60,9 @@ pub(crate) struct IndexBuilder {
 
 impl IndexBuilder {
     /// Adds the next page's frame.
-    pub(crate) fn add(&mut self, page: u32, len: u32, raw: bool, hash: u128) {
+    pub(crate) fn add(&mut self, page: u32, len: u32, encoding: Encoding, hash: u128) {
         put_varint(&mut self.bytes, u64::from(page.saturating_sub(self.last_page)));
-        put_varint(&mut self.bytes, (u64::from(len) << 2) | if raw { RAW } else { ZSTD });
+        put_varint(&mut self.bytes, (u64::from(len) << 2) | encoding.bits());
         self.bytes.extend(hash.to_le_bytes());
         self.last_page = page;
         self.count += 1;
@@ -67,6 +90,8 @@ pub(crate) struct Index<'a> {
     pub(crate) page_size: PageSize,
     /// The highest page number allowed.
     pub(crate) page_count: u32,
+    /// Whether pages may be stored as differences.
+    pub(crate) allows_differences: bool,
 }
 
 impl Index<'_> {
@@ -82,8 +107,9 @@ impl Index<'_> {
             let step = u32::try_from(delta).ok().filter(|&step| step > 0);
             let next = step.and_then(|step| page.checked_add(step)).filter(|&next| next <= self.page_count);
             page = next.ok_or_else(|| wrong("page numbers out of range or order"))?;
-            let len = self.frame_len(coded_len).ok_or_else(|| wrong("a frame's length or encoding"))?;
-            each(Entry { page, len, offset, hash: u128::from_le_bytes(*hash) });
+            let (len, encoding) =
+                self.frame(coded_len).ok_or_else(|| wrong("a frame's length or encoding"))?;
+            each(Entry { page, len, encoding, offset, hash: u128::from_le_bytes(*hash) });
             offset = offset
                 .checked_add(u64::from(len))
                 .filter(|&end| end <= self.end_offset)
@@ -96,14 +122,15 @@ impl Index<'_> {
         }
     }
 
-    fn frame_len(&self, coded_len: u64) -> Option<u32> {
+    fn frame(&self, coded_len: u64) -> Option<(u32, Encoding)> {
         let len = u32::try_from(coded_len >> 2).ok()?;
-        let allowed = match coded_len & 3 {
-            RAW => len == self.page_size.bytes(),
-            ZSTD => len > 0 && len < self.page_size.bytes(),
-            _ => false,
+        let encoding = Encoding::of_bits(coded_len & 3)?;
+        let allowed = match encoding {
+            Encoding::Raw => len == self.page_size.bytes(),
+            Encoding::Zstd => len > 0 && len < self.page_size.bytes(),
+            Encoding::Difference => self.allows_differences && len > 0 && len < self.page_size.bytes(),
         };
-        allowed.then_some(len)
+        allowed.then_some((len, encoding))
     }
 }
 
@@ -140,13 +167,23 @@ mod tests {
     fn index(bytes: Vec<u8>, count: u64, end_offset: u64) -> Index<'static> {
         let page_size = PageSize::new(512).unwrap();
         let path = Path::new("/x/1.pack");
-        Index { path, bytes, count, first_offset: 12, end_offset, page_size, page_count: u32::MAX }
+        let (first_offset, page_count) = (12, u32::MAX);
+        Index {
+            path,
+            bytes,
+            count,
+            first_offset,
+            end_offset,
+            page_size,
+            page_count,
+            allows_differences: true,
+        }
     }
 
     #[test]
     fn frames_that_do_not_fill_the_body_are_refused() {
         let mut builder = IndexBuilder::default();
-        builder.add(1, 100, false, 7);
+        builder.add(1, 100, Encoding::Zstd, 7);
         for (end_offset, fits) in [(111, false), (112, true), (113, false)] {
             assert_eq!(index(builder.bytes().to_vec(), 1, end_offset).each(|_| {}).is_ok(), fits);
         }
@@ -154,15 +191,30 @@ mod tests {
         assert!(index(superfluous, 1, 112).each(|_| {}).is_err());
     }
 
+    #[test]
+    fn differences_are_refused_where_the_format_has_none() {
+        let mut builder = IndexBuilder::default();
+        builder.add(1, 100, Encoding::Difference, 7);
+        for allows_differences in [true, false] {
+            let index = Index { allows_differences, ..index(builder.bytes().to_vec(), 1, 112) };
+            assert_eq!(index.each(|_| {}).is_ok(), allows_differences);
+        }
+    }
+
     proptest! {
         #[test]
         fn entries_are_read_as_they_were_added(
-            pages in prop::collection::btree_map(1..=u32::MAX, (1..=512_u32, any::<u128>()), 0..50),
+            pages in prop::collection::btree_map(1..=u32::MAX, (1..=512_u32, any::<bool>(), any::<u128>()), 0..50),
         ) {
             let (mut builder, mut offset, mut added) = (IndexBuilder::default(), 12, Vec::new());
-            for (&page, &(len, hash)) in &pages {
-                builder.add(page, len, len == 512, hash);
-                added.push(Entry { page, len, offset, hash });
+            for (&page, &(len, is_difference, hash)) in &pages {
+                let encoding = match len {
+                    512 => Encoding::Raw,
+                    _ if is_difference => Encoding::Difference,
+                    _ => Encoding::Zstd,
+                };
+                builder.add(page, len, encoding, hash);
+                added.push(Entry { page, len, encoding, offset, hash });
                 offset += u64::from(len);
             }
             let mut read = Vec::new();

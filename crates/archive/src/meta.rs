@@ -18,6 +18,9 @@ pub struct Cut {
     pub wal: bool,
     /// The caller's own attributes.
     pub note: serde_json::Value,
+    /// Whether a version of its own is stored even where no page differs from the newest one, because somebody was
+    /// told of it already.
+    pub even_if_unchanged: bool,
 }
 
 /// A layer's metadata.

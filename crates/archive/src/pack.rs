@@ -5,9 +5,11 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Advice;
 use twox_hash::xxhash3_128::Hasher;
 
 use crate::disk::Folder;
@@ -30,14 +32,11 @@ impl Pack {
     /// Opens the layer that covers `from` to `number`, under whichever of its names it has at the moment:
     /// giving up a version renames its file, which must not be in the way of somebody reading.
     pub(crate) fn open(folder: &Folder, from: u64, number: u64) -> Result<Self, Error> {
-        let mut name = FileName::Retired { from, number }.text();
-        let mut opened = Err(io::ErrorKind::NotFound.into());
-        if from == number {
-            opened = folder.read(&FileName::Live(number).text());
-        }
-        match &opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => opened = folder.read(&name),
-            _ => name = FileName::Live(number).text(),
+        let mut name = FileName::Live { from, number }.text();
+        let mut opened = folder.read(&name);
+        if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            name = FileName::Retired { from, number }.text();
+            opened = folder.read(&name);
         }
         let path = folder.path().join(name);
         let file = opened.map_err(|source| Error::io("open", &path, source))?;
@@ -94,6 +93,11 @@ impl Pack {
         HEADER_LEN + self.footer.meta_len + FOOTER_LEN
     }
 
+    /// Where the last frame ends.
+    pub(crate) fn frames_end(&self) -> u64 {
+        self.footer.index_offset
+    }
+
     /// Reads the index and checks it against its checksum.
     pub(crate) fn index(&self) -> Result<Index<'_>, Error> {
         let footer = &self.footer;
@@ -109,12 +113,19 @@ impl Pack {
             end_offset: footer.index_offset,
             page_size: self.meta.page_size,
             page_count: self.meta.page_count,
+            allows_differences: self.footer.allows_differences(),
         })
     }
 
     /// Reads stored bytes into `buffer`, whose length says how many.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(buffer, offset).map_err(|source| read_error(&self.path, source))
+    }
+
+    /// Has the system begin to read bytes that are asked for soon. It is advice: where it is not taken, nothing else changes.
+    pub(crate) fn expect(&self, offset: u64, len: usize) {
+        let len = u64::try_from(len).ok().and_then(NonZeroU64::new);
+        let _ = rustix::fs::fadvise(&self.file, offset, len, Advice::WillNeed);
     }
 
     /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.

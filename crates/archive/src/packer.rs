@@ -12,8 +12,8 @@ use twox_hash::xxhash3_128::Hasher;
 
 use crate::disk::Folder;
 use crate::error::Error;
-use crate::footer::{FOOTER_LEN, Footer, META_MAX_BYTES, header};
-use crate::index::IndexBuilder;
+use crate::footer::{FOOTER_LEN, Footer, META_MAX_BYTES, VERSION, header};
+use crate::index::{Encoding, IndexBuilder};
 use crate::meta::Meta;
 use crate::naming::FileName;
 
@@ -29,6 +29,8 @@ pub(crate) struct Packer {
     body: Hasher,
     written: u64,
     index: IndexBuilder,
+    /// Whether a page is stored as a difference from that of the layer below.
+    pub(crate) needs_below: bool,
     in_place: bool,
 }
 
@@ -45,6 +47,7 @@ impl Packer {
             body: Hasher::new(),
             written: 0,
             index: IndexBuilder::default(),
+            needs_below: false,
             in_place: false,
         };
         packer.append(&header())?;
@@ -56,10 +59,26 @@ impl Packer {
         self.folder.path()
     }
 
+    /// How many bytes were appended so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.written + len_of(&self.buffer)
+    }
+
+    /// How many pages it holds so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.index.count
+    }
+
     /// Appends the frame of the next page.
-    pub(crate) fn frame(&mut self, page: u32, frame: &[u8], raw: bool, hash: u128) -> Result<(), Error> {
+    pub(crate) fn frame(
+        &mut self,
+        page: u32,
+        (encoding, frame): (Encoding, &[u8]),
+        hash: u128,
+    ) -> Result<(), Error> {
         let len = u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
-        self.index.add(page, len, raw, hash);
+        self.index.add(page, len, encoding, hash);
+        self.needs_below |= encoding == Encoding::Difference;
         self.append(frame)
     }
 
@@ -75,11 +94,12 @@ impl Packer {
         if meta_len > META_MAX_BYTES {
             return Err(Error::Misuse(format!("metadata of {meta_len} bytes, above {META_MAX_BYTES}")));
         }
-        let index_offset = self.written + len_of(&self.buffer);
+        let index_offset = self.len();
         self.append(index.bytes())?;
         self.append(&meta)?;
         self.flush()?;
         let footer = Footer {
+            version: VERSION,
             index_offset,
             index_len,
             meta_len,
@@ -92,11 +112,15 @@ impl Packer {
         self.buffer.extend(footer.encode());
         self.flush()?;
         self.folder.sync(&self.file, &self.temporary)?;
+        let is_new = self.folder.read(&name.text()).is_err();
         self.folder.rename(&self.temporary, &name.text())?;
         self.in_place = true;
         if let Err(error) = self.folder.sync_folder() {
-            // Nobody was told of the file, so it must not count after a crash either.
-            let _ = self.folder.unlink(&name.text());
+            // Nobody was told of the file, so it must not count after a crash either; unless another one of the name was
+            // there, which it replaces with what is needed of that.
+            if is_new {
+                let _ = self.folder.unlink(&name.text());
+            }
             return Err(error);
         }
         Ok(self.written)
@@ -143,7 +167,8 @@ mod tests {
         // The device that is always full stands in for a disk that became so.
         packer.file = File::options().write(true).open("/dev/full").unwrap();
         let page = vec![1; 4096];
-        let error = (1..1000).find_map(|number| packer.frame(number, &page, true, 0).err()).unwrap();
+        let error =
+            (1..1000).find_map(|number| packer.frame(number, (Encoding::Raw, &page), 0).err()).unwrap();
         assert!(matches!(&error, Error::Full { path, .. } if path.ends_with("7.tmp")), "{error}");
         assert_eq!(folder.list().unwrap().len(), 1);
         drop(packer);

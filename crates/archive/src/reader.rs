@@ -8,51 +8,47 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use zstd::bulk::Decompressor;
-
 use crate::chain::lock;
 use crate::error::Error;
-use crate::fingerprint::page_hash;
+use crate::frames::{Frames, Reading};
 use crate::meta::Meta;
-use crate::resolve::{PageMap, Slot};
+use crate::resolve::Resolved;
 
-/// Stored frames that lie side by side are read in pieces of at most this many bytes.
+/// Whole versions are read and written in pieces of this many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// One version, open for reading from any number of threads. It keeps its files open, so what is given up or
-/// merged meanwhile does not concern it.
+/// folded meanwhile does not concern it.
 pub struct Reader {
-    map: PageMap,
+    version: Resolved,
     page_len: usize,
-    /// Decompressors that nobody uses at the moment.
+    /// What nobody uses at the moment.
     idle: Mutex<Vec<Scratch>>,
 }
 
 /// What reading a page needs besides the page.
 struct Scratch {
-    decompressor: Decompressor<'static>,
-    /// Stored frames.
-    frames: Vec<u8>,
+    frames: Frames,
     /// A page of which only a part was asked for.
     page: Vec<u8>,
 }
 
 impl Reader {
-    pub(crate) fn new(map: PageMap) -> Self {
-        let page_len = map.meta.page_size.as_usize();
-        Self { map, page_len, idle: Mutex::default() }
+    pub(crate) fn new(version: Resolved) -> Self {
+        let page_len = version.meta.page_size.as_usize();
+        Self { version, page_len, idle: Mutex::default() }
     }
 
     /// What the version's layer says about it.
     #[must_use]
     pub fn meta(&self) -> &Meta {
-        &self.map.meta
+        &self.version.meta
     }
 
     /// The version's length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.map.meta.len_bytes()
+        self.version.meta.len_bytes()
     }
 
     /// Whether the version has no pages.
@@ -63,13 +59,13 @@ impl Reader {
 
     /// Every page's hash, in page order: what differs between two versions shows without reading pages.
     pub fn page_hashes(&self) -> impl Iterator<Item = u128> {
-        self.map.slots.iter().map(|slot| slot.hash)
+        self.version.map.hashes()
     }
 
     /// Reads a page, numbered from 1, into a buffer of the page size.
     pub fn read_page(&self, number: u32, page: &mut [u8]) -> Result<(), Error> {
         let nth = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
-        match nth.filter(|&nth| nth < self.map.slots.len() && page.len() == self.page_len) {
+        match nth.filter(|&nth| nth < self.version.map.page_count() && page.len() == self.page_len) {
             Some(nth) => self.with_scratch(|scratch| self.fill(nth, page, scratch)),
             None => {
                 let what = format!("page {number} cannot be read into {} bytes", page.len());
@@ -156,7 +152,7 @@ impl Reader {
 
     /// The version's pages, counted from 0, in pieces for reading one after another.
     fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (count, step) = (self.map.slots.len(), self.piece_pages());
+        let (count, step) = (self.version.map.page_count(), self.piece_pages());
         (0..count).step_by(step).map(move |start| start..(start + step).min(count))
     }
 
@@ -173,24 +169,9 @@ impl Reader {
 
     /// Fills `pages` with whole pages from the `nth` on, counted from 0.
     fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
-        let end = nth + pages.len() / self.page_len;
-        let beyond = || Error::Misuse(format!("pages up to {end} of {}", self.map.slots.len()));
-        let mut slots = self.map.slots.get(nth..end).ok_or_else(beyond)?;
-        let mut pages = pages.chunks_exact_mut(self.page_len);
-        let mut nth = nth;
-        while let Some(first) = slots.first() {
-            let (side_by_side, rest) = slots.split_at(side_by_side(slots));
-            scratch.read(&self.map, first, side_by_side)?;
-            let mut frames = scratch.frames.as_slice();
-            for (slot, page) in side_by_side.iter().zip(&mut pages) {
-                let (frame, after) = frames.split_at_checked(stored_len(slot)).unwrap_or((frames, &[]));
-                frames = after;
-                nth += 1;
-                if !decode(&mut scratch.decompressor, frame, page) || page_hash(page) != slot.hash {
-                    return Err(self.damaged(slot, nth));
-                }
-            }
-            slots = rest;
+        let reading = if pages.len() > self.page_len { Reading::InOrder } else { Reading::Single };
+        for (nth, page) in (nth..).zip(pages.chunks_exact_mut(self.page_len)) {
+            scratch.frames.page(&self.version.map, nth, reading, page)?;
         }
         Ok(())
     }
@@ -212,61 +193,10 @@ impl Reader {
         scratch.page = page;
         result
     }
-
-    fn damaged(&self, slot: &Slot, number: usize) -> Error {
-        let version = self.map.meta.number;
-        let what = format!("page {number} of version {version} does not match its hash");
-        match self.map.pack(slot) {
-            Some(pack) => Error::damaged(pack.path(), what),
-            None => Error::Misuse(what),
-        }
-    }
 }
 
 impl Scratch {
     fn new() -> Result<Self, Error> {
-        let unusable = |error: std::io::Error| Error::Misuse(format!("zstd cannot be set up: {error}"));
-        Ok(Self {
-            decompressor: Decompressor::new().map_err(unusable)?,
-            frames: Vec::new(),
-            page: Vec::new(),
-        })
+        Ok(Self { frames: Frames::new()?, page: Vec::new() })
     }
-
-    /// Reads the frames of slots that lie side by side.
-    fn read(&mut self, map: &PageMap, first: &Slot, side_by_side: &[Slot]) -> Result<(), Error> {
-        self.frames.resize(side_by_side.iter().map(stored_len).sum(), 0);
-        match map.pack(first) {
-            Some(pack) => pack.read_at(first.offset, &mut self.frames),
-            None => Err(Error::Misuse("a page in no layer".to_owned())),
-        }
-    }
-}
-
-/// Turns a stored frame into its page. A frame as long as the page is the page.
-pub(crate) fn decode(decompressor: &mut Decompressor<'_>, frame: &[u8], page: &mut [u8]) -> bool {
-    if frame.len() == page.len() {
-        page.copy_from_slice(frame);
-        return true;
-    }
-    let len = page.len();
-    decompressor.decompress_to_buffer(frame, page).is_ok_and(|decoded| decoded == len)
-}
-
-/// How many slots from the first on are stored one after another in the same file, up to a piece.
-fn side_by_side(slots: &[Slot]) -> usize {
-    let adjoin = |pair: &&[Slot]| match pair {
-        [a, b] => a.pack == b.pack && a.offset + u64::from(a.len) == b.offset,
-        _ => false,
-    };
-    let mut bytes = 0;
-    let within = |pair: &&[Slot]| {
-        bytes += pair.first().map_or(0, stored_len);
-        adjoin(pair) && bytes < PIECE_BYTES
-    };
-    1 + slots.windows(2).take_while(within).count()
-}
-
-fn stored_len(slot: &Slot) -> usize {
-    usize::try_from(slot.len).unwrap_or(usize::MAX)
 }

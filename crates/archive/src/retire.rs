@@ -1,11 +1,10 @@
 //! Gives versions up without rewriting their neighbours.
 //!
 //! Giving up the newest version removes its layers down to the next live one. Any other version is renamed to
-//! a retired layer, since later versions may need pages of it; what they do not need goes at once where it is
-//! a whole layer, and by compaction where it is a part of one.
+//! a retired layer, since later versions may need pages of it; what they do not need is given back by compaction.
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, head, live_around, lock, run_below};
+use crate::chain::{Layer, head, live_above, lock, run_below};
 use crate::error::Error;
 
 /// What giving up a version did.
@@ -31,8 +30,11 @@ impl Archive {
         let Some(layer) = layers.get(&number).filter(|layer| layer.live) else {
             return Ok(Retired::AlreadyGone);
         };
-        match live_around(&layers, number).1.and_then(|above| layers.get(&above)) {
-            Some(above) => archive.retire_below(layer, above),
+        match live_above(&layers, number) {
+            Some(above) => {
+                archive.retire_below(layer, above)?;
+                Ok(Retired::Retired { freed_bytes: 0, worth_compacting: true })
+            }
             None => {
                 let freed_bytes = archive.retire_newest(layer)?;
                 Ok(Retired::Retired { freed_bytes, worth_compacting: false })
@@ -72,25 +74,15 @@ impl Inner {
     }
 
     /// Gives up a version that has a live one above it.
-    fn retire_below(&self, layer: &Layer, above: &Layer) -> Result<Retired, Error> {
+    fn retire_below(&self, layer: &Layer, above: u64) -> Result<(), Error> {
         let retired = layer.retired();
         self.folder.rename(&layer.name().text(), &retired.name().text())?;
         {
             let mut chain = lock(&self.chain);
             chain.put(retired);
             chain.settled.remove(&layer.number);
-            chain.settled.remove(&above.number);
+            chain.settled.remove(&above);
         }
-        self.folder.sync_folder()?;
-        let Ok(survey) = self.survey(&self.layers(), above) else {
-            // A damaged layer must not keep a version from being given up. Compaction will name it.
-            return Ok(Retired::Retired { freed_bytes: 0, worth_compacting: true });
-        };
-        let freed_bytes = self.remove(&survey.dead())?;
-        let worth_compacting = survey.worth_merging();
-        if !worth_compacting {
-            lock(&self.chain).settled.insert(above.number);
-        }
-        Ok(Retired::Retired { freed_bytes, worth_compacting })
+        self.folder.sync_folder()
     }
 }

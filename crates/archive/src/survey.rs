@@ -2,126 +2,163 @@
 //!
 //! No later version needs anything of the run that the one directly above it does not: what it does not show
 //! was replaced, or lies beyond its end, and pages beyond an end are stored anew when the file grows again.
+//! A difference in a later layer is laid upon what the version above the run shows, whatever that is made of.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::archive::Inner;
-use crate::chain::{Layer, Layers, below, run_below};
+use crate::chain::{Layer, run_below};
+use crate::codec::Encoder;
 use crate::error::Error;
-use crate::index::Entry;
-use crate::pack::Pack;
-use crate::resolve::slot_mut;
+use crate::frames::{Frames, Reading};
+use crate::index::Encoding;
+use crate::pages::{Frame, PageMap, nth_of};
+use crate::resolve::Resolved;
 
-/// A run of more layers than this is merged even where little in it is dead, so that looking through it
+/// A run of more layers than this is folded even where that gives back little, so that looking through it
 /// stays cheap while thousands of versions are given up one by one.
 const RUN_MAX_LAYERS: usize = 64;
+/// So many of the pages that are stored whole are tried as differences.
+const TRIED_PAGES: usize = 64;
 /// What an index entry usually takes.
-const ENTRY_USUAL_BYTES: u64 = 19;
+pub(crate) const ENTRY_USUAL_BYTES: u64 = 19;
+/// What a zstd frame takes besides what it is about, about.
+const FRAME_AROUND_BYTES: u64 = 12;
 
-/// What the live version above a run still needs of it.
+/// A live version and the run below it.
 pub(crate) struct Survey {
+    /// The live version's layer.
+    pub(crate) above: Layer,
     /// The run, newest first.
     pub(crate) run: Vec<Layer>,
-    /// Those of its layers in which something is needed, newest first.
-    pub(crate) needed: Vec<Needed>,
-    /// The stored length of the frames needed.
-    pub(crate) needed_bytes: u64,
-    /// Whether what is needed also includes pages of layers below the run.
-    pub(crate) needs_below: bool,
-    /// What the run takes on disk.
-    pub(crate) stored_bytes: u64,
-}
-
-/// A layer and what is needed of it.
-pub(crate) struct Needed {
-    pub(crate) number: u64,
-    pub(crate) pack: Arc<Pack>,
-    /// In page order.
-    pub(crate) entries: Vec<Entry>,
+    /// The live version's pages.
+    pub(crate) version: Resolved,
+    /// The numbers of those layers of the run of which something is needed.
+    needed: BTreeSet<u64>,
+    /// What one layer in place of the run and the live version's would take, about.
+    pub(crate) folded_bytes: u64,
 }
 
 impl Survey {
-    /// The layers in which nothing is needed.
-    pub(crate) fn dead(&self) -> Vec<Layer> {
-        let is_needed = |layer: &&Layer| !self.needed.iter().any(|needed| needed.number == layer.number);
-        self.run.iter().filter(is_needed).cloned().collect()
+    /// The lowest layer number of the run, or that of the live version where there is none.
+    pub(crate) fn lowest(&self) -> u64 {
+        self.run.last().map_or(self.above.number, |layer| layer.number)
     }
 
-    /// Whether merging what is needed would give back at least half, or shorten a long run.
-    pub(crate) fn worth_merging(&self) -> bool {
-        let index_bytes: u64 =
-            self.needed.iter().map(|needed| ENTRY_USUAL_BYTES * len(&needed.entries)).sum();
-        let around_bytes = self.needed.first().map_or(0, |newest| newest.pack.bytes_around());
-        let merged_bytes = self.needed_bytes + index_bytes + around_bytes;
+    /// Those frames of a page that lie in the run or in the live version's layer, newest first.
+    pub(crate) fn frames_within(&self, page: usize) -> impl Iterator<Item = &Frame> + Clone {
+        let (map, lowest) = (&self.version.map, self.lowest());
+        map.frames_of(page).take_while(move |frame| map.layer_of(frame) >= lowest)
+    }
+
+    /// The layers in which nothing is needed.
+    pub(crate) fn dead(&self) -> Vec<Layer> {
+        self.run.iter().filter(|layer| !self.needed.contains(&layer.number)).cloned().collect()
+    }
+
+    /// Leaves those layers out.
+    pub(crate) fn forget_dead(&mut self) {
+        self.run.retain(|layer| self.needed.contains(&layer.number));
+    }
+
+    /// Whether one layer instead would give back at least a tenth, or shorten a long run.
+    pub(crate) fn worth_folding(&self) -> bool {
+        let is_needed = |layer: &&Layer| self.needed.contains(&layer.number);
+        let run_bytes: u64 = self.run.iter().filter(is_needed).map(|layer| layer.bytes).sum();
+        let stored_bytes = run_bytes + self.above.bytes;
         !self.needed.is_empty()
-            && (merged_bytes <= self.stored_bytes / 2 || self.needed.len() > RUN_MAX_LAYERS)
+            && (self.folded_bytes <= stored_bytes / 10 * 9 || self.needed.len() > RUN_MAX_LAYERS)
     }
 }
 
 impl Inner {
-    /// Surveys the run directly below the live version `above`.
-    pub(crate) fn survey(&self, layers: &Layers, above: &Layer) -> Result<Survey, Error> {
-        let run = run_below(layers, above.number);
-        let stored_bytes = run.iter().map(|layer| layer.bytes).sum();
-        let mut survey =
-            Survey { run, needed: Vec::new(), needed_bytes: 0, needs_below: false, stored_bytes };
-        let Some(lowest) = survey.run.last().map(|layer| layer.number) else {
-            return Ok(survey);
+    /// Surveys the run directly below a live version; `None` where that is not live any more.
+    pub(crate) fn survey(&self, above: u64) -> Result<Option<Survey>, Error> {
+        let layers = self.layers();
+        let Some(layer) = layers.get(&above).filter(|layer| layer.live) else {
+            return Ok(None);
         };
-        let pack = above.open(&self.folder)?;
-        let mut unseen = Unseen::below(&pack)?;
-        let mut parent = pack.meta().parent;
-        while let Some(layer) = parent.filter(|_| unseen.count > 0).and_then(|parent| below(layers, parent)) {
-            if layer.number < lowest {
-                break;
+        let (run, above) = (run_below(&layers, above), layer.clone());
+        let version = self.resolve(above.number)?;
+        let mut folded = above.open(&self.folder)?.bytes_around();
+        let mut survey = Survey { above, run, version, needed: BTreeSet::new(), folded_bytes: 0 };
+        let (mut needed, mut wholes) = (BTreeSet::new(), Vec::new());
+        for page in 0..survey.version.map.page_count() {
+            let frames = survey.frames_within(page);
+            needed.extend(frames.clone().map(|frame| survey.version.map.layer_of(frame)));
+            folded += folded_bytes(frames.clone());
+            let whole = frames.filter(|frame| frame.encoding != Encoding::Difference).last();
+            wholes.extend(whole.map(|frame| (page, u64::from(frame.len))));
+        }
+        needed.remove(&survey.above.number);
+        (survey.needed, survey.folded_bytes) = (needed, folded);
+        if !survey.needed.is_empty() {
+            survey.folded_bytes -= self.shorter_as_differences(&survey, &wholes)?.min(folded);
+        }
+        Ok(Some(survey))
+    }
+
+    /// By how much pages get shorter, about, that are stored whole in the run or in the live version and would be
+    /// differences from the live version below: some of them are tried. Pages that changed so often that they were
+    /// stored whole again did so in the same versions, it may be, all of them.
+    fn shorter_as_differences(&self, survey: &Survey, wholes: &[(usize, u64)]) -> Result<u64, Error> {
+        let layers = self.layers();
+        let parent = layers.range(..survey.lowest()).next_back().map(|(_, layer)| layer);
+        let Some(below) = self.version_below(survey, parent)? else { return Ok(0) };
+        let map = &survey.version.map;
+        let page_len = map.page_size().as_usize();
+        let (mut encoder, mut frames, mut frames_below) =
+            (Encoder::new(page_len)?, Frames::new()?, Frames::new()?);
+        let (mut page, mut before) = (vec![0; page_len], vec![0; page_len]);
+        let (mut tried, mut shorter) = (0, 0);
+        for &(nth, len) in wholes.iter().step_by(wholes.len().div_ceil(TRIED_PAGES).max(1)) {
+            tried += len;
+            // What is new, or cannot be read, gets no shorter.
+            if below.map.hash(nth).is_none()
+                || frames.page(map, nth, Reading::Single, &mut page).is_err()
+                || frames_below.page(&below.map, nth, Reading::Single, &mut before).is_err()
+            {
+                continue;
             }
-            let pack = layer.open(&self.folder)?;
-            let entries = unseen.take_from(&pack)?;
-            parent = pack.meta().parent;
-            survey.needed_bytes += entries.iter().map(|entry| u64::from(entry.len)).sum::<u64>();
-            if !entries.is_empty() {
-                survey.needed.push(Needed { number: layer.number, pack, entries });
+            if let (Encoding::Difference, frame) = encoder.encode(&page, Some(&before)) {
+                shorter += len.saturating_sub(u64::try_from(frame.len()).unwrap_or(len));
             }
         }
-        survey.needs_below = unseen.count > 0;
-        Ok(survey)
-    }
-}
-
-/// The pages of a version that no layer looked into so far holds.
-struct Unseen {
-    pages: Vec<bool>,
-    count: usize,
-}
-
-impl Unseen {
-    /// The pages that a version's own layer does not hold.
-    fn below(pack: &Pack) -> Result<Self, Error> {
-        let count = usize::try_from(pack.meta().page_count).unwrap_or(usize::MAX);
-        let mut pages = Vec::new();
-        pages
-            .try_reserve_exact(count)
-            .map_err(|_| Error::io("survey", pack.path(), std::io::ErrorKind::OutOfMemory.into()))?;
-        pages.resize(count, true);
-        let mut unseen = Self { pages, count };
-        unseen.take_from(pack)?;
-        Ok(unseen)
+        let all: u128 = wholes.iter().map(|&(_, len)| u128::from(len)).sum();
+        let shorter = all * u128::from(shorter) / u128::from(tried.max(1));
+        Ok(u64::try_from(shorter).unwrap_or(u64::MAX))
     }
 
-    /// Takes the unseen pages that a layer holds.
-    fn take_from(&mut self, pack: &Pack) -> Result<Vec<Entry>, Error> {
-        let mut taken = Vec::new();
-        pack.index()?.each(|entry| {
-            if let Some(unseen) = slot_mut(&mut self.pages, entry.page).filter(|unseen| **unseen) {
-                *unseen = false;
-                self.count -= 1;
-                taken.push(entry);
+    /// How many differences lie directly upon each page of a live version, in layers above it.
+    pub(crate) fn stacked_upon(&self, number: u64, map: &PageMap) -> Result<Vec<u32>, Error> {
+        let mut stacked = vec![0; map.page_count()];
+        let mut open = vec![true; map.page_count()];
+        for layer in self.layers().range(number + 1..).map(|(_, layer)| layer) {
+            let pack = layer.open(&self.folder)?;
+            if pack.meta().parent.is_none() {
+                break;
             }
-        })?;
-        Ok(taken)
+            pack.index()?.each(|entry| {
+                let Some(page) = nth_of(entry.page) else { return };
+                if let (Some(open), Some(stacked)) = (open.get_mut(page), stacked.get_mut(page)) {
+                    *open &= entry.encoding == Encoding::Difference;
+                    *stacked += u32::from(*open);
+                }
+            })?;
+        }
+        Ok(stacked)
     }
 }
 
-fn len<T>(slice: &[T]) -> u64 {
-    u64::try_from(slice.len()).unwrap_or(u64::MAX)
+/// What a page would take in a folded layer, about: its only frame as it is, the whole page where that is within,
+/// or one difference that says what several say now.
+fn folded_bytes<'a>(frames: impl Iterator<Item = &'a Frame>) -> u64 {
+    let (mut sum, mut count, mut whole) = (0, 0_u64, None);
+    for frame in frames {
+        sum += u64::from(frame.len);
+        count += 1;
+        whole = (frame.encoding != Encoding::Difference).then_some(u64::from(frame.len));
+    }
+    let difference = sum - sum.min(FRAME_AROUND_BYTES * count.saturating_sub(1));
+    if count == 0 { 0 } else { ENTRY_USUAL_BYTES + whole.unwrap_or(difference) }
 }

@@ -1,25 +1,26 @@
 //! Verifies layers and versions, and reports everything found instead of stopping at the first.
 //!
-//! Every layer is read whole: its bytes against the checksum of the file, every frame against its page's
-//! hash. Versions are then replayed from the hashes, oldest first, each compared with its fingerprint. Only
+//! Layers are read whole, oldest first, each laid upon those before it: its bytes against the checksum of the file,
+//! every frame against its page's hash, and the hashes of a live version's pages against its fingerprint. Only
 //! where something is wrong are versions resolved one by one, to say which of them it concerns.
+//!
+//! A difference that no version shows any more may lie upon a page that is gone. So a difference that does not come
+//! out, in a file whose bytes are as they were written, is damage only where a live version needs it.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-
-use asat_core::PageSize;
-use zstd::bulk::Decompressor;
+use std::sync::Arc;
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, Layers};
+use crate::chain::{Layer, Layers, most_pages};
 use crate::error::Error;
-use crate::fingerprint::{Fingerprinter, page_hash};
-use crate::index::Entry;
-use crate::meta::Meta;
+use crate::frames::{Frames, Reading};
+use crate::index::Encoding;
 use crate::pack::Pack;
-use crate::reader::decode;
-use crate::resolve::slot_mut;
+use crate::pages::nth_of;
+use crate::repair::Damage;
+use crate::replay::Replay;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Report {
     pub versions: usize,
     /// What is wrong; empty where everything is well.
     pub findings: Vec<Finding>,
+    /// What of it [`Archive::repair`] may repair.
+    pub damage: Damage,
 }
 
 /// One thing that is wrong.
@@ -59,16 +62,17 @@ impl Archive {
         };
         let chosen: Vec<&Layer> = layers.values().filter(|layer| wanted.contains(&layer.number)).collect();
         let mut check = Check::new(archive, chosen.iter().map(|layer| layer.bytes).sum(), progress);
-        let mut replay = Replay::default();
+        let mut replay = Replay::new(most_pages(layers.values()));
         let mut suspect = false;
         for layer in chosen {
             let asked_for = layer.live && number.is_none_or(|number| number == layer.number);
             check.report.versions += usize::from(asked_for);
-            match check.layer(layer)? {
-                Some(checked) => suspect |= !replay.apply(&checked) && asked_for,
+            match check.layer(layer, &mut replay)? {
+                Some(comes_out) => suspect |= !comes_out && asked_for,
                 None => suspect = true,
             }
         }
+        check.judge_doubtful(number, &layers);
         if suspect || !check.bad.is_empty() {
             let versions = number.map_or_else(|| self.live(), |number| vec![number]);
             versions.into_iter().for_each(|number| check.attribute(number));
@@ -81,7 +85,7 @@ impl Inner {
     /// The layers that a version needs; where that cannot be told any more, all that it could need.
     fn layers_of(&self, layers: &Layers, number: u64) -> Result<BTreeSet<u64>, Error> {
         match self.resolve(number) {
-            Ok(map) => Ok(map.packs.iter().map(|pack| pack.meta().number).chain([number]).collect()),
+            Ok(version) => Ok(version.map.packs().map(|pack| pack.meta().number).chain([number]).collect()),
             Err(error @ Error::NoSuchVersion { .. }) => Err(error),
             Err(_) => Ok(layers.range(..=number).map(|(&number, _)| number).collect()),
         }
@@ -93,43 +97,8 @@ impl Inner {
     }
 }
 
-/// A layer that can be read, whatever became of single frames in it.
-struct Checked {
-    meta: Meta,
-    entries: Vec<Entry>,
-}
-
-/// The pages of the chain up to some layer, as hashes.
-#[derive(Default)]
-struct Replay {
-    page_size: Option<PageSize>,
-    hashes: Vec<u128>,
-}
-
-impl Replay {
-    /// Goes on to the next layer; answers whether its version's fingerprint comes out.
-    fn apply(&mut self, layer: &Checked) -> bool {
-        let meta = &layer.meta;
-        if meta.parent.is_none() || self.page_size != Some(meta.page_size) {
-            self.hashes.clear();
-            self.page_size = Some(meta.page_size);
-        }
-        let count = usize::try_from(meta.page_count).unwrap_or(usize::MAX);
-        let missing = count.saturating_sub(self.hashes.len());
-        if missing > layer.entries.len() {
-            // Some are in no layer: do not make room for a page count that may be a lie.
-            return false;
-        }
-        self.hashes.resize(count, 0);
-        for entry in &layer.entries {
-            if let Some(hash) = slot_mut(&mut self.hashes, entry.page) {
-                *hash = entry.hash;
-            }
-        }
-        let hashes = self.hashes.iter().copied();
-        Fingerprinter::of_hashes(meta.page_size, meta.page_count, hashes) == meta.fingerprint
-    }
-}
+/// Pages, and what each must hash to.
+type Pages = Vec<(u32, u128)>;
 
 /// A verification under way.
 struct Check<'a> {
@@ -137,6 +106,8 @@ struct Check<'a> {
     report: Report,
     /// Pages whose frame is damaged: layer, page, and the finding that says so.
     bad: Vec<(u64, u32, usize)>,
+    /// Differences that do not come out, for want of the page that they lie upon, it may be: their layers and pages.
+    doubtful: Vec<(Arc<Pack>, Pages)>,
     done_bytes: u64,
     total_bytes: u64,
     progress: Progress<'a>,
@@ -144,88 +115,111 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(archive: &'a Inner, total_bytes: u64, progress: Progress<'a>) -> Self {
-        Self { archive, report: Report::default(), bad: Vec::new(), done_bytes: 0, total_bytes, progress }
+        let (report, bad, doubtful) = (Report::default(), Vec::new(), Vec::new());
+        Self { archive, report, bad, doubtful, done_bytes: 0, total_bytes, progress }
     }
 
-    /// Reads a layer whole. `None`: it cannot be used at all, or is gone since the verification began.
-    fn layer(&mut self, layer: &Layer) -> Result<Option<Checked>, Error> {
+    /// Reads a layer whole; answers whether its version's fingerprint comes out. `None`: it cannot be used at all, or
+    /// is gone since the verification began.
+    fn layer(&mut self, layer: &Layer, replay: &mut Replay) -> Result<Option<bool>, Error> {
         let checked = match layer.open(&self.archive.folder) {
-            Ok(pack) => self.pack(&pack),
+            Ok(pack) => self.pack(&pack, replay),
             Err(error) => Err(error),
         };
+        if checked.is_err() {
+            replay.miss_one();
+        }
         match checked {
-            Ok(checked) => {
-                self.report.layers += 1;
-                Ok(Some(checked))
-            }
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) if !self.archive.has(layer) => Ok(None),
             Err(error) => {
                 self.report.layers += 1;
-                let file = self.archive.folder.path().join(layer.name().text());
-                self.find(file, error);
+                self.find(self.archive.folder.path().join(layer.name().text()), error);
                 Ok(None)
+            }
+            Ok(comes_out) => {
+                self.report.layers += 1;
+                Ok(Some(comes_out))
             }
         }
     }
 
     /// Checks an open layer; fails where its index is of no use.
-    fn pack(&mut self, pack: &Pack) -> Result<Checked, Error> {
-        let mut entries = Vec::new();
-        pack.index()?.each(|entry| entries.push(entry))?;
+    fn pack(&mut self, pack: &Arc<Pack>, replay: &mut Replay) -> Result<bool, Error> {
+        let pages = replay.lay(pack)?;
+        let mut as_written = true;
         if let Err(error) = pack.check_bytes(|read| self.advance(read)) {
             if matches!(error, Error::Stopped) {
                 return Err(error);
             }
+            as_written = false;
+            self.report.damage.note(pack.meta(), []);
             self.find(pack.path().to_owned(), error);
         }
-        self.frames(pack, &entries)?;
-        Ok(Checked { meta: pack.meta().clone(), entries })
-    }
-
-    /// Compares every frame of a layer with its page's hash.
-    fn frames(&mut self, pack: &Pack, entries: &[Entry]) -> Result<(), Error> {
-        let unusable = |error: std::io::Error| Error::Misuse(format!("zstd cannot be set up: {error}"));
-        let mut decompressor = Decompressor::new().map_err(unusable)?;
-        let mut page = vec![0; pack.meta().page_size.as_usize()];
-        let mut frame = Vec::new();
-        let mut damaged = Vec::new();
-        for (nth, entry) in entries.iter().enumerate() {
+        let (mut damaged, mut doubtful) = (Pages::new(), Pages::new());
+        for (nth, (page, encoding)) in pages.into_iter().enumerate() {
             if nth % 256 == 0 {
                 self.advance(0)?;
             }
-            frame.resize(usize::try_from(entry.len).unwrap_or(usize::MAX), 0);
-            let read = pack.read_at(entry.offset, &mut frame);
-            let sound = read.is_ok() && decode(&mut decompressor, &frame, &mut page);
-            if !sound || page_hash(&page) != entry.hash {
-                damaged.push(entry.page);
+            match replay.check(page)? {
+                true => {}
+                false if as_written && encoding == Encoding::Difference => {
+                    doubtful.push((page, replay.hash(page)));
+                }
+                false => damaged.push((page, replay.hash(page))),
             }
         }
-        if let Some(first) = damaged.first() {
-            let what = format!(
-                "{} of its pages do not match their hashes, the first is page {first}",
-                damaged.len()
-            );
-            let finding = self.report.findings.len();
-            self.find(pack.path().to_owned(), Error::damaged(pack.path(), what));
-            self.bad.extend(damaged.into_iter().map(|page| (pack.meta().number, page, finding)));
+        self.find_pages(pack, damaged);
+        if !doubtful.is_empty() {
+            self.doubtful.push((Arc::clone(pack), doubtful));
         }
-        Ok(())
+        Ok(replay.comes_out(pack.meta()))
+    }
+
+    /// Notes damaged pages, and what each must hash to.
+    fn find_pages(&mut self, pack: &Pack, damaged: Pages) {
+        let Some((first, _)) = damaged.first() else { return };
+        let what =
+            format!("{} of its pages do not match their hashes, the first is page {first}", damaged.len());
+        let finding = self.report.findings.len();
+        self.find(pack.path().to_owned(), Error::damaged(pack.path(), what));
+        self.bad.extend(damaged.iter().map(|&(page, _)| (pack.meta().number, page, finding)));
+        self.report.damage.note(pack.meta(), damaged);
+    }
+
+    /// Finds those doubtful differences that are needed: by the version asked for, or else by the one next above, since
+    /// what that does not show no later one does.
+    fn judge_doubtful(&mut self, number: Option<u64>, layers: &Layers) {
+        for (pack, mut pages) in std::mem::take(&mut self.doubtful) {
+            let layer = pack.meta().number;
+            let above = layers.range(layer..).find(|(_, layer)| layer.live).map(|(&number, _)| number);
+            let version = number.or(above).and_then(|number| self.archive.resolve(number).ok());
+            // A version that cannot be resolved is spoken of elsewhere, or given up meanwhile.
+            let Some(map) = version.map(|version| version.map) else { continue };
+            let is_needed = |nth: usize| map.frames_of(nth).any(|frame| map.layer_of(frame) == layer);
+            pages.retain(|&(page, _)| nth_of(page).is_some_and(is_needed));
+            self.find_pages(&pack, pages);
+        }
     }
 
     /// Says of every finding whether it concerns this version.
     fn attribute(&mut self, number: u64) {
         let map = match self.archive.resolve(number) {
-            Ok(map) => map,
+            Ok(version) => version.map,
             // Given up meanwhile.
             Err(Error::NoSuchVersion { .. }) => return,
             Err(error) => return self.attribute_error(number, error),
         };
+        let (Ok(mut frames), mut buffer) = (Frames::new(), vec![0; map.page_size().as_usize()]) else {
+            return;
+        };
         for &(layer, page, finding) in &self.bad {
-            let nth = usize::try_from(page).ok().and_then(|page| page.checked_sub(1));
-            let pack = nth.and_then(|nth| map.slots.get(nth)).and_then(|slot| map.pack(slot));
+            let Some(nth) = nth_of(page) else { continue };
+            // What is damaged below may be just what a later difference replaces.
+            let needs_it = map.frames_of(nth).any(|frame| map.layer_of(frame) == layer)
+                && frames.page(&map, nth, Reading::Single, &mut buffer).is_err();
             if let Some(finding) = self.report.findings.get_mut(finding)
-                && pack.is_some_and(|pack| pack.meta().number == layer)
+                && needs_it
                 && finding.affects.last() != Some(&number)
             {
                 finding.affects.push(number);

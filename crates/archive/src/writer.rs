@@ -109,15 +109,37 @@ impl Inner {
         if let Some(head) = kept {
             return Ok(head);
         }
-        let map = self.resolve(number)?;
-        let hashes = Arc::new(map.slots.iter().map(|slot| slot.hash).collect());
-        let head = HeadHashes { number, page_size: map.meta.page_size, hashes };
+        let version = self.resolve(number)?;
+        let hashes = Arc::new(version.map.hashes().collect());
+        let head = HeadHashes { number, page_size: version.meta.page_size, hashes };
         *lock(&self.head) = Some(head.clone());
         Ok(head)
     }
 }
 
 impl Writer {
+    /// The version that this one is compared with, where its pages have the same size.
+    #[must_use]
+    pub fn compared_with(&self) -> Option<u64> {
+        self.comparable().map(|head| head.number)
+    }
+
+    /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page; if
+    /// not, nothing was taken, and the page itself must come.
+    pub fn same(&mut self, number: u32) -> Result<bool, Error> {
+        let nth = self.hashes.len();
+        let in_order = u32::try_from(nth).ok().and_then(|nth| nth.checked_add(1)) == Some(number);
+        if self.broken || !in_order || number > self.page_count {
+            return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
+        }
+        let Some(hash) = self.comparable().and_then(|head| head.hashes.get(nth)).copied() else {
+            return Ok(false);
+        };
+        self.fingerprinter.hash(hash);
+        self.hashes.push(hash);
+        Ok(true)
+    }
+
     /// Takes the next page. Every page from 1 to the page count must come, in order.
     pub fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Error> {
         let nth = self.hashes.len();
@@ -135,8 +157,7 @@ impl Writer {
     fn take(&mut self, nth: usize, number: u32, page: &[u8]) -> Result<(), Error> {
         let hash = self.fingerprinter.page(page);
         self.hashes.push(hash);
-        let before = self.head.as_ref().filter(|head| head.page_size == self.page_size);
-        if before.and_then(|head| head.hashes.get(nth)) == Some(&hash) {
+        if self.comparable().and_then(|head| head.hashes.get(nth)) == Some(&hash) {
             return Ok(());
         }
         self.pages_changed += 1;
@@ -144,7 +165,8 @@ impl Writer {
             Some(press) => press,
             None => {
                 let packer = Packer::create(&self.archive.folder, self.number)?;
-                self.press.insert(Press::start(packer, self.page_size)?)
+                let before = self.comparable().map(|head| (Arc::clone(&self.archive), head.number));
+                self.press.insert(Press::start(packer, self.page_size, before)?)
             }
         };
         match press.page(number, page, hash) {
@@ -164,15 +186,16 @@ impl Writer {
             return Err(Error::Misuse(what));
         }
         let fingerprint = self.fingerprinter.finish();
-        if let Some(same_as) = self.unchanged_since() {
+        if let Some(same_as) = self.unchanged_since().filter(|_| !cut.even_if_unchanged) {
             return Ok(Kept::Unchanged { same_as, fingerprint });
         }
         let packer = match self.press.take() {
             Some(press) => press.finish()?,
             None => Packer::create(&self.archive.folder, self.number)?,
         };
-        let name = FileName::Live(self.number);
-        let published = packer.publish(&self.meta(cut, fingerprint), name);
+        let name = FileName::Live { from: self.number, number: self.number };
+        let meta = self.meta(cut, fingerprint, packer.needs_below);
+        let published = packer.publish(&meta, name);
         let bytes = published.inspect_err(|_| self.archive.adopt_stray(self.number))?;
         let hashes = Arc::new(std::mem::take(&mut self.hashes));
         let head = HeadHashes { number: self.number, page_size: self.page_size, hashes };
@@ -187,11 +210,16 @@ impl Writer {
         (same_shape && self.pages_changed == 0).then_some(head.number)
     }
 
-    fn meta(&self, cut: Cut, fingerprint: Fingerprint) -> Meta {
-        let Cut { store, cut_at, wal, note } = cut;
-        let compared = self.head.as_ref().filter(|head| head.page_size == self.page_size);
-        // A layer that holds all of its pages stands alone, whatever it was compared with.
-        let parent = compared.filter(|_| self.pages_changed < self.page_count).map(|head| head.number);
+    /// The version before, where its pages have the same size.
+    fn comparable(&self) -> Option<&HeadHashes> {
+        self.head.as_ref().filter(|head| head.page_size == self.page_size)
+    }
+
+    fn meta(&self, cut: Cut, fingerprint: Fingerprint, has_differences: bool) -> Meta {
+        let Cut { store, cut_at, wal, note, .. } = cut;
+        // A layer that holds all of its pages whole stands alone, whatever it was compared with.
+        let needs_below = has_differences || self.pages_changed < self.page_count;
+        let parent = self.comparable().filter(|_| needs_below).map(|head| head.number);
         Meta {
             store,
             number: self.number,

@@ -5,60 +5,11 @@
 
 mod common;
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use asat_archive::{Archive, Retired};
-use asat_core::boundary;
-use common::{Content, Model, assert_holds, files, open, page, put_files, verify, write};
-
-type Image = Vec<(String, Vec<u8>)>;
-
-thread_local! {
-    /// The folder looked at, the image last made durable, and the images taken. Every boundary is passed on
-    /// the calling thread, so tests that run side by side do not see each other's.
-    static CAMERA: RefCell<Option<(PathBuf, Image, Vec<Image>)>> = const { RefCell::new(None) };
-    /// The boundaries passed, where a test wants to know.
-    static ORDER: RefCell<Option<Vec<&'static str>>> = const { RefCell::new(None) };
-}
-
-fn take_images(step: &'static str) {
-    ORDER.with_borrow_mut(|order| order.iter_mut().for_each(|order| order.push(step)));
-    CAMERA.with_borrow_mut(|camera| {
-        let Some((folder, durable, images)) = camera else { return };
-        let now = files(folder);
-        if step == "archive: fsync folder" {
-            images.extend(undone(durable, &now));
-        }
-        if step == "archive: folder fsynced" {
-            *durable = now.clone();
-        }
-        images.push(now);
-    });
-}
-
-/// What a power cut may leave of changes to the folder that were not yet synced.
-fn undone(durable: &Image, now: &Image) -> Vec<Image> {
-    let has = |image: &Image, name: &String| image.iter().any(|(other, _)| other == name);
-    let added = now.iter().any(|(name, _)| !has(durable, name));
-    let removed: Vec<_> = durable.iter().filter(|(name, _)| !has(now, name)).take(8).cloned().collect();
-    if added {
-        // A rename: it happened, or it did not.
-        return vec![durable.clone()];
-    }
-    let subset = |bits: usize| removed.iter().enumerate().filter(move |(nth, _)| bits >> nth & 1 == 1);
-    (1..1 << removed.len())
-        .map(|bits| now.iter().cloned().chain(subset(bits).map(|(_, file)| file.clone())).collect())
-        .collect()
-}
-
-/// Runs an operation and answers every image that a crash during it may leave.
-fn images_of(folder: &Path, operation: impl FnOnce()) -> Vec<Image> {
-    boundary::listen(take_images);
-    CAMERA.set(Some((folder.to_owned(), files(folder), Vec::new())));
-    operation();
-    CAMERA.take().unwrap().2
-}
+use common::camera::{Image, images_of, steps_of};
+use common::{Content, Model, assert_holds, compact, files, open, page, put_files, verify, write};
 
 /// A crash leaves everything as it was before the operation or as it is after it, and nothing else; and the
 /// operation can be done again.
@@ -75,7 +26,7 @@ fn check_images(images: Vec<Image>, before: &Model, after: &Model, again: impl F
         assert_holds(&archive, if done { after } else { before });
         assert!(files(folder.path()).iter().all(|(name, _)| !name.ends_with(".tmp")));
         again(&archive);
-        archive.compact(None).unwrap();
+        compact(&archive);
         assert_holds(&archive, after);
         let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
         assert_eq!(&names, names_at_the_end.get_or_insert(names.clone()), "litter was left");
@@ -86,14 +37,12 @@ fn check_images(images: Vec<Image>, before: &Model, after: &Model, again: impl F
 fn nothing_is_put_in_place_before_it_is_durable() {
     let folder = common::folder();
     let (archive, model) = history(folder.path(), 2);
-    boundary::listen(take_images);
-    ORDER.set(Some(Vec::new()));
-    write(&archive, 3, &model[&1]).unwrap();
-    let steps = ORDER.take().unwrap().join(", ").replace("archive: ", "");
+    let steps = steps_of(|| _ = write(&archive, 3, &model[&1]).unwrap());
+    let steps = steps.join(", ").replace("archive: ", "");
     assert_eq!(steps, "create, created, fsync, fsynced, rename, renamed, fsync folder, folder fsynced");
 }
 
-/// Versions 1 to `count` of a store in which every version changes a few pages.
+/// Versions 1 to `count` of a store in which every version changes a few pages, some wholly and some a little.
 fn history(folder: &Path, count: u64) -> (Archive, Model) {
     let archive = open(folder);
     let (mut model, mut content) = (Model::new(), Content::new(512, 1..20));
@@ -102,6 +51,8 @@ fn history(folder: &Path, count: u64) -> (Archive, Model) {
             let nth = usize::try_from(number * 3 + nth).unwrap() % content.pages.len();
             content.pages[nth] = page(512, number * 100 + nth as u64);
         }
+        content.edit(7, 100, number.to_le_bytes()[0]);
+        content.edit(usize::try_from(number).unwrap() % 4 + 8, 50, number.to_le_bytes()[0]);
         write(&archive, number, &content).unwrap();
         model.insert(number, content.clone());
     }
@@ -158,11 +109,11 @@ fn a_compaction_changes_nothing_that_can_be_read() {
     let mut merged = false;
     for numbers in [&[2, 3, 4, 5, 6, 7][..], &[9, 10, 11, 12], &[1, 8], &[14, 13]] {
         retire(&archive, &mut model, numbers);
-        let images = images_of(folder.path(), || _ = archive.compact(None).unwrap());
+        let images = images_of(folder.path(), || _ = compact(&archive));
         assert_holds(&archive, &model);
         if !images.is_empty() {
             merged |= files(folder.path()).iter().any(|(name, _)| name.contains('-'));
-            check_images(images, &model, &model, |archive| _ = archive.compact(None).unwrap());
+            check_images(images, &model, &model, |archive| _ = compact(archive));
         }
     }
     assert!(merged, "no layers were merged");

@@ -4,23 +4,38 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use asat_archive::{Archive, Error};
+use asat_archive::{Archive, Error, Report};
 use asat_core::{Code, Problem};
 use common::{Content, Model, files, open, page, read, verify, write};
 use proptest::prelude::*;
 
-/// Two versions of a few pages; version 2 needs pages of both layers.
+/// Three versions of a few pages. Version 2 needs pages of both layers, and version 3 has a page that is stored as
+/// its difference from version 1's.
 fn small(folder: &Path) -> Model {
     let archive = open(folder);
     let mut content = Content::new(512, [1, 2, 3, 7]);
-    write(&archive, 1, &content).unwrap();
-    let first = content.clone();
-    content.pages[1] = page(512, 22);
-    write(&archive, 2, &content).unwrap();
-    [(1, first), (2, content)].into()
+    let mut model = Model::new();
+    for number in 1..=3 {
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        if number == 1 {
+            content.pages[1] = page(512, 22);
+        } else {
+            content.edit(2, 100, 77);
+        }
+    }
+    model
+}
+
+/// The versions that a report names.
+fn affected(report: &Report) -> Vec<u64> {
+    let affected: BTreeSet<u64> =
+        report.findings.iter().flat_map(|finding| finding.affects.clone()).collect();
+    affected.into_iter().collect()
 }
 
 /// Whatever can be read is right, nothing panics, and at least one finding names the file.
@@ -38,10 +53,7 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
     let report = verify(&archive, None);
     assert!(!report.findings.is_empty(), "{what}: not found");
     assert!(report.findings.iter().any(|finding| finding.file == file), "{what}: {report:?}");
-    let mut affected: Vec<u64> = report.findings.iter().flat_map(|finding| finding.affects.clone()).collect();
-    affected.sort_unstable();
-    affected.dedup();
-    assert_eq!(affected, unreadable, "{what}: {report:?}");
+    assert_eq!(affected(&report), unreadable, "{what}: {report:?}");
     for number in unreadable {
         assert!(!verify(&archive, Some(number)).findings.is_empty(), "{what}: version {number}");
     }
@@ -51,7 +63,7 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
 fn every_flipped_bit_is_found() {
     let folder = common::folder();
     let model = small(folder.path());
-    for name in ["1.pack", "2.pack"] {
+    for name in ["1.pack", "2.pack", "3.pack"] {
         let path = folder.path().join(name);
         let good = std::fs::read(&path).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -89,15 +101,15 @@ fn a_newer_format_is_refused_and_not_called_damaged() {
     let path = folder.path().join("2.pack");
     let mut bytes = std::fs::read(&path).unwrap();
     let end = bytes.len();
-    bytes[8] = 2;
-    bytes[end - 12] = 2;
+    bytes[8] = 3;
+    bytes[end - 12] = 3;
     std::fs::write(&path, bytes).unwrap();
     let archive = open(folder.path());
     let error = read(&archive, 2).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 3, .. }), "{error}");
     assert_eq!(Problem::from(error).code, Code::NotReadable);
     let report = verify(&archive, None);
-    assert_eq!(report.findings[0].affects, [2]);
+    assert_eq!(affected(&report), [2, 3]);
 }
 
 #[test]
@@ -109,18 +121,18 @@ fn a_layer_that_is_missing_or_exchanged_is_noticed() {
     std::fs::rename(&path, &elsewhere).unwrap();
     let archive = open(folder.path());
     assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
-    assert_eq!(verify(&archive, None).findings[0].affects, [2]);
+    assert_eq!(affected(&verify(&archive, None)), [2, 3]);
     drop(archive);
     std::fs::copy(other.path().join("1.pack"), &path).unwrap();
     let archive = open(folder.path());
     assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
-    assert_eq!(verify(&archive, None).findings[0].affects, [2]);
+    assert_eq!(affected(&verify(&archive, None)), [2, 3]);
     drop(archive);
     std::fs::rename(&elsewhere, &path).unwrap();
     common::assert_holds(&open(folder.path()), &model);
     // A file under another number is not that version.
-    std::fs::copy(&path, folder.path().join("3.pack")).unwrap();
-    assert!(matches!(read(&open(folder.path()), 3), Err(Error::Damaged { .. })));
+    std::fs::copy(&path, folder.path().join("4.pack")).unwrap();
+    assert!(matches!(read(&open(folder.path()), 4), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -136,7 +148,7 @@ fn foreign_files_are_left_alone() {
     assert_eq!(opened.removed, ["5.tmp"]);
     assert_eq!(opened.freed_bytes, 4);
     assert_eq!(opened.foreign, ["007.pack", "1.pack.bak", "2.layer", "8.pack", "9.pack", "README", "x.tmp"]);
-    assert_eq!(archive.live(), [1, 2]);
+    assert_eq!(archive.live(), [1, 2, 3]);
 }
 
 #[test]
@@ -197,6 +209,6 @@ proptest! {
         };
         std::fs::write(&path, bytes).unwrap();
         check_damaged(folder.path(), &path, &model, "garbage");
-        prop_assert!(files(folder.path()).len() == 2);
+        prop_assert!(files(folder.path()).len() == 3);
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use asat_archive::{Error, Kept};
 use asat_core::PageSize;
-use common::{Content, Model, assert_holds, cut, open, page, write};
+use common::{Content, Model, assert_holds, compact, cut, open, page, write};
 
 #[test]
 fn every_page_size_is_kept() {
@@ -85,13 +85,14 @@ fn a_reader_is_not_disturbed_by_what_happens_after() {
     for number in 1..=12_u64 {
         (0..12).for_each(|nth| content.pages[nth * 3] = page(512, number * 1000 + nth as u64));
         content.pages[usize::try_from(number).unwrap()] = page(512, number * 1000 + 500);
+        (0..12).for_each(|nth| content.edit(nth * 3 + 1, 20 * nth, 7));
         write(&archive, number, &content).unwrap();
         model.insert(number, content.clone());
     }
     let readers: Vec<_> = model.keys().map(|&number| (number, archive.read(number).unwrap())).collect();
     for number in [3, 4, 5, 6, 12, 1, 8, 7] {
         archive.retire(number).unwrap();
-        archive.compact(None).unwrap();
+        compact(&archive);
         for (number, reader) in &readers {
             let mut bytes = Vec::new();
             reader.write_to(&mut bytes, Path::new("memory")).unwrap();
@@ -104,13 +105,17 @@ fn a_reader_is_not_disturbed_by_what_happens_after() {
 fn readers_and_upkeep_and_writer_at_the_same_time() {
     let folder = common::folder();
     let archive = open(folder.path());
-    let content = |number: u64| Content::new(512, (0..30).map(|nth| number / (nth % 5 + 1) * 100 + nth + 1));
+    let content = |number: u64| {
+        let mut content = Content::new(512, (0..30).map(|nth| number / (nth % 5 + 1) * 100 + nth + 1));
+        (0..10).for_each(|nth| content.edit(nth * 3, 60, number.to_le_bytes()[0]));
+        content
+    };
     (1..=40).for_each(|number| _ = write(&archive, number, &content(number)).unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in (2..=38).filter(|number| number % 4 != 0) {
                 archive.retire(number).unwrap();
-                archive.compact(None).unwrap();
+                compact(&archive);
             }
         });
         scope.spawn(|| (41..=60).for_each(|number| _ = write(&archive, number, &content(number)).unwrap()));
@@ -128,6 +133,22 @@ fn readers_and_upkeep_and_writer_at_the_same_time() {
         scope.spawn(|| (0..10).for_each(|_| assert_eq!(common::verify(&archive, None).findings, [])));
     });
     assert!(archive.live().contains(&60) && !archive.contains(2));
+}
+
+#[test]
+fn a_version_that_somebody_was_told_of_is_stored_even_where_nothing_changed() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let content = Content::new(512, [1, 2]);
+    write(&archive, 1, &content).unwrap();
+    let mut writer = archive.begin(2, PageSize::new(512).unwrap(), 2).unwrap();
+    content.pages.iter().zip(1..).for_each(|(page, number)| writer.page(number, page).unwrap());
+    let kept = writer.finish(asat_archive::Cut { even_if_unchanged: true, ..cut() }).unwrap();
+    assert!(matches!(kept, Kept::Stored { pages_changed: 0, .. }), "{kept:?}");
+    archive.retire(1).unwrap();
+    drop(archive);
+    let again = open(folder.path());
+    assert_eq!((again.live(), common::read(&again, 2).unwrap()), (vec![2], content.bytes()));
 }
 
 #[test]

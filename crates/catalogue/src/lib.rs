@@ -1,5 +1,5 @@
-//! The catalogue: the durable record of stores, versions, publications, leases and intents, kept in one
-//! SQLite file.
+//! The catalogue: the durable record of stores, versions, publications, leases, intents and what the guard did,
+//! kept in one SQLite file.
 //!
 //! The engine decides changes, and the catalogue commits them, all or nothing, before anything else happens.
 //! Its rows are given back as changes too and folded into a [`Register`], so that what a restarted daemon
@@ -10,6 +10,7 @@
 
 mod create;
 mod error;
+mod guard;
 mod migrate;
 mod read;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use asat_core::register::Register;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use crate::error::Error;
+pub use crate::guard::About;
 use crate::migrate::{MIGRATIONS, Migration};
 
 /// The open catalogue.

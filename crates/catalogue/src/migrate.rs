@@ -17,7 +17,8 @@ use crate::error::Error;
 pub(crate) type Migration = &'static str;
 
 /// Every migration that this build knows.
-pub(crate) const MIGRATIONS: &[Migration] = &[include_str!("schema/1.sql")];
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 /// Brings an existing catalogue to the newest version, and keeps a copy of what it was.
 pub(crate) fn bring_forward(
@@ -50,16 +51,34 @@ pub(crate) fn run(
     migrations: &[Migration],
 ) -> Result<(), Error> {
     let refused = |error| Error::sqlite("bring up to date", path, error);
+    // A table that is made anew is dropped first, and nothing that refers to it shall go with it: references are
+    // checked at the end instead (<https://www.sqlite.org/lang_altertable.html#otheralter>).
+    connection.pragma_update(None, "foreign_keys", false).map_err(refused)?;
     for (number, sql) in (1..).zip(migrations).skip(done) {
         let behavior = TransactionBehavior::Immediate;
         let transaction = connection.transaction_with_behavior(behavior).map_err(refused)?;
         transaction.execute_batch(sql).map_err(refused)?;
+        check_references(&transaction, path)?;
         transaction.pragma_update(None, "user_version", number).map_err(refused)?;
         boundary::pass("catalogue: migrate");
         transaction.commit().map_err(refused)?;
         boundary::pass("catalogue: migrated");
     }
-    Ok(())
+    connection.pragma_update(None, "foreign_keys", true).map_err(refused)
+}
+
+/// Refuses a catalogue with a row that refers to one which is not there.
+fn check_references(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let refused = |error| Error::sqlite("check", path, error);
+    let mut statement = connection.prepare("pragma foreign_key_check").map_err(refused)?;
+    let mut found = statement.query_map([], |row| row.get::<_, String>(0)).map_err(refused)?;
+    match found.next() {
+        None => Ok(()),
+        Some(table) => {
+            let table = table.map_err(refused)?;
+            Err(Error::damaged(path, format!("a row of table {table} refers to one that is not there")))
+        }
+    }
 }
 
 /// The schema version that a catalogue has.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
+use asat_core::snapshot::Cost;
 use asat_core::version::{
     Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, Store, Version,
 };
@@ -17,7 +18,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use crate::error::Error;
-use crate::values::{At, FilePath, Hex, Int, Json, Life, Page, Text};
+use crate::values::{At, FilePath, Hex, Int, Json, Life, Page, Text, Wait};
 
 /// Reads everything.
 pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Error> {
@@ -151,6 +152,7 @@ fn version_id(row: &Row<'_>, number: &str) -> rusqlite::Result<VersionId> {
 fn holding(row: &Row<'_>) -> Result<Holding, Fault> {
     match row.get::<_, String>("kind")?.as_str() {
         "archive" => Ok(Holding::Archive { bytes: row.get::<_, Int>("bytes")?.0 }),
+        "snapshot" => Ok(Holding::Snapshot(row.get::<_, Json<_>>("snapshot")?.0)),
         other => Err(Fault::Meaning(format!("{other:?} is no kind of holding"))),
     }
 }
@@ -172,7 +174,7 @@ fn content(row: &Row<'_>) -> rusqlite::Result<Option<Content>> {
     let Some(At(cut_at)) = row.get("cut_at")? else { return Ok(None) };
     Ok(Some(Content {
         cut_at,
-        fingerprint: row.get::<_, Hex>("fingerprint")?.0,
+        fingerprint: row.get::<_, Option<Hex>>("fingerprint")?.map(|hex| hex.0),
         page_size: row.get::<_, Page>("page_size")?.0,
         page_count: row.get("page_count")?,
         wal: row.get("wal")?,
@@ -181,7 +183,8 @@ fn content(row: &Row<'_>) -> rusqlite::Result<Option<Content>> {
 
 fn copy(row: &Row<'_>) -> rusqlite::Result<Option<Copy>> {
     let Some(Int(bytes)) = row.get("copy_bytes")? else { return Ok(None) };
-    Ok(Some(Copy { bytes, used_at: row.get::<_, At>("copy_used_at")?.0 }))
+    let in_snapshot = row.get("copy_in_snapshot")?;
+    Ok(Some(Copy { in_snapshot, bytes, used_at: row.get::<_, At>("copy_used_at")?.0 }))
 }
 
 fn pin(row: &Row<'_>) -> rusqlite::Result<Option<Pin>> {
@@ -213,7 +216,11 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
         },
         key: row.get("key")?,
         reused: row.get("reused")?,
-        writer_blocked_us: row.get::<_, Int>("writer_blocked_us")?.0,
+        cost: Cost {
+            writer_blocked_us: row.get::<_, Int>("writer_blocked_us")?.0,
+            hold: row.get::<_, Wait>("hold")?.0,
+            snapshot_us: row.get::<_, Int>("snapshot_us")?.0,
+        },
         elapsed_us: row.get::<_, Int>("elapsed_us")?.0,
     })
 }
@@ -242,7 +249,7 @@ fn known(known: bool, kind: &str, name: &impl Display) -> Result<(), Fault> {
 }
 
 /// Why a row cannot be read.
-enum Fault {
+pub(crate) enum Fault {
     /// A column is not what it should be.
     Column(rusqlite::Error),
     /// The columns are well, but not what they say.
@@ -256,7 +263,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 /// The values of a row's key, as far as they can be shown.
-fn name(row: &Row<'_>, key_columns: usize) -> String {
+pub(crate) fn name(row: &Row<'_>, key_columns: usize) -> String {
     let show = |column| match row.get_ref(column) {
         Ok(ValueRef::Integer(number)) => number.to_string(),
         Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).chars().take(80).collect(),
@@ -266,7 +273,7 @@ fn name(row: &Row<'_>, key_columns: usize) -> String {
 }
 
 /// What is wrong with a row, with the column that is to blame.
-fn explain(row: &Row<'_>, fault: Fault) -> String {
+pub(crate) fn explain(row: &Row<'_>, fault: Fault) -> String {
     let in_column = |index, what: String| {
         let column = row.as_ref().column_name(index).unwrap_or("?");
         format!("column {column}: {what}")

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use asat_core::event::Change;
-use asat_core::version::Store;
+use asat_core::guard::{Entry, Outcome, Rung};
+use asat_core::snapshot::Hold;
+use asat_core::version::{Holding, Store};
 use asat_core::{Code, Problem};
 use jiff::Timestamp;
 
@@ -84,6 +86,60 @@ fn an_older_catalogue_is_brought_forward_and_kept_beside() {
     assert!(matches!(refused, Err(Error::Newer { found: 3, known: 2, .. })), "{refused:?}");
     let kept = Catalogue::open_with(&folder.path().join("catalogue.db.v1"), &LONGER[..1]).unwrap();
     assert_eq!(kept.load().unwrap(), lived);
+}
+
+/// A catalogue as the first schema has it, with a row in every table.
+const FIRST: &str = "
+    insert into store values ('report', '/srv/report.db', '2026-01-01T00:00:00.000000000Z');
+    insert into version (store, number, state, begun_at, cut_at, fingerprint, page_size, page_count, wal,
+            copy_bytes, copy_used_at)
+        values ('report', 1, 'ready', '2026-01-01T00:00:00.000000000Z', '2026-01-01T00:00:01.000000000Z',
+            '000102030405060708090a0b0c0d0e0f', 4096, 3, 1, 12288, '2026-01-02T00:00:00.000000000Z');
+    insert into holding values ('report', 1, 0, 'archive', 700);
+    insert into publication values (1, 'report', 1, '2026-01-01T00:00:00.000000000Z', 'close', null, null,
+            null, null, 0, 400, 5000);
+    insert into lease values ('l', 'report', 1, 'ann', '2026-01-02T00:00:00.000000000Z',
+            '2026-01-03T00:00:00.000000000Z');";
+
+#[test]
+fn a_catalogue_of_the_first_schema_keeps_all_that_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
+    old.connection.execute_batch(FIRST).unwrap();
+    drop(old);
+    let register = Catalogue::open(&path).unwrap().load().unwrap();
+    let entry = register.entry(&"report@1".parse().unwrap()).unwrap();
+    let (version, publication) = (&entry.version, register.publication(1).unwrap());
+    assert_eq!(version.holdings, [Holding::Archive { bytes: 700 }]);
+    assert!(version.content.as_ref().unwrap().fingerprint.is_some());
+    assert!(version.copy.as_ref().is_some_and(|copy| copy.bytes == 12288 && !copy.in_snapshot));
+    assert_eq!((publication.cost.writer_blocked_us, publication.cost.hold), (400, Hold::Nobody));
+    assert_eq!(register.leases().count(), 1);
+}
+
+#[test]
+fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let mut old = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
+    old.record(&[store("report", "/srv/report.db")]).unwrap();
+    let lived = old.load().unwrap();
+    drop(old);
+    let mut new = Catalogue::open(&path).unwrap();
+    assert_eq!(new.load().unwrap(), lived);
+    assert_eq!(new.guard_log(About::Anything, 10).unwrap(), []);
+    let entry = Entry {
+        at: Timestamp::UNIX_EPOCH,
+        target: "group vg".parse().unwrap(),
+        version: None,
+        rung: Rung::Extend,
+        reason: "why".to_owned(),
+        outcome: Outcome::Done,
+        took_ms: 7,
+    };
+    new.log_guard(std::slice::from_ref(&entry)).unwrap();
+    assert_eq!(new.guard_log(About::Anything, 10).unwrap(), [entry]);
 }
 
 #[test]

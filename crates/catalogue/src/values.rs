@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use asat_core::guard::Rung;
+use asat_core::snapshot::Hold;
 use asat_core::version::State;
 use asat_core::{Fingerprint, PageSize};
 use jiff::Timestamp;
@@ -112,6 +114,28 @@ impl FromSql for Life {
         let text = value.as_str()?;
         let known = State::ALL.into_iter().find(|state| state.text() == text);
         known.map(Self).ok_or_else(|| unreadable(format!("{text:?} is no state of a version")))
+    }
+}
+
+/// For what a commit would have had to wait.
+pub(crate) struct Wait(pub(crate) Hold);
+
+impl FromSql for Wait {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_str()?;
+        let known = Hold::ALL.into_iter().find(|hold| hold.text() == text);
+        known.map(Self).ok_or_else(|| unreadable(format!("{text:?} is no kind of hold")))
+    }
+}
+
+/// A rung of the guard's ladder.
+pub(crate) struct OnLadder(pub(crate) Rung);
+
+impl FromSql for OnLadder {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_str()?;
+        let known = Rung::ALL.into_iter().find(|rung| rung.text() == text);
+        known.map(Self).ok_or_else(|| unreadable(format!("{text:?} is no rung of the guard's ladder")))
     }
 }
 

@@ -32,14 +32,14 @@ fn put_store(transaction: &Transaction<'_>, store: &Store) -> Result<()> {
 
 fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
     const SQL: &str = "insert into version (store, number, state, begun_at,
-            cut_at, fingerprint, page_size, page_count, wal, copy_bytes, copy_used_at,
+            cut_at, fingerprint, page_size, page_count, wal, copy_in_snapshot, copy_bytes, copy_used_at,
             pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot, ended_at, end_reason)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
         on conflict (store, number) do update set
             state = excluded.state, begun_at = excluded.begun_at, cut_at = excluded.cut_at,
             fingerprint = excluded.fingerprint, page_size = excluded.page_size,
             page_count = excluded.page_count, wal = excluded.wal,
-            copy_bytes = excluded.copy_bytes, copy_used_at = excluded.copy_used_at,
+            copy_in_snapshot = excluded.copy_in_snapshot, copy_bytes = excluded.copy_bytes, copy_used_at = excluded.copy_used_at,
             pin_reason = excluded.pin_reason, pin_owner = excluded.pin_owner,
             pin_set_at = excluded.pin_set_at, pin_expires_at = excluded.pin_expires_at,
             pin_hot = excluded.pin_hot, ended_at = excluded.ended_at, end_reason = excluded.end_reason";
@@ -51,10 +51,11 @@ fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
         Life(*state),
         At(*begun_at),
         content.map(|content| At(content.cut_at)),
-        content.map(|content| Text(content.fingerprint)),
+        content.and_then(|content| content.fingerprint.map(Text)),
         content.map(|content| content.page_size.bytes()),
         content.map(|content| content.page_count),
         content.map(|content| content.wal),
+        copy.map(|copy| copy.in_snapshot),
         copy.map(|copy| Int(copy.bytes)),
         copy.map(|copy| At(copy.used_at)),
         pin.map(|pin| &pin.reason),
@@ -72,10 +73,14 @@ fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
 fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holding]) -> Result<()> {
     let clear = "delete from holding where store = ?1 and number = ?2";
     run(transaction, clear, params![Text(&id.store), Int(id.number)])?;
-    let add = "insert into holding (store, number, position, kind, bytes) values (?1, ?2, ?3, ?4, ?5)";
+    let add = "insert into holding (store, number, position, kind, bytes, snapshot)
+        values (?1, ?2, ?3, ?4, ?5, ?6)";
     for (position, holding) in (0_u64..).zip(holdings) {
-        let Holding::Archive { bytes } = holding;
-        let values = params![Text(&id.store), Int(id.number), Int(position), "archive", Int(*bytes)];
+        let (kind, bytes, snapshot) = match holding {
+            Holding::Archive { bytes } => ("archive", *bytes, None),
+            Holding::Snapshot(snapshot) => ("snapshot", snapshot.bytes, Some(Json(snapshot))),
+        };
+        let values = params![Text(&id.store), Int(id.number), Int(position), kind, Int(bytes), snapshot];
         run(transaction, add, values)?;
     }
     Ok(())
@@ -83,8 +88,8 @@ fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holdi
 
 fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
     const SQL: &str = "insert into publication (number, store, version, at,
-            label, certified_by, business_date, note, key, reused, writer_blocked_us, elapsed_us)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+            label, certified_by, business_date, note, key, reused, writer_blocked_us, hold, snapshot_us, elapsed_us)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     let said = &publication.attributes;
     let values = params![
         Int(publication.number),
@@ -97,7 +102,9 @@ fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> 
         said.note,
         publication.key,
         publication.reused,
-        Int(publication.writer_blocked_us),
+        Int(publication.cost.writer_blocked_us),
+        publication.cost.hold.text(),
+        Int(publication.cost.snapshot_us),
         Int(publication.elapsed_us),
     ];
     run(transaction, SQL, values)

@@ -74,10 +74,9 @@ fn a_crash_leaves_the_register_of_before_or_of_after() {
     let mut catalogue = Catalogue::open(&path).unwrap();
     let created = images();
     let boundaries: Vec<_> = created.iter().map(|image| image.boundary).collect();
-    assert_eq!(
-        boundaries,
-        ["catalogue: migrate", "catalogue: migrated", "catalogue: put in place", "catalogue: in place"]
-    );
+    let (migrations, put_in_place) = boundaries.split_at(boundaries.len() - 2);
+    assert!(migrations.chunks(2).all(|both| both == ["catalogue: migrate", "catalogue: migrated"]));
+    assert_eq!(put_in_place, ["catalogue: put in place", "catalogue: in place"]);
     assert!(created.iter().all(|image| image.read(0) == Register::default()));
 
     let mut dice = Dice(9);

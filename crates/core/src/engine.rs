@@ -4,10 +4,12 @@
 //! commits those changes to the catalogue, hands them to [`Engine::evolve`], and performs the intents among
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
+mod hot;
 mod keep;
 mod open;
 mod publish;
 mod restore;
+mod space;
 mod start;
 
 use std::collections::BTreeMap;
@@ -15,12 +17,11 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
-use restore::finish_restore;
-
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Reply};
 use crate::register::Register;
 use crate::retention::Retention;
-use crate::version::{End, State, Version};
+use crate::snapshot::Origin;
+use crate::version::{End, Lease, State, Version};
 use crate::{Code, Problem, StoreName, VersionId};
 
 /// What the configuration says about the history.
@@ -32,6 +33,8 @@ pub struct Policy {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// Whether a snapshot that is kept although its version is archived may go where space is short.
+    pub may_demote: bool,
 }
 
 /// What the configuration says about one store.
@@ -41,6 +44,22 @@ pub struct StorePolicy {
     pub path: PathBuf,
     /// Which versions may be given up.
     pub retention: Retention,
+    /// How versions are cut.
+    pub backing: Backing,
+    /// Of how many versions, the newest, the snapshot is kept although they are archived.
+    pub keep_snapshots: usize,
+}
+
+/// How a store's versions are cut.
+#[derive(Clone, Debug, Default)]
+pub enum Backing {
+    /// By reading its pages.
+    #[default]
+    Pages,
+    /// By a snapshot of this volume.
+    Volume(Origin),
+    /// Not at all, for this reason; its versions can be read all the same.
+    Unusable(Problem),
 }
 
 /// The state machine.
@@ -90,6 +109,10 @@ impl Engine {
             Event::Unpin(version) => self.set_pin(&mut draft, version, None),
             Event::Retire(version) => self.retire(&mut draft, version),
             Event::Restore(request) => self.restore(&mut draft, request),
+            Event::Demote(version) => self.demote(&mut draft, version),
+            Event::GiveUp { version, why } => self.give_up(&mut draft, version, why),
+            Event::Overflowed(version) => self.overflowed(&mut draft, version),
+            Event::Vanished(version) => self.vanished(&mut draft, version),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {
@@ -124,11 +147,17 @@ impl Engine {
         draft.changes.push(Change::Concluded(id));
         match (&intent.effect, outcome) {
             (Effect::Cut { .. }, Outcome::Cut(result)) => self.finish_cut(draft, intent, result),
+            (Effect::Archive { version }, Outcome::Archive(result)) => {
+                self.finish_archive(draft, version, result)
+            }
+            (Effect::DropSnapshot { version, snapshot }, Outcome::DropSnapshot(result)) => {
+                self.finish_drop(draft, version, snapshot, result)
+            }
             (Effect::Retire { version }, Outcome::Retire(result)) => {
                 self.finish_retire(draft, version, result)
             }
             (Effect::Restore { version, publication, .. }, Outcome::Restore(result)) => {
-                finish_restore(draft, version, *publication, result)
+                self.finish_restore(draft, version, *publication, result)
             }
             (Effect::Compact { .. }, Outcome::Compact(result)) => done(result.clone()),
             (Effect::MakeCopy { .. }, Outcome::MakeCopy(result)) => {
@@ -181,6 +210,26 @@ impl<'a> Draft<'a> {
             Some(Change::Version(changed)) => (**changed).clone(),
             _ => version.clone(),
         }
+    }
+
+    /// Every effect that is open once the changes of this draft are committed.
+    fn open_effects(&self) -> impl Iterator<Item = &Effect> {
+        let over = |id: EffectId| self.changes.iter().any(|c| matches!(c, Change::Concluded(o) if *o == id));
+        let before = self.register.intents().filter(move |intent| !over(intent.id));
+        let drafted = self.changes.iter().filter_map(|change| match change {
+            Change::Intended(intent) => Some(intent),
+            _ => None,
+        });
+        before.chain(drafted).map(|intent| &intent.effect)
+    }
+
+    /// Whether a lease on the version is live once the changes of this draft are committed.
+    fn is_leased(&self, id: &VersionId) -> bool {
+        let ended =
+            |lease: &Lease| self.changes.iter().any(|c| matches!(c, Change::LeaseEnded(o) if *o == lease.id));
+        let granted = |change: &Change| matches!(change, Change::Lease(lease) if lease.version == *id);
+        self.register.leases_on(id).any(|lease| lease.expires_at > self.now && !ended(lease))
+            || self.changes.iter().any(granted)
     }
 
     /// Records that a version has come to an end of its life, and says so.

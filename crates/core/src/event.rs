@@ -7,11 +7,18 @@
 //! An effect exists only as an [`Intent`] among the changes, so it cannot be performed before the catalogue
 //! has committed it.
 
+mod outcome;
+mod survey;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::version::{Attributes, Content, Lease, LeaseId, Publication, Store, Version};
+use crate::snapshot::{Origin, Snapshot};
+use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Version};
 use crate::{Problem, StoreName, VersionId, VersionRef};
+
+pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Retired};
+pub use survey::{Archived, Condition, Described, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -64,6 +71,19 @@ pub enum Event {
     Retire(VersionRef),
     /// A store shall be as it was at a version.
     Restore(Restore),
+    /// The guard needs the space of the snapshot of a version that is in the archive as well.
+    Demote(VersionId),
+    /// The guard needs the space of a version, for this reason, and the policy lets it go.
+    GiveUp {
+        /// The version.
+        version: VersionId,
+        /// Why, for the record.
+        why: String,
+    },
+    /// The guard has seen that the snapshot of a version was full and has lost its content.
+    Overflowed(VersionId),
+    /// The guard has seen that the snapshot of a version is gone: somebody has removed it.
+    Vanished(VersionId),
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }
@@ -103,6 +123,8 @@ pub struct Open {
     pub holder: String,
     /// For how long, in seconds.
     pub ttl_s: u32,
+    /// Whether it is read in the tree of versions, where that can be: what is in the archive needs no copy then.
+    pub in_tree: bool,
 }
 
 /// The name of an effect: unique among all that are open.
@@ -113,7 +135,7 @@ pub struct EffectId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
-    /// Fix the store's content as this version and put it into the archive.
+    /// Fix the store's content as this version: in a snapshot of its volume, or else at once in the archive.
     Cut {
         /// The version to be.
         version: VersionId,
@@ -123,6 +145,9 @@ pub enum Effect {
         key: Option<String>,
         /// The cut instant lies after this, even where the machine's clock was set back.
         after: Option<Timestamp>,
+        /// The volume to take a snapshot of; absent where the pages go straight into the archive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
         /// The version that the store is to be brought back to, once this one is kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         then_restore: Option<VersionId>,
@@ -136,7 +161,19 @@ pub enum Effect {
         /// The publication under which that state was kept.
         publication: u64,
     },
-    /// Let a version's pages go.
+    /// Put the pages of a version into the archive, out of its snapshot.
+    Archive {
+        /// The version.
+        version: VersionId,
+    },
+    /// Unmount and remove a version's snapshot.
+    DropSnapshot {
+        /// The version.
+        version: VersionId,
+        /// The snapshot.
+        snapshot: Snapshot,
+    },
+    /// Let a version's pages go out of the archive.
     Retire {
         /// The version.
         version: VersionId,
@@ -146,10 +183,13 @@ pub enum Effect {
         /// The store.
         store: StoreName,
     },
-    /// Have an intact as-at copy in the cache, then grant the lease.
+    /// Have an intact as-at copy, then grant the lease.
     MakeCopy {
         /// The version.
         version: VersionId,
+        /// Whether it may be the file in the mounted snapshot; else it is one in the cache.
+        #[serde(default)]
+        in_snapshot: bool,
         /// The lease to be.
         lease: LeaseId,
         /// Who will hold it.
@@ -171,70 +211,14 @@ impl Effect {
         match self {
             Self::Cut { version, .. }
             | Self::Restore { version, .. }
+            | Self::Archive { version }
+            | Self::DropSnapshot { version, .. }
             | Self::Retire { version }
             | Self::MakeCopy { version, .. }
             | Self::DropCopy { version } => Some(version),
             Self::Compact { .. } => None,
         }
     }
-}
-
-/// How an effect ended. The variants are those of [`Effect`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The store's content is in the archive, or was there already.
-    Cut(Result<Cut, CutFailure>),
-    /// The store is as the version is; commits could have had to wait for so many microseconds.
-    Restore(Result<u64, Problem>),
-    /// The version's pages are gone.
-    Retire(Result<Retired, Problem>),
-    /// The archive is compact.
-    Compact(Result<(), Problem>),
-    /// The copy is there, with this many bytes.
-    MakeCopy(Result<u64, Problem>),
-    /// The copy is gone.
-    DropCopy(Result<(), Problem>),
-}
-
-/// What a cut found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// How long a commit could have had to wait, in microseconds.
-    pub writer_blocked_us: u64,
-    /// The content and where it is.
-    pub kept: Kept,
-}
-
-/// Where a cut's content is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Newly stored.
-    Stored {
-        /// What the cut fixed.
-        content: Content,
-        /// Bytes added to the archive.
-        bytes: u64,
-    },
-    /// It is exactly the content of this older version.
-    SameAs(u64),
-}
-
-/// Why a cut came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutFailure {
-    /// What happened.
-    pub problem: Problem,
-    /// Whether reading had begun. If so the version is recorded as failed; if not, it never was.
-    pub begun: bool,
-}
-
-/// What a retirement found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retired {
-    /// Bytes given back so far.
-    pub freed_bytes: u64,
-    /// Whether compaction would give back more.
-    pub worth_compacting: bool,
 }
 
 /// A committed decision to perform an effect. While it is open, the effect may or may not have happened.
@@ -298,6 +282,8 @@ pub enum Answer {
     Now(Result<Reply, Problem>),
     /// When this effect is over. For [`Event::Finished`], those who wait for that effect wait for this one now.
     After(EffectId),
+    /// Those who wait for the effect that is over ask the same again when this one is: it makes room for what they want.
+    Again(EffectId),
 }
 
 /// What the engine makes of an event.
@@ -309,35 +295,4 @@ pub struct Decision {
     pub answer: Answer,
     /// What an administrator should know, although nobody asked.
     pub remarks: Vec<String>,
-}
-
-/// What the machine holds, as seen at start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
-    /// Every version whose pages the archive holds.
-    pub archived: Vec<Archived>,
-    /// Every as-at copy in the cache that is whole.
-    pub copies: Vec<VersionId>,
-}
-
-/// A version as found in the archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
-    /// Which one.
-    pub version: VersionId,
-    /// What the archive says of it; asked only where the register does not list it as archived.
-    pub described: Option<Described>,
-}
-
-/// What a pack says of its version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    /// What the cut fixed.
-    pub content: Content,
-    /// Bytes that it takes in the archive.
-    pub bytes: u64,
-    /// What was said of its first publication.
-    pub attributes: Attributes,
-    /// The idempotency key of its first publication.
-    pub key: Option<String>,
 }

@@ -5,10 +5,14 @@
 
 pub mod engine;
 pub mod event;
+pub mod guard;
 pub mod host;
 pub mod query;
 pub mod register;
 pub mod retention;
+pub mod sizing;
+pub mod snapshot;
+pub mod tree;
 pub mod version;
 
 pub mod boundary;
@@ -16,7 +20,7 @@ pub mod names;
 pub mod problem;
 pub mod units;
 
-pub use engine::{Engine, Policy, StorePolicy};
+pub use engine::{Backing, Engine, Policy, StorePolicy};
 pub use host::Host;
 pub use names::{NameError, StoreName, VersionId, VersionRef};
 pub use problem::{Code, Problem};

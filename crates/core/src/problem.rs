@@ -62,6 +62,8 @@ pub enum Code {
     StoreUnreadable,
     /// No room: on the disk, or within a configured bound.
     StorageFull,
+    /// A command of LVM does not end, and no other may be started until it does.
+    LvmStuck,
     /// Something in the archive or catalogue is not what was written.
     Damaged,
     /// The daemon is stopping.
@@ -76,7 +78,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -102,6 +104,7 @@ impl Code {
         Self::StoreMissing,
         Self::StoreUnreadable,
         Self::StorageFull,
+        Self::LvmStuck,
         Self::Damaged,
         Self::Stopping,
         Self::Configuration,
@@ -138,6 +141,7 @@ impl Code {
             Self::StoreMissing => ("store_missing", "The store's file is not there"),
             Self::StoreUnreadable => ("store_unreadable", "The store cannot be read"),
             Self::StorageFull => ("storage_full", "There is no room"),
+            Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::Damaged => ("damaged", "Stored data is damaged"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
             Self::Configuration => ("configuration", "The configuration is wrong"),

@@ -1,9 +1,10 @@
 //! Questions to the register: lists, and the version as of an instant.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 
 use crate::register::{Entry, History, Register};
-use crate::version::State;
+use crate::version::{Publication, State};
 use crate::{Code, Problem, StoreName, VersionId};
 
 /// Which versions a list has. Everything that is left out does not restrict it.
@@ -11,8 +12,12 @@ use crate::{Code, Problem, StoreName, VersionId};
 pub struct Filter {
     /// Only this store's.
     pub store: Option<StoreName>,
-    /// Only those with a publication of this label.
+    /// Only those with a publication of this label. Where more is said of publications, one must be all of it.
     pub label: Option<String>,
+    /// Only those with a publication that this person vouches for.
+    pub certified_by: Option<String>,
+    /// Only those with a publication that stands for this day.
+    pub business_date: Option<Date>,
     /// Only those cut at or after this instant.
     pub from: Option<Timestamp>,
     /// Only those cut at or before this instant.
@@ -40,10 +45,20 @@ impl Filter {
         states.contains(&entry.version.state)
             && self.from.is_none_or(|from| at >= from)
             && self.to.is_none_or(|to| at <= to)
-            && self.label.as_ref().is_none_or(|label| {
-                let mut published = entry.publications.iter().filter_map(|&n| register.publication(n));
-                published.any(|p| p.attributes.label.as_ref() == Some(label))
-            })
+            && (self.says_nothing()
+                || register.published(entry).any(|publication| self.is_said_of(publication)))
+    }
+
+    /// Whether it leaves open what publications are like.
+    fn says_nothing(&self) -> bool {
+        self.label.is_none() && self.certified_by.is_none() && self.business_date.is_none()
+    }
+
+    fn is_said_of(&self, publication: &Publication) -> bool {
+        let said = &publication.attributes;
+        (self.label.is_none() || said.label == self.label)
+            && (self.certified_by.is_none() || said.certified_by == self.certified_by)
+            && (self.business_date.is_none() || said.business_date == self.business_date)
     }
 }
 
@@ -140,6 +155,33 @@ impl Register {
             Problem { hint: format!("kept nearby: {}", near.join(", ")), ..problem }
         })?;
         Ok(entry)
+    }
+}
+
+impl Register {
+    /// The version of a store that stood for a business day: of all publications for that day, or else for the last day before
+    /// it, the one that was made last.
+    ///
+    /// # Errors
+    /// [`Code::BeforeFirst`] where no publication stands for that day or one before it, [`Code::Retired`] or
+    /// [`Code::NotReadable`] where its version is gone: another one would be other data.
+    pub fn as_of_business_date(&self, store: &StoreName, date: Date) -> Result<&Entry, Problem> {
+        let history = self.history(store)?;
+        let dated =
+            |publication: &Publication| Some((publication.attributes.business_date?, publication.number));
+        let last = |entry| self.published(entry).filter_map(dated).filter(|(day, _)| *day <= date).max();
+        let found = history.versions.values().filter_map(|entry| Some((last(entry)?, entry)));
+        let Some((_, entry)) = found.max_by_key(|(last, _)| *last) else {
+            let detail = format!("no publication of {store} stands for {date} or a day before it");
+            return Err(Problem::new(Code::BeforeFirst, detail, "give publications a business_date"));
+        };
+        entry.version.check_readable()?;
+        Ok(entry)
+    }
+
+    /// The publications of a version.
+    fn published<'a>(&'a self, entry: &'a Entry) -> impl Iterator<Item = &'a Publication> {
+        entry.publications.iter().filter_map(|&number| self.publication(number))
     }
 }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use crate::snapshot::{Cost, Snapshot};
 use crate::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 
 /// One SQLite database that asat watches, or once watched.
@@ -65,8 +66,8 @@ impl State {
 pub struct Content {
     /// The instant at which the content was fixed, in microseconds.
     pub cut_at: Timestamp,
-    /// The fingerprint of all its pages.
-    pub fingerprint: Fingerprint,
+    /// The fingerprint of all its pages; known once they were read into the archive.
+    pub fingerprint: Option<Fingerprint>,
     /// The size of its pages.
     pub page_size: PageSize,
     /// How many pages it has.
@@ -87,6 +88,8 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Holding {
+    /// A snapshot of the store's volume: the version is hot.
+    Snapshot(Snapshot),
     /// The page archive.
     Archive {
         /// Bytes that this version added to it.
@@ -94,9 +97,11 @@ pub enum Holding {
     },
 }
 
-/// A materialised as-at copy in the bounded cache.
+/// An as-at copy that readers can open: a file in the bounded cache, or the store's file in the mounted snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copy {
+    /// Whether it is the file in the mounted snapshot, which takes no room in the cache.
+    pub in_snapshot: bool,
     /// Its size.
     pub bytes: u64,
     /// When it was last opened or closed.
@@ -154,6 +159,30 @@ pub struct Version {
     pub pin: Option<Pin>,
     /// How it ended, where it did.
     pub end: Option<End>,
+}
+
+impl Version {
+    /// Its snapshot, where it has one.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.holdings.iter().find_map(|holding| match holding {
+            Holding::Snapshot(snapshot) => Some(snapshot),
+            Holding::Archive { .. } => None,
+        })
+    }
+
+    /// Whether its pages are in the archive.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.holdings.iter().any(|holding| matches!(holding, Holding::Archive { .. }))
+    }
+
+    /// The version without its snapshot.
+    #[must_use]
+    pub fn without_snapshot(mut self) -> Self {
+        self.holdings.retain(|holding| !matches!(holding, Holding::Snapshot(_)));
+        self
+    }
 }
 
 /// What somebody says of a publication.
@@ -231,8 +260,8 @@ pub struct Publication {
     pub key: Option<String>,
     /// Whether it names a version that was there already.
     pub reused: bool,
-    /// How long a commit could have had to wait, in microseconds.
-    pub writer_blocked_us: u64,
+    /// What it cost those who write.
+    pub cost: Cost,
     /// From the request to the acknowledgement, in microseconds.
     pub elapsed_us: u64,
 }

@@ -17,7 +17,7 @@
 mod disk;
 mod error;
 mod identity;
-mod naming;
+pub(crate) mod naming;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 
 pub use listening::{Listening, socket, tcp};
 pub use mapper::{Answer, Mapper, Module, mapper};
-pub use place::{Entry, Footing, Kind, Place, Volume, bytes_below, entry, footing, place};
+pub use place::{Entry, Footing, Kind, Place, Pool, Volume, bytes_below, entry, footing, place};
 pub use tools::{Settings, Tools, find_tools};
 
 /// The user that this process acts as, by its number.

@@ -4,16 +4,22 @@
 //! own locks, and the as-at copies. Every error names the object concerned and becomes an
 //! [`asat_core::Problem`] that says what to do next.
 
+pub mod brake;
 pub mod clock;
+pub mod clones;
 pub mod copies;
 pub mod dm;
 pub mod doctor;
+mod fiemap;
 pub mod lvm;
 pub mod machine;
+pub mod mounts;
+pub mod program;
 pub mod scratch;
 pub mod socket;
 pub mod state_folder;
 pub mod store;
+pub mod tree;
 pub mod volume;
 
 pub use copies::Copies;

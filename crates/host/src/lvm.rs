@@ -2,13 +2,16 @@
 //!
 //! A mistake here removes somebody's data, so each danger has one room that keeps it. [`command`] alone
 //! runs programs, and never waits for one longer than it was told. [`names`] alone decides which volume is
-//! ours. [`report`] alone reads what LVM says. [`units`] keeps bytes, sectors and extents apart.
+//! ours. [`report`] alone reads what LVM says. [`snapshots`] alone makes, changes and removes volumes. [`units`]
+//! keeps bytes, sectors and extents apart.
 
 pub mod command;
 pub mod names;
 pub mod report;
+pub mod snapshots;
 pub mod units;
 
 pub use command::{Call, Error, Lvm, Refusal};
 pub use names::{Installation, Ours, Whose, recognise};
 pub use report::{LogicalVolume, VolumeGroup};
+pub use snapshots::{Extended, Made, Snapshot, Space};

@@ -1,6 +1,12 @@
-//! Limits of the machine that the daemon adjusts for itself.
+//! The machine in numbers: limits that the daemon adjusts for itself, devices and what is written to them.
+
+mod watch;
+
+use std::path::Path;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+
+pub use watch::Watch;
 
 /// Raises the number of files that this process may have open to the most it may give itself, and returns
 /// that number; `None` stands for no limit. An archive keeps one file open for each layer that a version is
@@ -15,9 +21,58 @@ pub fn raise_open_files_limit() -> Option<u64> {
     }
 }
 
+/// The device that a file or folder lies on, major and minor; `None` where it cannot be looked at.
+#[must_use]
+pub fn device_of(path: &Path) -> Option<(u32, u32)> {
+    let device = rustix::fs::stat(path).ok()?.st_dev;
+    Some((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// How many bytes have been written to a block device since it was made. The kernel counts sectors of 512 bytes,
+/// whatever the device's own are (`Documentation/block/stat.rst`). `None` where the kernel does not say.
+#[must_use]
+pub fn bytes_written((major, minor): (u32, u32)) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    parse_written(&text)
+}
+
+/// The seventh number of the kernel's statistics: sectors written.
+fn parse_written(stat: &str) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(6)?.parse::<u64>().ok()?.checked_mul(512)
+}
+
+/// The space that is free to everybody on the file system of a path, and all of it, in bytes.
+///
+/// # Errors
+/// Where it cannot be looked at.
+pub fn room(path: &Path) -> std::io::Result<(u64, u64)> {
+    let space = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+    Ok((bytes(space.f_bavail), bytes(space.f_blocks)))
+}
+
+/// The size of a block device in bytes; `None` where the kernel does not say.
+#[must_use]
+pub fn device_size((major, minor): (u32, u32)) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
+    text.trim().parse::<u64>().ok()?.checked_mul(512)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_counts() {
+        let line = " 12 0 800 5 7 0 4096 3 0 8 8 0 0 0 0 0 0\n";
+        assert_eq!(parse_written(line), Some(4096 * 512));
+        for hostile in
+            ["", "1 2 3 4 5 6", "1 2 3 4 5 6 x", "1 2 3 4 5 6 -1", "1 2 3 4 5 6 18446744073709551615"]
+        {
+            assert_eq!(parse_written(hostile), None, "{hostile:?}");
+        }
+        assert_eq!((bytes_written((0, 0)), device_size((0, 0))), (None, None));
+    }
 
     #[test]
     fn the_limit_is_raised_to_the_hard_one() {

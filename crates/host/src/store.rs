@@ -20,30 +20,45 @@
 //! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
 //! run as the store's user or as root, or the store should be writable by a group that both have.
 //!
+//! Where the store's volume can be snapshotted, or its file cloned, [`still()`] holds the store such that a snapshot contains
+//! one committed state, and [`read_frozen`] reads it there; [`read_changed`] reads what a clone has changed.
+//!
 //! A store is written to by [`restore`] alone, when somebody asks for it.
 //!
 //! SQLite's locks are POSIX locks, which a process loses on *any* close of the file. No code in this process
-//! may open a store's files other than through SQLite, or with `O_PATH`.
+//! may open a store's files other than through SQLite, with `O_PATH`, or in a thread with descriptors of its own
+//! ([`crate::clones`]).
 
+mod changed;
+mod content;
 mod error;
 mod file;
+mod frozen;
 mod holders;
+mod open;
 mod restore;
 mod scan;
+mod still;
 mod transaction;
+mod wait;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use asat_core::event::CutFailure;
 use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 
+pub use changed::read_changed;
 pub use error::Error;
+pub use frozen::{Frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
+use scan::Source;
+pub use still::{Hold, State, Still, Witness, still};
 use transaction::Transaction;
+use wait::Wait;
 
 /// How long a cut may wait, and how long it may make others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +67,17 @@ pub struct Limits {
     pub busy: Duration,
     /// How long a commit may have to wait for the read to end, in the rollback-journal modes.
     pub hold: Duration,
+}
+
+/// Has the machine write out what it has yet to write to the store's file system: all of it is on the disk then, if
+/// only in the file system's log.
+pub fn write_out(path: &Path) {
+    // The store's file itself must not be opened: its locks would be lost.
+    let folder = std::fs::canonicalize(path).ok().and_then(|path| std::fs::File::open(path.parent()?).ok());
+    if let Some(folder) = folder {
+        // Where this fails, the snapshot is found not to have the state.
+        let _ = rustix::fs::syncfs(&folder);
+    }
 }
 
 /// What takes a store's pages as they are read.
@@ -67,6 +93,15 @@ pub trait PageSink {
     /// # Errors
     /// Ends the read with this problem.
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem>;
+
+    /// Is told, in the same order, that a page is as it was in the version that this one is compared with. Answers whether that
+    /// will do; if not, the page itself follows.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn same(&mut self, _number: u32) -> Result<bool, Problem> {
+        Ok(false)
+    }
 }
 
 /// What was read.
@@ -96,7 +131,7 @@ pub struct CutError {
 
 impl From<CutError> for CutFailure {
     fn from(failed: CutError) -> Self {
-        Self { problem: failed.error.into(), begun: failed.begun }
+        Self { problem: failed.error.into(), begun: failed.begun, left: None, lacks: None }
     }
 }
 
@@ -118,16 +153,20 @@ pub fn read_pages(
     sink: &mut dyn PageSink,
 ) -> Result<Read, CutError> {
     let mut begun = false;
-    let result = Transaction::begin(path, limits, cancel).and_then(|transaction| {
-        let handed = scan::hand_over(&transaction, limits, cancel, sink, &mut begun);
-        let content = transaction.content;
+    let wait = Wait { limits, cancel, since: Instant::now() };
+    let result = Transaction::begin(path, &wait).and_then(|transaction| {
+        let (content, cut_at) = (transaction.content, transaction.cut_at);
+        let held = (!content.wal).then_some((transaction.since, limits.hold));
+        let (connection, path) = (transaction.connection(), transaction.file.path.as_path());
+        let source = Source { connection, path, content, held };
+        let handed = scan::hand_over(&source, cancel, sink, &mut begun);
         // The locks go here, whether the pages were handed over or not.
         let held = transaction.end();
         handed.map(|()| Read {
             page_size: content.page_size,
             page_count: content.page_count,
             wal: content.wal,
-            cut_at: content.cut_at,
+            cut_at,
             writer_blocked: if content.wal { Duration::ZERO } else { held },
         })
     });

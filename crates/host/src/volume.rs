@@ -21,9 +21,10 @@ use asat_core::{Code, Problem};
 use rustix::fs::{Mode, OFlags};
 
 pub use obstacle::Obstacle;
-pub use stack::Backing;
+pub use stack::{Backing, DeviceUuid};
 
 use crate::lvm::{self, LogicalVolume, Lvm, Refusal, VolumeGroup};
+use crate::mounts::is_supported;
 use mounts::{Mount, Place};
 
 /// What a store stands on.
@@ -55,32 +56,31 @@ pub struct OnLvm {
     pub group: VolumeGroup,
     /// The logical volume.
     pub volume: LogicalVolume,
-    /// By which kind of snapshot it can be cut.
+    /// What that is made of.
     pub backing: Backing,
 }
 
-/// Finds out what a store stands on. LVM is asked only where the device is one of its own.
+/// Finds out what a store stands on. LVM is asked for only where the device is one of its own.
 ///
 /// # Errors
 /// Where the store is not there, or the machine cannot be asked.
-pub fn discover(store: &Path, lvm: Result<&Lvm, &lvm::Error>) -> Result<Ground, Error> {
+pub fn discover<'a>(store: &Path, lvm: impl FnOnce() -> Result<&'a Lvm, String>) -> Result<Ground, Error> {
     let places = places(store)?;
-    let table = read("/proc/self/mountinfo", 16 << 20)?;
-    let mount = match mounts::locate(&mounts::parse(&table), &places) {
+    let mount = match mount_of(&places)? {
         Ok(mount) => mount,
         Err((fs, why)) => return Ok(Ground::Plain { fs, why }),
     };
     let plain = |why| Ok(Ground::Plain { fs: mount.fs.clone(), why });
-    let uuid = match device_uuid(mount.device)? {
-        None => return plain(Obstacle::NotDeviceMapper),
-        Some(text) => match stack::parse_uuid(&text) {
-            Ok(uuid) => uuid,
-            Err(why) => return plain(why),
-        },
+    let uuid = match volume_under(&mount)? {
+        Ok(uuid) => uuid,
+        Err(why) => return plain(why),
     };
-    let lvm = match lvm {
+    if !is_supported(&mount.fs) {
+        return plain(Obstacle::UnsupportedFs(mount.fs.clone()));
+    }
+    let lvm = match lvm() {
         Ok(lvm) => lvm,
-        Err(error) => return plain(Obstacle::LvmUnusable(error.to_string())),
+        Err(why) => return plain(Obstacle::LvmUnusable(why)),
     };
     let groups = match lvm.groups() {
         Err(error) if error.refusal() == Some(Refusal::NotPermitted) => return plain(Obstacle::NotPermitted),
@@ -98,6 +98,42 @@ pub fn discover(store: &Path, lvm: Result<&Lvm, &lvm::Error>) -> Result<Ground, 
     let Some(inside) = inside else { return plain(Obstacle::OutsideMount) };
     let Mount { fs, mount_point, device, .. } = mount;
     Ok(Ground::Lvm(Box::new(OnLvm { fs, mount_point, inside, device, group, volume, backing })))
+}
+
+/// Where a store stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its logical volume.
+    pub uuid: DeviceUuid,
+    /// Its path within the file system, from its root.
+    pub inside: PathBuf,
+}
+
+/// Where a store stands now, without asking LVM; why on no logical volume, where that is so.
+///
+/// # Errors
+/// Where the store is not there, or the machine cannot be asked.
+pub fn stands_on(store: &Path) -> Result<Result<Standing, Obstacle>, Error> {
+    let places = places(store)?;
+    let mount = match mount_of(&places)? {
+        Ok(mount) => mount,
+        Err((_, why)) => return Ok(Err(why)),
+    };
+    let inside = places.first().and_then(|place| mount.inside(&place.path)).ok_or(Obstacle::OutsideMount);
+    let uuid = volume_under(&mount)?;
+    Ok(uuid.and_then(|uuid| Ok(Standing { uuid, inside: inside? })))
+}
+
+/// The one mount that all places are on.
+fn mount_of(places: &[Place]) -> Result<Result<Mount, (String, Obstacle)>, Error> {
+    let table = read("/proc/self/mountinfo", 16 << 20)?;
+    Ok(mounts::locate(&mounts::parse(&table), places))
+}
+
+/// The logical volume that a mount's device is.
+fn volume_under(mount: &Mount) -> Result<Result<DeviceUuid, Obstacle>, Error> {
+    let Some(text) = device_uuid(mount.device)? else { return Ok(Err(Obstacle::NotDeviceMapper)) };
+    Ok(stack::parse_uuid(&text))
 }
 
 /// Where the store's parts are: the database, its folder, and the files beside it that are there.

@@ -1,40 +1,41 @@
-//! A cut: the store's pages go straight into the archive while SQLite holds their state.
-
-use std::path::PathBuf;
-use std::sync::PoisonError;
+//! A cut by pages: they go straight into the archive while SQLite holds the store's state.
 
 use asat_archive::{Archive, Writer};
 use asat_core::event::{Cut, CutFailure, Kept};
+use asat_core::snapshot::{Cost, Hold};
 use asat_core::version::Content;
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
-use asat_host::store::{Limits, PageSink, Read, read_pages};
+use asat_host::store::{PageSink, Read, read_pages};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Machine, Note};
+use super::{Machine, Note, Store, lock};
 use crate::daemon::progress::Meter;
 use crate::wire::Progress;
 
 impl Machine {
+    /// Fixes a version's content in the archive.
     pub(super) fn cut(
         &self,
         id: &VersionId,
         note: &Note,
         after: Option<Timestamp>,
     ) -> Result<Cut, CutFailure> {
-        let refused = |problem| CutFailure { problem, begun: false };
-        let (path, limits) = self.configured(&id.store).map_err(refused)?;
-        let archive = self.archive(&id.store).map_err(refused)?;
+        let failed = |begun| move |problem| CutFailure { problem, begun, left: None, lacks: None };
+        let store = self.configured(&id.store).map_err(failed(false))?;
+        let archive = self.archive(&id.store).map_err(failed(false))?;
         let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
-        let mut sink = Sink { archive, number: id.number, writer: None, meter };
-        let read = read_pages(path, limits, &self.stopping, &mut sink).map_err(CutFailure::from)?;
+        let mut sink = Sink::new(archive, id.number, meter);
+        let read =
+            read_pages(&store.path, &store.limits, &self.stopping, &mut sink).map_err(CutFailure::from)?;
         let read = Read { cut_at: self.in_order(&id.store, after, read.cut_at), ..read };
-        let kept = keep(sink, id, note, &read).map_err(|problem| CutFailure { problem, begun: true })?;
-        let blocked = u64::try_from(read.writer_blocked.as_micros()).unwrap_or(u64::MAX);
-        Ok(Cut { writer_blocked_us: blocked, kept })
+        let kept = sink.keep(id, note, &read).map_err(failed(true))?;
+        let writer_blocked_us = u64::try_from(read.writer_blocked.as_micros()).unwrap_or(u64::MAX);
+        let hold = if read.wal { Hold::Nobody } else { Hold::Read };
+        Ok(Cut { cost: Cost { writer_blocked_us, hold, snapshot_us: 0 }, kept })
     }
 
     /// Where a store is, and how long one may wait for it.
-    pub(super) fn configured(&self, store: &StoreName) -> Result<&(PathBuf, Limits), Problem> {
+    pub(super) fn configured(&self, store: &StoreName) -> Result<&Store, Problem> {
         self.stores.get(store).ok_or_else(|| {
             let detail = format!("store {store} is not configured");
             Problem::new(Code::UnknownStore, detail, "add it to the configuration")
@@ -42,8 +43,13 @@ impl Machine {
     }
 
     /// The cut instant, after the store's last one even where the machine's clock was set back.
-    fn in_order(&self, store: &StoreName, after: Option<Timestamp>, cut_at: Timestamp) -> Timestamp {
-        let mut last = self.last_cuts.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn in_order(
+        &self,
+        store: &StoreName,
+        after: Option<Timestamp>,
+        cut_at: Timestamp,
+    ) -> Timestamp {
+        let mut last = lock(&self.last_cuts);
         let tick = SignedDuration::from_micros(1);
         let floor = last.get(store).copied().max(after).and_then(|last| last.checked_add(tick).ok());
         let cut_at = floor.map_or(cut_at, |floor| floor.max(cut_at));
@@ -52,12 +58,57 @@ impl Machine {
     }
 }
 
-/// Hands the pages of a cut to the archive.
-struct Sink<'a, F: Fn(Progress)> {
+/// Hands the pages of a version to the archive.
+pub(super) struct Sink<'a, F: Fn(Progress)> {
     archive: &'a Archive,
     number: u64,
     writer: Option<Writer>,
+    /// The version whose unchanged pages need not come, where there is one.
+    base: Option<u64>,
     meter: Meter<F>,
+}
+
+impl<'a, F: Fn(Progress)> Sink<'a, F> {
+    pub(super) fn new(archive: &'a Archive, number: u64, meter: Meter<F>) -> Self {
+        Self { archive, number, writer: None, base: None, meter }
+    }
+
+    /// Takes the word of whoever reads the pages for those that are as they were in this version.
+    pub(super) fn after(self, base: u64) -> Self {
+        Self { base: Some(base), ..self }
+    }
+
+    /// Ends the version: its pages are all there.
+    pub(super) fn finish(
+        self,
+        id: &VersionId,
+        note: &Note,
+        cut_at: Timestamp,
+        wal: bool,
+        even_if_unchanged: bool,
+    ) -> Result<asat_archive::Kept, Problem> {
+        let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
+        let writer = self.writer.ok_or_else(|| internal(format!("{id} was cut without pages")))?;
+        let note = serde_json::to_value(note).map_err(|error| internal(error.to_string()))?;
+        let store = id.store.clone();
+        Ok(writer.finish(asat_archive::Cut { store, cut_at, wal, note, even_if_unchanged })?)
+    }
+
+    fn keep(self, id: &VersionId, note: &Note, read: &Read) -> Result<Kept, Problem> {
+        Ok(match self.finish(id, note, read.cut_at, read.wal, false)? {
+            asat_archive::Kept::Unchanged { same_as, .. } => Kept::SameAs(same_as),
+            asat_archive::Kept::Stored { fingerprint, bytes, .. } => Kept::Stored {
+                content: Content {
+                    cut_at: read.cut_at,
+                    fingerprint: Some(fingerprint),
+                    page_size: read.page_size,
+                    page_count: read.page_count,
+                    wal: read.wal,
+                },
+                bytes,
+            },
+        })
+    }
 }
 
 impl<F: Fn(Progress)> PageSink for Sink<'_, F> {
@@ -76,30 +127,15 @@ impl<F: Fn(Progress)> PageSink for Sink<'_, F> {
             }
         }
     }
-}
 
-/// Ends a cut: its pages are all there, and the store is free again.
-fn keep<F: Fn(Progress)>(
-    sink: Sink<'_, F>,
-    id: &VersionId,
-    note: &Note,
-    read: &Read,
-) -> Result<Kept, Problem> {
-    let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
-    let writer = sink.writer.ok_or_else(|| internal(format!("{id} was cut without pages")))?;
-    let note = serde_json::to_value(note).map_err(|error| internal(error.to_string()))?;
-    let cut = asat_archive::Cut { store: id.store.clone(), cut_at: read.cut_at, wal: read.wal, note };
-    Ok(match writer.finish(cut)? {
-        asat_archive::Kept::Unchanged { same_as, .. } => Kept::SameAs(same_as),
-        asat_archive::Kept::Stored { fingerprint, bytes, .. } => Kept::Stored {
-            content: Content {
-                cut_at: read.cut_at,
-                fingerprint,
-                page_size: read.page_size,
-                page_count: read.page_count,
-                wal: read.wal,
-            },
-            bytes,
-        },
-    })
+    fn same(&mut self, number: u32) -> Result<bool, Problem> {
+        self.meter.reach(u64::from(number));
+        match &mut self.writer {
+            // What is in the archive may be later than the clone that the pages were compared with.
+            Some(writer) if self.base.is_some() && writer.compared_with() == self.base => {
+                Ok(writer.same(number)?)
+            }
+            _ => Ok(false),
+        }
+    }
 }

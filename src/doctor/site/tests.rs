@@ -26,8 +26,13 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         file: entry(Kind::File, 2 * GIB, 0o644),
         place: Ok(place("ext4", *minor, free)),
         footing: Footing::Plain(String::new()),
+        cloning: Err(String::new()),
+        backend: None,
+        keep_snapshots: 0,
+        beside_state: *minor == 0,
     };
     Site {
+        tree: None,
         stores: stores.iter().map(store).collect(),
         state: State {
             path: PathBuf::from("/var/lib/asat"),
@@ -38,6 +43,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
             begun: false,
         },
         listeners: Vec::new(),
+        alarm_command: None,
     }
 }
 
@@ -97,6 +103,15 @@ fn a_configuration_is_in_order_missing_or_wrong() {
     let wrong = Problem::new(Code::Configuration, "no such key", "take it out");
     let wrong = configuration(&Configuration::Wrong(wrong));
     assert_eq!((wrong.level, wrong.advice.as_deref()), (Level::Problem, Some("take it out")));
+}
+
+#[test]
+fn an_alarm_command_that_cannot_be_run_is_a_problem() {
+    let judged = |usable| alarm_command(&("/opt/page".to_owned(), usable));
+    assert_eq!(judged(Ok(())).level, Level::Ok);
+    let missing = judged(Err("cannot run /opt/page: No such file or directory (os error 2)".to_owned()));
+    assert_eq!((missing.level, missing.group), (Level::Problem, Group::Guard));
+    assert!(missing.what.contains("/opt/page: No such file") && missing.advice.is_some(), "{missing:?}");
 }
 
 #[test]

@@ -3,11 +3,13 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, missing_docs, unreachable_pub)]
 
+pub mod camera;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use asat_archive::{Archive, Cut, Error, Fingerprinter, Kept, Report};
+use asat_archive::{Archive, Compacted, Cut, Error, Fingerprinter, Kept, Report};
 use asat_core::PageSize;
 
 /// A version's content: the page size and the pages.
@@ -31,6 +33,13 @@ impl Content {
 
     pub fn count(&self) -> u32 {
         u32::try_from(self.pages.len()).unwrap()
+    }
+
+    /// Changes a few bytes of a page.
+    pub fn edit(&mut self, nth: usize, offset: usize, value: u8) {
+        for byte in self.pages[nth].iter_mut().skip(offset).take(9) {
+            *byte = byte.wrapping_add(value).rotate_left(1);
+        }
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -70,6 +79,7 @@ pub fn cut() -> Cut {
         cut_at: "2026-11-19T17:00:03.123456Z".parse().unwrap(),
         wal: true,
         note: serde_json::json!({ "label": "close" }),
+        even_if_unchanged: false,
     }
 }
 
@@ -86,6 +96,11 @@ pub fn read(archive: &Archive, number: u64) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     reader.write_to(&mut bytes, Path::new("memory"))?;
     Ok(bytes)
+}
+
+/// Compacts without a pause.
+pub fn compact(archive: &Archive) -> Compacted {
+    archive.compact(&mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 pub fn verify(archive: &Archive, number: Option<u64>) -> Report {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
+use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
     Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
 };
@@ -70,10 +71,33 @@ pub(crate) fn content(dice: &mut Dice) -> Content {
     let half = u128::from(dice.roll());
     Content {
         cut_at: dice.instant(),
-        fingerprint: Fingerprint([0, u128::MAX, half, half << 64][dice.below(4)]),
+        fingerprint: dice.maybe(|dice| Fingerprint([0, u128::MAX, half, half << 64][dice.below(4)])),
         page_size: PageSize::new(512 << dice.below(8)).unwrap(),
         page_count: [0, 1, 11_883, u32::MAX][dice.below(4)],
         wal: dice.coin(),
+    }
+}
+
+fn holding(dice: &mut Dice) -> Holding {
+    if dice.coin() { Holding::Archive { bytes: dice.bytes() } } else { Holding::Snapshot(snapshot(dice)) }
+}
+
+fn snapshot(dice: &mut Dice) -> Snapshot {
+    let backends = [Backend::LvmThin, Backend::LvmClassic, Backend::Reflink];
+    Snapshot {
+        origin: Origin {
+            backend: backends[dice.below(3)],
+            group: dice.text(),
+            volume: dice.text(),
+            name: dice.text(),
+            fs: dice.text(),
+            inside: PathBuf::from(format!("/{}", dice.text())),
+        },
+        name: dice.text(),
+        uuid: dice.text(),
+        with_wal: dice.coin(),
+        bytes: dice.bytes(),
+        lost: dice.coin(),
     }
 }
 
@@ -94,8 +118,12 @@ pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
         state,
         begun_at: dice.instant(),
         content,
-        holdings: (0..dice.below(3)).map(|_| Holding::Archive { bytes: dice.bytes() }).collect(),
-        copy: dice.maybe(|dice| Copy { bytes: dice.bytes(), used_at: dice.instant() }),
+        holdings: (0..dice.below(3)).map(|_| holding(dice)).collect(),
+        copy: dice.maybe(|dice| Copy {
+            in_snapshot: dice.coin(),
+            bytes: dice.bytes(),
+            used_at: dice.instant(),
+        }),
         pin: dice.maybe(|dice| Pin {
             reason: dice.text(),
             owner: dice.maybe(Dice::text),
@@ -115,7 +143,11 @@ pub(crate) fn publication(dice: &mut Dice, number: u64, version: VersionId) -> P
         attributes: attributes(dice),
         key: dice.maybe(|dice| format!("{} {number}", dice.text())),
         reused: dice.coin(),
-        writer_blocked_us: dice.bytes(),
+        cost: Cost {
+            writer_blocked_us: dice.bytes(),
+            hold: Hold::ALL[dice.below(Hold::ALL.len())],
+            snapshot_us: dice.bytes(),
+        },
         elapsed_us: dice.bytes(),
     }
 }
@@ -125,7 +157,7 @@ pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
-pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 6] {
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 8] {
     let version = version.clone();
     let lease = LeaseId(dice.text());
     [
@@ -134,12 +166,21 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 6] {
             attributes: attributes(dice),
             key: dice.maybe(Dice::text),
             after: dice.maybe(Dice::instant),
+            origin: dice.maybe(|dice| snapshot(dice).origin),
             then_restore: dice.maybe(|_| version.clone()),
         },
         Effect::Restore { version: version.clone(), before: version.clone(), publication: u64::MAX },
+        Effect::Archive { version: version.clone() },
+        Effect::DropSnapshot { version: version.clone(), snapshot: snapshot(dice) },
         Effect::Retire { version: version.clone() },
         Effect::Compact { store: version.store.clone() },
-        Effect::MakeCopy { version: version.clone(), lease, holder: dice.text(), ttl_s: u32::MAX },
+        Effect::MakeCopy {
+            version: version.clone(),
+            in_snapshot: dice.coin(),
+            lease,
+            holder: dice.text(),
+            ttl_s: u32::MAX,
+        },
         Effect::DropCopy { version },
     ]
 }
@@ -172,7 +213,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         }
         6 => Change::LeaseEnded(LeaseId(format!("lease-{}", dice.below(8)))),
         7 => {
-            let effect = effects(dice, &id)[dice.below(6)].clone();
+            let effect = effects(dice, &id)[dice.below(8)].clone();
             Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), effect })
         }
         _ => {

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use super::{Draft, Engine};
-use crate::event::{Answer, Effect, Reply, Retired};
+use crate::event::{Answer, Effect, EffectId, Reply, Retired};
 use crate::register::{Entry, History};
 use crate::retention::Candidate;
-use crate::version::{Lease, Pin, State, Version, check_line};
+use crate::version::{Holding, Lease, Pin, State, Version, check_line};
 use crate::{Code, Problem, VersionId, VersionRef};
 
 impl Engine {
@@ -22,6 +22,7 @@ impl Engine {
         }
         if version.pin != pin {
             draft.put(Version { pin, ..version.clone() });
+            self.move_on(draft);
         }
         Ok(Answer::Now(Ok(Reply::Version(version.id.clone()))))
     }
@@ -44,11 +45,12 @@ impl Engine {
             return Err(problem);
         }
         let effect = self.let_go(draft, version, "retired on request".to_owned());
+        self.move_on(draft);
         Ok(Answer::After(effect))
     }
 
     /// Records that a version is given up, and intends to let its copy and its pages go.
-    fn let_go(&self, draft: &mut Draft<'_>, version: &Version, reason: String) -> crate::event::EffectId {
+    pub(super) fn let_go(&self, draft: &mut Draft<'_>, version: &Version, reason: String) -> EffectId {
         let had_copy = version.copy.is_some();
         let version = Version { copy: None, ..draft.latest(version) };
         draft.end(&version, State::Retiring, reason);
@@ -64,21 +66,39 @@ impl Engine {
         id: &VersionId,
         result: &Result<Retired, Problem>,
     ) -> Result<Answer, Problem> {
+        let answer = self.after_retire(draft, id, result);
+        // Versions wait for it on their way into the archive, however it ended.
+        self.move_on(draft);
+        answer
+    }
+
+    fn after_retire(
+        &self,
+        draft: &mut Draft<'_>,
+        id: &VersionId,
+        result: &Result<Retired, Problem>,
+    ) -> Result<Answer, Problem> {
         let retired = result.clone()?;
         let version = &self.register.entry(id)?.version;
         // A version that failed or was lost keeps that as its end; only its leftovers went.
         if version.state == State::Retiring {
-            draft.put(Version { state: State::Retired, holdings: Vec::new(), ..version.clone() });
+            let mut version = version.clone();
+            version.holdings.retain(|holding| matches!(holding, Holding::Snapshot(_)));
+            // Where it has a snapshot as well, it is over when that is gone.
+            let state = if version.holdings.is_empty() { State::Retired } else { version.state };
+            draft.put(Version { state, ..version });
         }
         let compacting = |effect: &Effect| matches!(effect, Effect::Compact { store } if *store == id.store);
-        if retired.worth_compacting && !self.register.intents().any(|intent| compacting(&intent.effect)) {
+        let intended = self.register.intents().filter(|intent| compacting(&intent.effect)).count();
+        // One may be under way and have looked already; one that waits will see what was just given up.
+        if retired.worth_compacting && intended < 2 {
             draft.intend(Effect::Compact { store: id.store.clone() });
         }
         Ok(Answer::Now(Ok(Reply::Version(id.clone()))))
     }
 
     /// Why a version may not be given up now, where that is so.
-    fn hold_on(&self, version: &Version, now: Timestamp) -> Option<Problem> {
+    pub(super) fn hold_on(&self, version: &Version, now: Timestamp) -> Option<Problem> {
         let id = &version.id;
         let leases: Vec<&Lease> =
             self.register.leases_on(id).filter(|lease| lease.expires_at > now).collect();
@@ -97,8 +117,9 @@ impl Engine {
             let detail = format!("{id} is pinned{owner}: {}", pin.reason);
             return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
         }
-        if self.is_being_read(id, now) || self.may_be_reused(id) || self.is_being_restored(id) {
-            let detail = format!("{id} is being opened, published or restored at this moment");
+        let moving = self.is_being_archived(id) || self.is_being_restored(id);
+        if moving || self.is_being_read(id, now) || self.may_be_reused(id) {
+            let detail = format!("{id} is being opened, published, archived or restored at this moment");
             return Some(Problem::new(Code::InUse, detail, "try again in a moment"));
         }
         None
@@ -118,6 +139,7 @@ impl Engine {
                 self.let_go(draft, &entry.version, format!("no rule of {name}'s retention keeps it"));
             }
         }
+        self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
@@ -148,7 +170,8 @@ impl Engine {
 
     /// Tries again to let go what could not be let go before.
     fn finish_retiring(&self, draft: &mut Draft<'_>) {
-        for version in self.versions().filter(|version| version.state == State::Retiring) {
+        let waits = |v: &&Version| v.state == State::Retiring && (v.is_archived() || v.snapshot().is_none());
+        for version in self.versions().filter(waits) {
             if !self.register.intents().any(|intent| retires(&intent.effect, &version.id)) {
                 draft.intend(Effect::Retire { version: version.id.clone() });
             }

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Draft, Engine};
-use crate::event::{Answer, Change, Effect, Open, Reply};
+use crate::event::{Answer, Change, Copied, Effect, Intent, Open, Reply};
+use crate::snapshot::Snapshot;
 use crate::version::{Copy, Lease, LeaseId, Version, check_line};
 use crate::{Code, Problem, VersionId};
 
@@ -13,11 +14,17 @@ impl Engine {
         self.check_ttl(request.ttl_s)?;
         let version = &self.register.resolve(&request.version)?.version;
         version.check_readable()?;
-        if version.copy.is_none() && !self.is_being_copied(&version.id) {
+        if request.in_tree && version.is_archived() {
+            let Open { lease, holder, ttl_s, .. } = request;
+            return Ok(grant(draft, &version.id, lease, holder, *ttl_s));
+        }
+        let in_snapshot = self.is_read_in_snapshot(version);
+        if version.copy.is_none() && !in_snapshot && !self.is_being_copied(&version.id) {
             self.make_room(draft, version)?;
         }
         Ok(Answer::After(draft.intend(Effect::MakeCopy {
             version: version.id.clone(),
+            in_snapshot,
             lease: request.lease.clone(),
             holder: request.holder.clone(),
             ttl_s: request.ttl_s,
@@ -28,23 +35,25 @@ impl Engine {
         &self,
         draft: &mut Draft<'_>,
         effect: &Effect,
-        result: &Result<u64, Problem>,
+        result: &Result<Copied, Problem>,
     ) -> Result<Answer, Problem> {
-        let Effect::MakeCopy { version, lease, holder, ttl_s } = effect else {
+        let Effect::MakeCopy { version, lease, holder, ttl_s, .. } = effect else {
             return Ok(Answer::Now(Ok(Reply::Done)));
         };
-        let bytes = result.clone()?;
-        let entry = self.register.entry(version)?;
-        let lease = Lease {
-            id: lease.clone(),
-            version: version.clone(),
-            holder: holder.clone(),
-            granted_at: draft.now,
-            expires_at: later(draft.now, *ttl_s),
+        let Copied { bytes, in_snapshot } = match result {
+            Ok(copied) => *copied,
+            Err(problem) => {
+                // A snapshot that was kept for it may go.
+                self.move_on(draft);
+                return Err(problem.clone());
+            }
         };
-        draft.put(Version { copy: Some(Copy { bytes, used_at: draft.now }), ..entry.version.clone() });
-        draft.changes.push(Change::Lease(lease.clone()));
-        Ok(Answer::Now(Ok(Reply::Leased(lease))))
+        let entry = self.register.entry(version)?;
+        draft.put(Version {
+            copy: Some(Copy { in_snapshot, bytes, used_at: draft.now }),
+            ..entry.version.clone()
+        });
+        Ok(grant(draft, version, lease, holder, *ttl_s))
     }
 
     pub(super) fn renew(
@@ -69,6 +78,7 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         self.live_lease(version, id, draft.now)?;
         self.end_lease(draft, version, id);
+        self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
@@ -90,6 +100,7 @@ impl Engine {
             let copy = Some(Copy { used_at: draft.now, ..copy.clone() });
             draft.put(Version { copy, ..draft.latest(&entry.version) });
         }
+        self.close_in_snapshot(draft, version);
     }
 
     fn live_lease(&self, version: &VersionId, id: &LeaseId, now: Timestamp) -> Result<&Lease, Problem> {
@@ -115,7 +126,8 @@ impl Engine {
     fn make_room(&self, draft: &mut Draft<'_>, version: &Version) -> Result<(), Problem> {
         let needed = version.content.as_ref().map_or(0, |content| content.size_bytes());
         let bound = self.policy.max_copy_bytes;
-        let copies = || self.versions().filter_map(|v| v.copy.as_ref().map(|copy| (copy, v)));
+        let in_cache = |copy: &&Copy| !copy.in_snapshot;
+        let copies = || self.versions().filter_map(|v| Some((v.copy.as_ref().filter(in_cache)?, v)));
         let idle = copies().filter(|(_, v)| !self.is_being_read(&v.id, draft.now));
         let mut idle: Vec<(&Copy, &Version)> = idle.collect();
         idle.sort_unstable_by_key(|(copy, v)| (copy.used_at, &v.id));
@@ -141,10 +153,25 @@ impl Engine {
         ))
     }
 
+    /// Whether a version is read in its snapshot: all leases on it, for as long as there is one, read the same file.
+    pub(super) fn is_read_in_snapshot(&self, version: &Version) -> bool {
+        let copied = |intent: &Intent| match &intent.effect {
+            Effect::MakeCopy { version: id, in_snapshot, .. } if *id == version.id => Some(*in_snapshot),
+            _ => None,
+        };
+        let stays = || {
+            let dropped = |effect: &Effect| matches!(effect, Effect::DropSnapshot { version: id, .. } if *id == version.id);
+            let whole = version.snapshot().is_some_and(Snapshot::can_be_shown);
+            whole && !self.register.intents().any(|intent| dropped(&intent.effect))
+        };
+        let copy = version.copy.as_ref().map(|copy| copy.in_snapshot);
+        copy.or_else(|| self.register.intents().find_map(copied)).unwrap_or_else(stays)
+    }
+
     /// Bytes of the copies that are being made and are not recorded yet.
     fn bytes_being_copied(&self) -> u64 {
         let making = self.register.intents().filter_map(|intent| match &intent.effect {
-            Effect::MakeCopy { version, .. } => self.register.entry(version).ok(),
+            Effect::MakeCopy { version, in_snapshot: false, .. } => self.register.entry(version).ok(),
             _ => None,
         });
         let mut versions: Vec<&Version> = making.map(|e| &e.version).filter(|v| v.copy.is_none()).collect();
@@ -167,6 +194,19 @@ impl Engine {
     pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {
         self.register.stores().flat_map(|history| history.versions.values()).map(|entry| &entry.version)
     }
+}
+
+/// Grants a lease.
+fn grant(draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId, holder: &str, ttl_s: u32) -> Answer {
+    let lease = Lease {
+        id: id.clone(),
+        version: version.clone(),
+        holder: holder.to_owned(),
+        granted_at: draft.now,
+        expires_at: later(draft.now, ttl_s),
+    };
+    draft.changes.push(Change::Lease(lease.clone()));
+    Answer::Now(Ok(Reply::Leased(lease)))
 }
 
 /// Takes a copy out of the cache: from now on it counts as gone.

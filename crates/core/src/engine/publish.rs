@@ -1,9 +1,11 @@
 //! Publishing: from a certification to a version that is acknowledged.
 
-use super::{Draft, Engine};
+use super::hot::waits_for_archive;
+use super::{Backing, Draft, Engine};
 use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
 use crate::register::History;
+use crate::snapshot::{Cost, Origin};
 use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
 use crate::{Code, Problem, StoreName, VersionId};
 
@@ -19,8 +21,29 @@ impl Engine {
         if let Some(answer) = self.answer_again(store, request)? {
             return Ok(answer);
         }
+        let origin = self.origin_of(history)?;
+        Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
+    }
+
+    /// The volume that a store is cut by, where it is; refuses a store that cannot be cut now.
+    pub(super) fn origin_of(&self, history: &History) -> Result<Option<Origin>, Problem> {
+        let store = &history.store.name;
         self.check_configured(store)?;
-        Ok(Answer::After(begin_cut(draft, history, request, None)))
+        match self.policy.stores.get(store).map(|policy| &policy.backing) {
+            Some(Backing::Volume(origin)) => Ok(Some(origin.clone())),
+            Some(Backing::Unusable(problem)) => Err(problem.clone()),
+            Some(Backing::Pages) | None => {
+                // Of a store that was cut by snapshots before: the archive takes versions in their order.
+                let mut versions = history.versions.values().map(|entry| &entry.version);
+                match versions.find(|version| waits_for_archive(history, version)) {
+                    None => Ok(None),
+                    Some(version) => {
+                        let detail = format!("{} is on its way into the archive", version.id);
+                        Err(Problem::new(Code::InUse, detail, "publish again in a moment"))
+                    }
+                }
+            }
+        }
     }
 
     /// Refuses a store that is remembered and no longer watched.
@@ -77,7 +100,8 @@ impl Engine {
         match result {
             Ok(cut) => {
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
-                let number = publish_as(draft, intent, id.clone(), reused, cut.writer_blocked_us);
+                let number = publish_as(draft, intent, id.clone(), reused, cut.cost);
+                self.move_on(draft);
                 match &intent.effect {
                     Effect::Cut { then_restore: Some(wanted), .. } => {
                         self.go_on_to_restore(draft, wanted, id, number)
@@ -86,15 +110,21 @@ impl Engine {
                 }
             }
             Err(failure) if failure.begun => {
-                draft.end(version, State::Failed, failure.problem.to_string());
-                // Whatever may have reached the archive goes again.
+                let left = failure.left.iter().map(|left| Holding::Snapshot((**left).clone())).collect();
+                let version = Version { holdings: left, ..version.clone() };
+                draft.end(&version, State::Failed, failure.problem.to_string());
+                // Whatever may have reached the archive goes again, and so does a snapshot that is left.
                 draft.intend(Effect::Retire { version: id.clone() });
+                self.move_on(draft);
                 Err(failure.problem.clone())
             }
             // Nothing was cut, so there is nothing to remember.
             Err(failure) => {
                 draft.changes.push(Change::Discarded(id.clone()));
-                Err(failure.problem.clone())
+                match failure.lacks.and_then(|missing| self.free_space(draft, intent, missing)) {
+                    Some(effect) => Ok(Answer::Again(effect)),
+                    None => Err(failure.problem.clone()),
+                }
             }
         }
     }
@@ -107,8 +137,12 @@ impl Engine {
         kept: &Kept,
     ) -> Result<(VersionId, bool), Problem> {
         match kept {
+            Kept::Snapshot { content, snapshot } => {
+                draft.put(ready(version, content, Holding::Snapshot((**snapshot).clone())));
+                Ok((version.id.clone(), false))
+            }
             Kept::Stored { content, bytes } => {
-                draft.put(ready(version, content, *bytes));
+                draft.put(ready(version, content, Holding::Archive { bytes: *bytes }));
                 Ok((version.id.clone(), false))
             }
             Kept::SameAs(number) => {
@@ -127,8 +161,8 @@ impl Engine {
     /// Takes a version over that the archive holds and the register does not know as readable.
     pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
         draft.remarks.push(format!("{} was complete in the archive and is adopted", version.id));
-        draft.put(ready(version, &described.content, described.bytes));
-        publish_as(draft, intent, version.id.clone(), false, 0);
+        draft.put(ready(version, &described.content, Holding::Archive { bytes: described.bytes }));
+        publish_as(draft, intent, version.id.clone(), false, Cost::default());
     }
 
     /// Takes over a version that the archive holds and the register has never heard of.
@@ -151,6 +185,7 @@ impl Engine {
                 attributes: described.attributes.clone(),
                 key: described.key.clone().filter(|key| !is_taken(draft, key)),
                 after: None,
+                origin: None,
                 then_restore: None,
             },
         };
@@ -170,6 +205,7 @@ pub(super) fn begin_cut(
     draft: &mut Draft<'_>,
     history: &History,
     request: &Publish,
+    origin: Option<Origin>,
     then_restore: Option<VersionId>,
 ) -> EffectId {
     let version = VersionId { store: history.store.name.clone(), number: history.next_number() };
@@ -188,29 +224,24 @@ pub(super) fn begin_cut(
         attributes: request.attributes.clone(),
         key: request.key.clone(),
         after: last_cut(history),
+        origin,
         then_restore,
     })
 }
 
-/// The version as it is once its content is in the archive.
-fn ready(version: &Version, content: &Content, bytes: u64) -> Version {
+/// The version as it is once its content is held.
+fn ready(version: &Version, content: &Content, holding: Holding) -> Version {
     Version {
         state: State::Ready,
         content: Some(content.clone()),
-        holdings: vec![Holding::Archive { bytes }],
+        holdings: vec![holding],
         end: None,
         ..version.clone()
     }
 }
 
 /// Records the publication that an intent was for, under the version that it turned out to be.
-fn publish_as(
-    draft: &mut Draft<'_>,
-    intent: &Intent,
-    version: VersionId,
-    reused: bool,
-    blocked_us: u64,
-) -> u64 {
+fn publish_as(draft: &mut Draft<'_>, intent: &Intent, version: VersionId, reused: bool, cost: Cost) -> u64 {
     let Effect::Cut { attributes, key, .. } = &intent.effect else { return 0 };
     let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
     let number = draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0);
@@ -222,7 +253,7 @@ fn publish_as(
         attributes: attributes.clone(),
         key: key.clone(),
         reused,
-        writer_blocked_us: blocked_us,
+        cost,
         elapsed_us: u64::try_from(elapsed).unwrap_or(0),
     }));
     number

@@ -5,7 +5,7 @@
 
 use super::publish::begin_cut;
 use super::{Draft, Engine};
-use crate::event::{Answer, Effect, Intent, Publish, Reply, Restore};
+use crate::event::{Answer, Effect, Publish, Reply, Restore};
 use crate::version::Attributes;
 use crate::{Code, Problem, VersionId};
 
@@ -19,7 +19,7 @@ impl Engine {
             return Err(Problem::new(Code::Invalid, detail, "a store is restored from its own versions"));
         }
         version.check_readable()?;
-        self.check_configured(&request.store)?;
+        let origin = self.origin_of(history)?;
         let attributes = Attributes {
             label: Some(format!("before restore to {id}")),
             certified_by: request.certified_by.clone(),
@@ -28,7 +28,7 @@ impl Engine {
         };
         attributes.check()?;
         let first = Publish { store: Some(request.store.clone()), attributes, key: None };
-        Ok(Answer::After(begin_cut(draft, history, &first, Some(id.clone()))))
+        Ok(Answer::After(begin_cut(draft, history, &first, origin, Some(id.clone()))))
     }
 
     /// The state that is left is kept as `before`: now the store may be brought back.
@@ -50,21 +50,29 @@ impl Engine {
 
     /// Whether a store is being brought back to this version, or from it.
     pub(super) fn is_being_restored(&self, id: &VersionId) -> bool {
-        self.register.intents().any(|Intent { effect, .. }| match effect {
-            Effect::Cut { then_restore, .. } => then_restore.as_ref() == Some(id),
-            Effect::Restore { version, before, .. } => version == id || before == id,
-            _ => false,
-        })
+        self.register.intents().any(|intent| restores(&intent.effect, id))
+    }
+
+    pub(super) fn finish_restore(
+        &self,
+        draft: &mut Draft<'_>,
+        version: &VersionId,
+        publication: u64,
+        result: &Result<u64, Problem>,
+    ) -> Result<Answer, Problem> {
+        // The snapshots that it was read from, and that it compared with, may go.
+        self.move_on(draft);
+        let writer_blocked_us = *result.as_ref().map_err(Problem::clone)?;
+        draft.remarks.push(format!("{} was brought back to {version}", version.store));
+        Ok(Answer::Now(Ok(Reply::Restored { version: version.clone(), publication, writer_blocked_us })))
     }
 }
 
-pub(super) fn finish_restore(
-    draft: &mut Draft<'_>,
-    version: &VersionId,
-    publication: u64,
-    result: &Result<u64, Problem>,
-) -> Result<Answer, Problem> {
-    let writer_blocked_us = *result.as_ref().map_err(Problem::clone)?;
-    draft.remarks.push(format!("{} was brought back to {version}", version.store));
-    Ok(Answer::Now(Ok(Reply::Restored { version: version.clone(), publication, writer_blocked_us })))
+/// Whether an effect brings a store back to this version, or from it.
+pub(super) fn restores(effect: &Effect, id: &VersionId) -> bool {
+    match effect {
+        Effect::Cut { then_restore, .. } => then_restore.as_ref() == Some(id),
+        Effect::Restore { version, before, .. } => version == id || before == id,
+        _ => false,
+    }
 }

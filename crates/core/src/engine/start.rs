@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::{Draft, Engine};
-use crate::event::{Answer, Archived, Change, Effect, Intent, Reply, Survey};
+use crate::event::{
+    Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Reply, Survey, Surveyed,
+};
+use crate::snapshot::Snapshot;
 use crate::version::{Holding, Lease, State, Store, Version};
 use crate::{Problem, VersionId};
 
@@ -27,7 +31,10 @@ impl Engine {
                 self.settle_unknown(draft, archived);
             }
         }
+        survey.snapshots.iter().for_each(|surveyed| self.settle_snapshot(draft, surveyed));
+        draft.remarks.extend(survey.remarks.iter().cloned());
         self.settle_copies(draft, survey);
+        self.move_on(draft);
         self.tidy_archives(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
@@ -85,7 +92,7 @@ impl Engine {
                 "the daemon stopped while the store was brought back to {version}: it is as that one or as \
                  {before}, and both are kept; it is not tried again by itself"
             )),
-            Effect::Retire { .. } => {
+            Effect::Retire { .. } | Effect::DropSnapshot { .. } => {
                 draft.intend(intent.effect.clone());
             }
             // Where a copy is recorded, it was made anew after this one was dropped.
@@ -95,21 +102,25 @@ impl Engine {
                 }
             }
             // Nobody was told of the lease; what is left of the copy goes with the other copies. Archives are
-            // tidied in any case.
-            Effect::MakeCopy { .. } | Effect::Compact { .. } => {}
+            // tidied in any case, and hot versions are archived in any case.
+            Effect::MakeCopy { .. } | Effect::Compact { .. } | Effect::Archive { .. } => {}
         }
     }
 
     /// Compares a record with what the archive holds.
     fn settle_version(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
-        let archive = version.holdings.iter().any(|holding| matches!(holding, Holding::Archive { .. }));
         match (version.state, found) {
-            (State::Ready, None) if archive => {
+            (State::Ready, None) if version.is_archived() => {
                 draft.end(version, State::Lost, "its pack is not in the archive");
             }
-            (State::Lost, Some(_)) => {
+            (State::Lost, Some(_)) if version.is_archived() => {
                 draft.remarks.push(format!("{} is in the archive again", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..version.clone() });
+            }
+            // It came into the archive just before the daemon ended.
+            (State::Ready | State::Lost, Some(Archived { described: Some(described), .. })) => {
+                draft.remarks.push(format!("{} is complete in the archive", version.id));
+                draft.put(Version { state: State::Ready, end: None, ..filed(version, described) });
             }
             (State::Failed | State::Retired | State::Retiring, Some(_)) | (State::Retiring, None) => {
                 draft.intend(Effect::Retire { version: version.id.clone() });
@@ -118,6 +129,53 @@ impl Engine {
                 draft.end(version, State::Failed, "the daemon stopped before it was acknowledged");
             }
             _ => {}
+        }
+    }
+
+    /// Compares a record with what has become of a snapshot.
+    fn settle_snapshot(&self, draft: &mut Draft<'_>, surveyed: &Surveyed) {
+        let Surveyed { version: id, snapshot, condition } = surveyed;
+        let Ok(entry) = self.register.entry(id) else { return };
+        let version = draft.latest(&entry.version);
+        let name = &snapshot.name;
+        match condition {
+            _ if version.snapshot().is_none() => {
+                // It was being taken as the daemon ended, and nobody was told of it.
+                if *condition != Condition::Gone {
+                    draft.remarks.push(match condition {
+                        Condition::Unseen(why) => {
+                            format!(
+                                "{name} of {id} may be left over, and is removed once it can be seen: {why}"
+                            )
+                        }
+                        _ => format!("{name} of {id} is half-made or left over, and is removed"),
+                    });
+                    draft.put(holding(version, snapshot));
+                }
+            }
+            Condition::Whole if version.state == State::Lost && !snapshot.lost => {
+                draft.remarks.push(format!("{name} of {id} is there again"));
+                draft.put(Version { state: State::Ready, end: None, ..version });
+            }
+            Condition::Whole => {}
+            Condition::Lost if version.state == State::Ready && !version.is_archived() => {
+                lose(draft, &version, &format!("its snapshot {name} was full"));
+            }
+            Condition::Lost => draft.put(with_lost_snapshot(version)),
+            Condition::Gone if version.state == State::Ready && !version.is_archived() => {
+                let reason = format!("its snapshot {name} was removed before it was in the archive");
+                draft.end(&without_snapshot(&version), State::Lost, reason);
+            }
+            Condition::Gone => {
+                draft.remarks.push(format!("{name} of {id} is gone"));
+                draft.put(without_snapshot(&version));
+            }
+            Condition::Unseen(why) if version.state == State::Ready && !version.is_archived() => {
+                draft.end(&version, State::Lost, format!("its snapshot {name} cannot be seen: {why}"));
+            }
+            Condition::Unseen(why) => {
+                draft.remarks.push(format!("{name} of {id} cannot be seen: {why}"));
+            }
         }
     }
 
@@ -135,19 +193,25 @@ impl Engine {
         }
     }
 
-    /// Removes copies that nobody leases, and makes those again that somebody does and that are gone.
+    /// Removes copies that nobody leases, and makes those again that somebody does and that are gone. Who read a version
+    /// in the tree gets a copy where there is no tree any more.
     fn settle_copies(&self, draft: &mut Draft<'_>, survey: &Survey) {
         let whole: BTreeSet<&VersionId> = survey.copies.iter().collect();
-        for version in self.versions().filter(|version| version.copy.is_some()) {
+        for version in self.versions() {
             let now = draft.now;
             let leases: Vec<&Lease> =
                 self.register.leases_on(&version.id).filter(|lease| lease.expires_at > now).collect();
-            if whole.contains(&version.id) && !leases.is_empty() {
+            if version.copy.is_some() {
+                if whole.contains(&version.id) && !leases.is_empty() {
+                    continue;
+                }
+                drop_copy(draft, version);
+            } else if leases.is_empty() || survey.tree {
                 continue;
             }
-            drop_copy(draft, version);
             if draft.latest(version).check_readable().is_ok() {
-                leases.into_iter().for_each(|lease| make_again(draft, lease));
+                let in_snapshot = draft.latest(version).snapshot().is_some_and(Snapshot::can_be_shown);
+                leases.into_iter().for_each(|lease| make_again(draft, lease, in_snapshot));
             }
         }
         for id in whole {
@@ -163,14 +227,29 @@ impl Engine {
     }
 }
 
+/// The version with the pack that was found.
+fn filed(version: &Version, described: &Described) -> Version {
+    match described.content.fingerprint {
+        Some(fingerprint) => filed_as(version, Filed { fingerprint, bytes: described.bytes }),
+        None => version.clone(),
+    }
+}
+
+/// The version with a snapshot that it was not known to have.
+fn holding(mut version: Version, snapshot: &Snapshot) -> Version {
+    version.holdings.push(Holding::Snapshot(snapshot.clone()));
+    version
+}
+
 /// Has the copy made that a lease holds, for as long as the lease lasts.
-fn make_again(draft: &mut Draft<'_>, lease: &Lease) {
+fn make_again(draft: &mut Draft<'_>, lease: &Lease, in_snapshot: bool) {
     draft
         .remarks
         .push(format!("the copy of {} that {} leases is gone and made again", lease.version, lease.holder));
     let left_s = lease.expires_at.duration_since(draft.now).as_secs().max(1);
     draft.intend(Effect::MakeCopy {
         version: lease.version.clone(),
+        in_snapshot,
         lease: lease.id.clone(),
         holder: lease.holder.clone(),
         ttl_s: u32::try_from(left_s).unwrap_or(u32::MAX),

@@ -139,13 +139,18 @@ fn a_retirement_that_fails_is_tried_again() {
 }
 
 #[test]
-fn space_is_given_back_once_however_many_retire() {
-    let mut world = World::with_versions(4);
-    let effects = ["report@1", "report@2", "report@3"].map(|version| world.begin(&retiring(version)));
-    for (effect, worth_compacting) in effects.into_iter().zip([false, true, true]) {
+fn while_space_is_given_back_one_more_compaction_waits_however_many_retire() {
+    let mut world = World::with_versions(6);
+    let versions = ["report@1", "report@2", "report@3", "report@4", "report@5"];
+    let effects = versions.map(|version| world.begin(&retiring(version)));
+    for (effect, worth_compacting) in effects.into_iter().zip([false, true, true, true, false]) {
         let retired = Retired { freed_bytes: 1, worth_compacting };
         world.finish(effect, Outcome::Retire(Ok(retired))).unwrap();
     }
+    // One may have begun, and looked before the last version was given up.
+    assert_eq!(world.open_effects(), ["compact report", "compact report"]);
+    let first = world.register().intents().next().unwrap().id;
+    world.finish(first, Outcome::Compact(Ok(()))).unwrap();
     assert_eq!(world.open_effects(), ["compact report"]);
     let compact = world.register().intents().next().unwrap().id;
     let failed = Outcome::Compact(Err(trouble(Code::StorageFull)));

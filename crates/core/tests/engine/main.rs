@@ -3,12 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod clones;
+mod hot;
 mod invariants;
 mod keep;
 mod open;
 mod publish;
 mod query;
 mod restore;
+mod room;
+mod space;
 mod start;
+mod tree;
 mod walk;
 mod world;

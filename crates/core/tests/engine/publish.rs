@@ -2,6 +2,7 @@
 
 use asat_core::event::{Answer, Cut, Effect, EffectId, Event, Kept, Outcome, Publish, Reply};
 use asat_core::retention::Retention;
+use asat_core::snapshot::Cost;
 use asat_core::version::{Attributes, State};
 use asat_core::{Code, Problem};
 
@@ -22,7 +23,7 @@ fn a_publication_makes_a_version() {
     let publication = world.register().publication(1).unwrap();
     assert_eq!(publication.version, id("report@1"));
     assert_eq!(publication.attributes.label.as_deref(), Some("close"));
-    assert_eq!((publication.reused, publication.writer_blocked_us), (false, 400));
+    assert_eq!((publication.reused, publication.cost.writer_blocked_us), (false, 400));
     assert_eq!(publication.elapsed_us, 2_000_000);
 }
 
@@ -79,7 +80,7 @@ fn the_version_that_is_the_same_may_be_on_its_way_out() {
     let mut world = World::with_versions(2);
     let retire = world.begin(&Event::Retire("report@2".parse().unwrap()));
     let cut = world.begin(&World::publishing("report", "close", None));
-    let same = Outcome::Cut(Ok(Cut { writer_blocked_us: 0, kept: Kept::SameAs(2) }));
+    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(2) }));
     let problem = world.finish(cut, same).unwrap_err();
     assert_eq!(problem.code, Code::InUse);
     assert!(problem.detail.contains("report@2"), "{problem}");
@@ -94,7 +95,7 @@ fn the_version_that_is_the_same_may_not_be_acknowledged_yet() {
     let first = world.begin(&World::publishing("report", "a", None));
     let second = world.begin(&World::publishing("report", "b", None));
     // The first cut was made, but its outcome could not be recorded; the second one follows it.
-    let same = Outcome::Cut(Ok(Cut { writer_blocked_us: 0, kept: Kept::SameAs(1) }));
+    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(1) }));
     assert_eq!(world.finish(second, same).map_err(|problem| problem.code), Err(Code::InUse));
     world.finish(first, World::fail_cut(Code::StorageFull, true)).unwrap_err();
     assert_eq!(world.states("report"), "1 failed");

@@ -1,10 +1,10 @@
 //! Questions: lists in pages, and the version as of an instant.
 
-use asat_core::event::Event;
+use asat_core::event::{Event, Publish, Reply};
 use asat_core::query::{Filter, Position};
 use asat_core::retention::Retention;
-use asat_core::version::State;
-use asat_core::{Code, Problem};
+use asat_core::version::{Attributes, State};
+use asat_core::{Code, Problem, VersionId};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::world::{World, exactly, id, store};
@@ -42,6 +42,72 @@ fn the_version_as_of_an_instant() {
     assert_eq!(unknown.map_err(|problem| problem.code), Err(Code::UnknownStore));
     let empty = as_of(&World::report(), Timestamp::MAX).unwrap_err();
     assert_eq!((empty.code, empty.hint.as_str()), (Code::BeforeFirst, "nothing was published yet"));
+}
+
+/// Publishes a new version for a business day, as somebody vouches for it.
+fn publish_for(world: &mut World, day: &str, who: &str) -> VersionId {
+    world.write("report");
+    let attributes = Attributes {
+        label: Some("close".to_owned()),
+        certified_by: Some(who.to_owned()),
+        business_date: Some(day.parse().unwrap()),
+        note: None,
+    };
+    let cut = world.begin(&Event::Publish(Publish { store: Some(store("report")), attributes, key: None }));
+    let Ok(Reply::Published(number)) = world.perform(cut) else { panic!("{day} was not published") };
+    world.pass(60);
+    world.register().publication(number).unwrap().version.clone()
+}
+
+#[test]
+fn the_version_as_of_a_business_day_is_the_last_one_that_was_published_for_it() {
+    let mut world = World::with_versions(1);
+    for day in ["2026-10-30", "2026-10-31", "2026-10-30", "2026-11-02"] {
+        publish_for(&mut world, day, "ann");
+    }
+    let as_of = |world: &World, day: &str| {
+        let found = world.register().as_of_business_date(&store("report"), day.parse().unwrap());
+        found.map(|entry| entry.version.id.to_string()).map_err(|problem| problem.code)
+    };
+    for (day, version) in [
+        // The first was certified for no day, and the fourth corrects the second.
+        ("2026-10-29", Err(Code::BeforeFirst)),
+        ("2026-10-30", Ok("report@4")),
+        ("2026-10-31", Ok("report@3")),
+        ("2026-11-01", Ok("report@3")),
+        ("2026-11-02", Ok("report@5")),
+        ("9999-12-31", Ok("report@5")),
+    ] {
+        assert_eq!(as_of(&world, day), version.map(str::to_owned), "{day}");
+    }
+    world.begin(&Event::Retire(exactly("report@4")));
+    assert_eq!(as_of(&world, "2026-10-30"), Err(Code::Retired), "the one before was corrected");
+    let nowhere = world.register().as_of_business_date(&store("nowhere"), "2026-10-30".parse().unwrap());
+    assert_eq!(nowhere.map(drop).map_err(|problem| problem.code), Err(Code::UnknownStore));
+}
+
+#[test]
+fn what_is_said_of_publications_narrows_a_list_and_one_publication_must_be_all_of_it() {
+    let mut world = World::report();
+    for (day, who) in [("2026-10-30", "ann"), ("2026-10-31", "bob"), ("2026-10-31", "ann")] {
+        publish_for(&mut world, day, who);
+    }
+    let listed = |label: Option<&str>, who: Option<&str>, day: Option<&str>| {
+        let filter = Filter {
+            label: label.map(str::to_owned),
+            certified_by: who.map(str::to_owned),
+            business_date: day.map(|day| day.parse().unwrap()),
+            ..Filter::default()
+        };
+        let (found, _) = world.register().list(&filter, None, 10).unwrap();
+        found.iter().map(|entry| entry.version.id.number).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None, Some("ann"), None), [3, 1]);
+    assert_eq!(listed(None, None, Some("2026-10-31")), [3, 2]);
+    assert_eq!(listed(Some("close"), Some("ann"), Some("2026-10-31")), [3]);
+    assert_eq!(listed(Some("other"), Some("ann"), None), [0; 0]);
+    assert_eq!(listed(None, Some("carl"), None), [0; 0]);
+    assert_eq!(listed(None, None, Some("2026-10-29")), [0; 0]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn cut(world: &mut World, effect: EffectId) -> EffectId {
 #[test]
 fn todays_state_is_kept_first_and_then_the_store_is_brought_back() {
     let mut world = world();
-    let wanted = world.archive[&id("report@1")].content.fingerprint.0;
+    let wanted = world.archive[&id("report@1")].content.fingerprint.unwrap().0;
     let first = world.begin(&World::restoring("report@1"));
     assert_eq!(world.open_effects(), ["cut report@3"]);
     let second = cut(&mut world, first);
@@ -168,5 +168,26 @@ fn intents_of_before_can_be_read_and_new_ones_come_back() {
     for effect in effects {
         let text = serde_json::to_string(effect).unwrap();
         assert_eq!(serde_json::from_str::<Effect>(&text).unwrap(), *effect, "{text}");
+    }
+}
+
+#[test]
+fn the_snapshots_that_it_needed_go_as_soon_as_it_is_over() {
+    for fails in [false, true] {
+        let mut world = World::new(&[("hot", Retention::default())]);
+        world.publish_new("hot");
+        world.settle();
+        world.write("hot");
+        let first = world.begin(&World::restoring("hot@1"));
+        let restore = cut(&mut world, first);
+        // The state that is left comes into the archive meanwhile.
+        let others: Vec<EffectId> =
+            world.register().intents().map(|intent| intent.id).filter(|id| *id != restore).collect();
+        others.into_iter().for_each(|effect| drop(world.perform(effect)));
+        assert_eq!((world.open_effects().len(), world.snapshots.len()), (1, 1), "it is compared with");
+        let outcome = if fails { Err(trouble(Code::StoreBusy)) } else { Ok(0) };
+        let answer = world.finish(restore, Outcome::Restore(outcome));
+        assert_eq!(answer.is_err(), fails);
+        assert_eq!(world.open_effects(), ["drop snapshot of hot@2"]);
     }
 }

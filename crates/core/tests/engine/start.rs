@@ -192,7 +192,7 @@ fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
 fn an_undescribed_pack_is_told_of() {
     let mut world = World::report();
     let survey =
-        Survey { archived: vec![Archived { version: id("report@1"), described: None }], copies: Vec::new() };
+        Survey { archived: vec![Archived { version: id("report@1"), described: None }], ..Survey::default() };
     world.ask(&Event::Started(survey)).unwrap();
     assert!(world.remarks.iter().any(|remark| remark.contains("report@1")), "{:?}", world.remarks);
     assert_eq!(world.states("report"), "");

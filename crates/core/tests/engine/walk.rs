@@ -1,9 +1,9 @@
 //! A random walk: any events, any outcomes, a crash at any moment. [`World`] checks what must hold after each
 //! step; the walk checks the rest when everything has come to rest.
 
-use asat_core::event::{Cut, Effect, EffectId, Event, Kept, Outcome};
+use asat_core::event::{ArchiveFailure, Cut, Effect, EffectId, Event, Kept, Outcome};
 use asat_core::retention::Retention;
-use asat_core::version::{LeaseId, State};
+use asat_core::version::{LeaseId, State, Version};
 use asat_core::{Code, VersionId, VersionRef};
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ use crate::world::{World, store, trouble};
 /// One step, with numbers that choose among what there is.
 type Step = (u8, u8, u8);
 
-const STORES: [&str; 2] = ["report", "other"];
+/// One that is cut by its pages, one on a volume, one that only keeps some versions, and one that is cloned.
+const STORES: [&str; 4] = ["other", "hot", "report", "cloned"];
 
 fn some_store(choice: u8) -> &'static str {
     STORES[usize::from(choice) % STORES.len()]
@@ -35,8 +36,11 @@ fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
         Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
             Some(version.store.clone())
         }
-        Effect::Compact { store } => Some(store.clone()),
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => None,
+        // Lanes of their own, for which no store's name stands.
+        Effect::Compact { .. } => Some(store("compaction")),
+        Effect::Archive { .. } => Some(store("archive")),
+        Effect::DropSnapshot { .. } => Some(store("volumes")),
     };
     let chosen = world.register().intent(some_effect(world, choice)?)?;
     let first = world.register().intents().find(|i| lane(&i.effect) == lane(&chosen.effect))?;
@@ -48,6 +52,8 @@ fn failure(effect: &Effect, begun: bool) -> Outcome {
     match effect {
         Effect::Cut { .. } => World::fail_cut(Code::StorageFull, begun),
         Effect::Restore { .. } => Outcome::Restore(Err(problem)),
+        Effect::Archive { .. } => Outcome::Archive(Err(ArchiveFailure { problem, lost: false })),
+        Effect::DropSnapshot { .. } => Outcome::DropSnapshot(Err(problem)),
         Effect::Retire { .. } => Outcome::Retire(Err(problem)),
         Effect::Compact { .. } => Outcome::Compact(Err(problem)),
         Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(problem)),
@@ -59,9 +65,10 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let (version, lease) = (some_version(a, b), LeaseId(format!("lease-{}", b % 4)));
     let named = VersionRef::Exact(version.clone());
     let name = version.to_string();
-    match kind % 9 {
+    match kind % 12 {
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
+        2 if a % 3 == 0 => World::opening_in_tree(&name, &lease.0, 1 + u32::from(a) * 14),
         2 => World::opening(&name, &lease.0, 1 + u32::from(a) * 14),
         3 => Event::Close { version, lease },
         4 => Event::Renew { version, lease, ttl_s: 1 + u32::from(b) },
@@ -71,6 +78,9 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         }
         6 => Event::Unpin(named),
         7 => World::restoring(&name),
+        8 => Event::Demote(version),
+        9 => Event::GiveUp { version, why: "space".to_owned() },
+        10 if world.snapshots.get(&version).is_some_and(|volume| volume.full) => Event::Overflowed(version),
         _ => Event::Retire(named),
     }
 }
@@ -112,7 +122,17 @@ fn step(world: &mut World, step: Step) {
                 die_before_it_is_told(world, effect);
             }
         }
-        16 => world.restart(),
+        16 => {
+            // Disks come and go.
+            world.group_is_there = b % 4 > 0;
+            world.restart();
+        }
+        17 if a % 16 == 0 => {
+            // A snapshot overflows.
+            if let Some(volume) = world.snapshots.values_mut().next() {
+                volume.full = true;
+            }
+        }
         17 => world.pass(i64::from(a) * 20),
         18 => world.pass(i64::from(b)),
         _ => drop(world.tell(&Event::Tick)),
@@ -121,23 +141,40 @@ fn step(world: &mut World, step: Step) {
 
 /// When everything has come to rest after a start, records and machine say the same.
 fn check_at_rest(world: &mut World) {
+    world.group_is_there = true;
     world.restart();
-    while let Some(effect) = world.oldest_effect() {
-        let _ = world.perform(effect);
+    for _ in 0..2 {
+        while let Some(effect) = world.oldest_effect() {
+            let _ = world.perform(effect);
+        }
+        // What was in the way for a moment is done at the next tick.
+        world.tell(&Event::Tick);
     }
     let packs: Vec<_> = world.archive.iter().map(|(id, pack)| (id, Some(&pack.content))).collect();
     let ready = world.versions().filter(|version| version.state == State::Ready);
     assert_eq!(packs, ready.map(|version| (&version.id, version.content.as_ref())).collect::<Vec<_>>());
-    let copied = world.versions().filter(|version| version.copy.is_some());
-    assert!(world.copies.iter().eq(copied.map(|version| &version.id)));
-    let over = |state| matches!(state, State::Ready | State::Retired | State::Failed);
+    let copied = |in_snapshot| {
+        let here = move |v: &&Version| v.copy.as_ref().is_some_and(|copy| copy.in_snapshot == in_snapshot);
+        world.versions().filter(here).map(|version| &version.id).collect::<Vec<_>>()
+    };
+    assert_eq!(world.copies.iter().collect::<Vec<_>>(), copied(false));
+    assert_eq!(world.shown().collect::<Vec<_>>(), copied(true));
+    // Every snapshot is accounted for, and stays for a lease only, or a clone as what the next one is compared with.
+    let hot = world.versions().filter(|version| version.snapshot().is_some());
+    let hot: Vec<&VersionId> = hot.map(|version| &version.id).collect();
+    assert_eq!(world.snapshots.keys().collect::<Vec<_>>(), hot);
+    let newest = world.archive.keys().rfind(|id| id.store == store("cloned"));
+    let stays = |id: &&VersionId| world.register().leases_on(id).next().is_some() || Some(*id) == newest;
+    assert!(hot.iter().all(stays), "{hot:?}");
+    let over = |state| matches!(state, State::Ready | State::Retired | State::Failed | State::Lost);
     assert!(world.versions().all(|version| over(version.state)));
     for name in STORES {
         let history = world.register().history(&store(name)).unwrap();
         let cuts: Vec<_> = history.versions.values().filter_map(|e| e.version.content.as_ref()).collect();
         assert!(cuts.is_sorted_by(|a, b| a.cut_at < b.cut_at), "cuts follow one another");
     }
-    let used: u64 = world.versions().filter_map(|version| version.copy.as_ref()).map(|copy| copy.bytes).sum();
+    let copies = world.versions().filter_map(|version| version.copy.as_ref());
+    let used: u64 = copies.filter(|copy| !copy.in_snapshot).map(|copy| copy.bytes).sum();
     assert!(used <= world.engine.policy().max_copy_bytes, "{used} bytes of copies");
 }
 
@@ -150,7 +187,10 @@ proptest! {
         keep_last in proptest::option::of(0u32..4),
     ) {
         let rules = Retention { keep_last, ..Retention::default() };
-        let mut world = World::new(&[(STORES[0], rules), (STORES[1], Retention::default())]);
+        let with_rules = STORES[1..].iter().map(|name| (*name, rules.clone()));
+        let stores: Vec<_> = with_rules.chain([(STORES[0], Retention::default())]).collect();
+        let mut world = World::new(&stores);
+        world.tree = true;
         for one in steps {
             step(&mut world, one);
         }

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use asat_core::event::{
-    Answer, Archived, Change, Cut, CutFailure, Described, Effect, EffectId, Event, Kept, Open, Outcome,
-    Publish, Reply, Restore, Retired, Survey,
+    Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
+    EffectId, Event, Filed, Kept, Open, Outcome, Publish, Reply, Restore, Retired, Survey, Surveyed,
 };
 use asat_core::register::{Entry, Register};
 use asat_core::retention::Retention;
+use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, LeaseId, State, Version};
 use asat_core::{
-    Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId, VersionRef,
+    Backing, Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId,
+    VersionRef,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -27,7 +29,17 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Timestamp,
     pub(crate) archive: BTreeMap<VersionId, Described>,
+    /// The snapshots on the machine, with the content that each holds.
+    pub(crate) snapshots: BTreeMap<VersionId, Volume>,
+    /// Whether the volume group is there.
+    pub(crate) group_is_there: bool,
     pub(crate) copies: BTreeSet<VersionId>,
+    /// Whether the tree of versions is mounted when a daemon starts.
+    pub(crate) tree: bool,
+    /// The leases whose holders were told of a copy. Others read in the tree, which needs none.
+    pub(crate) told_of_copies: BTreeSet<LeaseId>,
+    /// Each store's last cut since the daemon started: the next one lies after it.
+    pub(crate) last_cuts: BTreeMap<StoreName, Timestamp>,
     /// What each store's file holds at the moment.
     pub(crate) live: BTreeMap<StoreName, u128>,
     pub(crate) remarks: Vec<String>,
@@ -35,6 +47,41 @@ pub(crate) struct World {
     pub(crate) decided: Vec<Vec<Change>>,
     /// Every version that somebody was told of.
     pub(crate) acknowledged: BTreeSet<VersionId>,
+}
+
+/// A snapshot on the machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Volume {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) content: Content,
+    /// Whether it has overflowed.
+    pub(crate) full: bool,
+    /// Whether somebody reads the file in it.
+    pub(crate) shown: bool,
+}
+
+/// The volume that every store on volumes lies on.
+pub(crate) fn origin() -> Origin {
+    Origin {
+        backend: Backend::LvmThin,
+        group: "group".to_owned(),
+        volume: "volume".to_owned(),
+        name: "vg/data".to_owned(),
+        fs: "ext4".to_owned(),
+        inside: PathBuf::from("/report.db"),
+    }
+}
+
+/// The folder of every clone.
+pub(crate) fn folder() -> Origin {
+    Origin {
+        backend: Backend::Reflink,
+        group: String::new(),
+        volume: String::new(),
+        name: "/srv/clones/1".to_owned(),
+        fs: "xfs".to_owned(),
+        inside: PathBuf::from("cloned.db"),
+    }
 }
 
 pub(crate) fn store(name: &str) -> StoreName {
@@ -52,9 +99,20 @@ pub(crate) fn exactly(text: &str) -> VersionRef {
 pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
     let one = |(name, retention): &(&str, Retention)| {
         let path = PathBuf::from(format!("/srv/{name}.db"));
-        (store(name), StorePolicy { path, retention: retention.clone() })
+        // A name that begins with `hot` is that of a store on a volume, and `cloned` that of one that is cloned.
+        let backing = match *name {
+            name if name.starts_with("hot") => Backing::Volume(origin()),
+            name if name.starts_with("cloned") => Backing::Volume(folder()),
+            _ => Backing::Pages,
+        };
+        (store(name), StorePolicy { path, retention: retention.clone(), backing, keep_snapshots: 0 })
     };
-    Policy { stores: stores.iter().map(one).collect(), max_copy_bytes: 3 * COPY, max_ttl_s: 3600 }
+    Policy {
+        stores: stores.iter().map(one).collect(),
+        max_copy_bytes: 3 * COPY,
+        max_ttl_s: 3600,
+        may_demote: true,
+    }
 }
 
 pub(crate) fn trouble(code: Code) -> Problem {
@@ -68,7 +126,12 @@ impl World {
             engine: Engine::new(policy(stores), Register::default()),
             now: "2026-11-19T17:00:00Z".parse().unwrap(),
             archive: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            group_is_there: true,
             copies: BTreeSet::new(),
+            tree: false,
+            told_of_copies: BTreeSet::new(),
+            last_cuts: BTreeMap::new(),
             live: BTreeMap::new(),
             remarks: Vec::new(),
             decided: Vec::new(),
@@ -137,6 +200,13 @@ impl World {
             }
             self.engine.evolve(change);
         }
+        if let Answer::Now(Ok(Reply::Leased(lease))) = &decision.answer {
+            match event {
+                Event::Finished { .. } => self.told_of_copies.insert(lease.id.clone()),
+                Event::Open(_) => self.told_of_copies.remove(&lease.id),
+                _ => false,
+            };
+        }
         invariants::check(self, &before, event);
         self.remarks.extend(decision.remarks);
         self.decided.push(decision.changes);
@@ -147,7 +217,7 @@ impl World {
     pub(crate) fn ask(&mut self, event: &Event) -> Result<Reply, Problem> {
         match self.tell(event) {
             Answer::Now(answer) => answer,
-            Answer::After(effect) => panic!("{event:?} waits for {effect:?}"),
+            Answer::After(effect) | Answer::Again(effect) => panic!("{event:?} waits for {effect:?}"),
         }
     }
 
@@ -155,7 +225,7 @@ impl World {
     pub(crate) fn begin(&mut self, event: &Event) -> EffectId {
         match self.tell(event) {
             Answer::After(effect) => effect,
-            Answer::Now(answer) => panic!("{event:?} is answered at once: {answer:?}"),
+            answer => panic!("{event:?} waits for nothing: {answer:?}"),
         }
     }
 
@@ -171,7 +241,7 @@ impl World {
         match self.tell(&Event::Finished { effect, outcome }) {
             Answer::Now(answer) => answer,
             // Who waited for this effect waits for that one.
-            Answer::After(next) => {
+            Answer::After(next) | Answer::Again(next) => {
                 assert!(self.register().intent(next).is_some());
                 Ok(Reply::Done)
             }
@@ -200,8 +270,11 @@ impl World {
     /// What the machine does; the engine is not told.
     pub(crate) fn act(&mut self, effect: &Effect) -> Outcome {
         match effect {
+            Effect::Cut { version, after, origin: Some(origin), .. } => {
+                Outcome::Cut(Ok(self.take_snapshot(version, *after, origin)))
+            }
             Effect::Cut { version, attributes, key, after, .. } => {
-                let content = self.live_content(&version.store, *after);
+                let content = self.cut(&version.store, *after);
                 let newest = self.archive.iter().rfind(|(id, _)| id.store == version.store);
                 let kept = match newest {
                     Some((same, held)) if held.content.fingerprint == content.fingerprint => {
@@ -218,7 +291,25 @@ impl World {
                         Kept::Stored { content, bytes: 100 }
                     }
                 };
-                Outcome::Cut(Ok(Cut { writer_blocked_us: 400, kept }))
+                let cost = Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 };
+                Outcome::Cut(Ok(Cut { cost, kept }))
+            }
+            Effect::Archive { version } => Outcome::Archive(self.file(version)),
+            Effect::DropSnapshot { version, snapshot } => {
+                let same = |volume: &Volume| volume.snapshot.uuid == snapshot.uuid;
+                let Some(volume) = self.snapshots.get(version).filter(|volume| same(volume)) else {
+                    return Outcome::DropSnapshot(Ok(()));
+                };
+                if !self.group_is_there {
+                    return Outcome::DropSnapshot(Err(trouble(Code::Internal)));
+                }
+                let read = self
+                    .register()
+                    .entry(version)
+                    .is_ok_and(|entry| entry.version.copy.as_ref().is_some_and(|copy| copy.in_snapshot));
+                assert!(!(volume.shown && read), "{version} is dropped while it is read");
+                self.snapshots.remove(version);
+                Outcome::DropSnapshot(Ok(()))
             }
             Effect::Retire { version } => {
                 let freed_bytes = self.archive.remove(version).map_or(0, |described| described.bytes);
@@ -226,40 +317,122 @@ impl World {
             }
             Effect::Restore { version, before, .. } => {
                 let name = &version.store;
-                let wanted = self.archive.get(version).expect("nothing lets it go meanwhile");
-                let kept = self.archive.get(before).expect("today's state is kept");
-                if kept.content.fingerprint != self.live_content(name, None).fingerprint {
+                let (Some(wanted), Some(kept)) = (self.held(version), self.held(before)) else {
+                    let overflowed = |id: &&VersionId| self.has_overflowed(id);
+                    assert!([version, before].iter().any(overflowed), "nothing else lets one go meanwhile");
+                    return Outcome::Restore(Err(trouble(Code::NotReadable)));
+                };
+                if kept != Some(self.live_content(name)) {
                     return Outcome::Restore(Err(trouble(Code::StoreBusy)));
                 }
-                self.live.insert(name.clone(), wanted.content.fingerprint.0);
+                self.live.insert(name.clone(), wanted.unwrap().0);
                 Outcome::Restore(Ok(700))
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
-            Effect::MakeCopy { version, .. } if self.archive.contains_key(version) => {
+            Effect::MakeCopy { version, in_snapshot: true, .. } if self.can_be_shown(version) => {
+                self.snapshots.get_mut(version).unwrap().shown = true;
+                Outcome::MakeCopy(Ok(Copied { bytes: COPY, in_snapshot: true }))
+            }
+            Effect::MakeCopy { version, .. }
+                if self.archive.contains_key(version)
+                    || self.is_in_snapshot(version) && !self.can_be_shown(version) =>
+            {
                 self.copies.insert(version.clone());
-                Outcome::MakeCopy(Ok(COPY))
+                Outcome::MakeCopy(Ok(Copied { bytes: COPY, in_snapshot: false }))
             }
             Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(trouble(Code::Damaged))),
             Effect::DropCopy { version } => {
-                let leased = self.register().leases_on(version).any(|lease| lease.expires_at > self.now);
-                let whole = self.copies.remove(version);
-                assert!(!(whole && leased), "the copy of {version} is dropped under a lease");
+                // What is in a snapshot that is full cannot be read any more, whoever leases it.
+                let hide = |volume: &mut Volume| std::mem::take(&mut volume.shown) && !volume.full;
+                let shown = self.snapshots.get_mut(version).is_some_and(hide);
+                let whole = self.copies.remove(version) || shown;
+                assert!(
+                    !(whole && self.is_read_in_copy(version)),
+                    "the copy of {version} is dropped under a lease"
+                );
                 Outcome::DropCopy(Ok(()))
             }
         }
     }
 
-    /// The content of a store's file as a cut at this moment would find it.
-    pub(crate) fn live_content(&self, name: &StoreName, after: Option<Timestamp>) -> Content {
-        let newest = self.archive.iter().rfind(|(id, _)| id.store == *name).map(|(_, d)| d.content.cut_at);
-        let floor = after.max(newest).map(|last| last + SignedDuration::from_micros(1));
+    fn is_read_in_copy(&self, id: &VersionId) -> bool {
+        let mut leases = self.register().leases_on(id).filter(|lease| lease.expires_at > self.now);
+        leases.any(|lease| self.told_of_copies.contains(&lease.id))
+    }
+
+    fn take_snapshot(&mut self, id: &VersionId, after: Option<Timestamp>, origin: &Origin) -> Cut {
+        let content = self.cut(&id.store, after);
+        let snapshot = Snapshot {
+            origin: origin.clone(),
+            name: format!("vg/{id}"),
+            uuid: format!("{id} at {}", content.cut_at),
+            with_wal: false,
+            bytes: if origin.backend == Backend::LvmClassic { 64 } else { 0 },
+            lost: false,
+        };
+        let kept = content.clone();
+        let volume = Volume { snapshot: snapshot.clone(), content, full: false, shown: false };
+        assert!(self.snapshots.insert(id.clone(), volume).is_none(), "{id} has a snapshot already");
+        let content = Content { fingerprint: None, ..kept };
+        let cost = Cost { writer_blocked_us: 0, hold: Hold::Nobody, snapshot_us: 300_000 };
+        Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) } }
+    }
+
+    /// Puts a version into the archive, out of its snapshot.
+    fn file(&mut self, id: &VersionId) -> Result<Filed, ArchiveFailure> {
+        let lost = |lost| ArchiveFailure { problem: trouble(Code::Damaged), lost };
+        let volume = self.snapshots.get(id).ok_or_else(|| lost(true))?;
+        if !self.group_is_there || volume.full {
+            return Err(lost(volume.full));
+        }
+        let newest = self.archive.keys().rfind(|other| other.store == id.store);
+        assert!(newest.is_none_or(|newest| newest < id), "{id} comes into the archive after {newest:?}");
+        let fingerprint = volume.content.fingerprint.unwrap();
+        let (attributes, key) = (Attributes::default(), None);
+        let described = Described { content: volume.content.clone(), bytes: 100, attributes, key };
+        self.archive.insert(id.clone(), described);
+        Ok(Filed { fingerprint, bytes: 100 })
+    }
+
+    /// The content that the machine can still read of a version, wherever.
+    fn held(&self, id: &VersionId) -> Option<Option<Fingerprint>> {
+        let archived = self.archive.get(id).map(|described| described.content.fingerprint);
+        let whole = || self.snapshots.get(id).filter(|volume| !volume.full);
+        archived.or_else(|| whole().map(|volume| volume.content.fingerprint))
+    }
+
+    fn has_overflowed(&self, id: &VersionId) -> bool {
+        let full = self.snapshots.get(id).is_some_and(|volume| volume.full);
+        full || self.register().entry(id).is_ok_and(|entry| entry.version.state == State::Lost)
+    }
+
+    fn can_be_shown(&self, id: &VersionId) -> bool {
+        let snapshot = |volume: &Volume| volume.snapshot.can_be_shown();
+        self.is_in_snapshot(id) && self.snapshots.get(id).is_some_and(snapshot)
+    }
+
+    fn is_in_snapshot(&self, id: &VersionId) -> bool {
+        let recorded = self.register().entry(id).is_ok_and(|entry| entry.version.snapshot().is_some());
+        recorded && self.group_is_there && self.snapshots.get(id).is_some_and(|volume| !volume.full)
+    }
+
+    /// What a cut at this moment finds in a store's file.
+    fn cut(&mut self, name: &StoreName, after: Option<Timestamp>) -> Content {
+        let last = self.last_cuts.get(name).copied().max(after);
+        let floor = last.map(|last| last + SignedDuration::from_micros(1));
+        let cut_at = floor.map_or(self.now, |floor| floor.max(self.now));
+        self.last_cuts.insert(name.clone(), cut_at);
         Content {
-            cut_at: floor.map_or(self.now, |floor| floor.max(self.now)),
-            fingerprint: Fingerprint(self.live.get(name).copied().unwrap_or(0)),
+            cut_at,
+            fingerprint: Some(self.live_content(name)),
             page_size: PageSize::new(4096).unwrap(),
             page_count: 1,
             wal: true,
         }
+    }
+
+    fn live_content(&self, name: &StoreName) -> Fingerprint {
+        Fingerprint(self.live.get(name).copied().unwrap_or(0))
     }
 
     /// Somebody writes to a store.
@@ -295,7 +468,13 @@ impl World {
 
     pub(crate) fn opening(version: &str, lease: &str, ttl_s: u32) -> Event {
         let (version, holder) = (exactly(version), "ann".to_owned());
-        Event::Open(Open { version, lease: LeaseId(lease.to_owned()), holder, ttl_s })
+        Event::Open(Open { version, lease: LeaseId(lease.to_owned()), holder, ttl_s, in_tree: false })
+    }
+
+    /// The same, in the tree of versions where that can be.
+    pub(crate) fn opening_in_tree(version: &str, lease: &str, ttl_s: u32) -> Event {
+        let Event::Open(open) = Self::opening(version, lease, ttl_s) else { unreachable!() };
+        Event::Open(Open { in_tree: true, ..open })
     }
 
     /// Opens a version for an hour.
@@ -319,21 +498,53 @@ impl World {
 
     /// What a daemon sees that starts now.
     pub(crate) fn survey(&self) -> Survey {
-        let known =
-            |id: &VersionId| self.register().entry(id).is_ok_and(|entry| !entry.version.holdings.is_empty());
+        let known = |id: &VersionId| self.register().entry(id).is_ok_and(|entry| entry.version.is_archived());
         let describe = |(id, described): (&VersionId, &Described)| Archived {
             version: id.clone(),
             described: (!known(id)).then(|| described.clone()),
         };
         Survey {
             archived: self.archive.iter().map(describe).collect(),
-            copies: self.copies.iter().cloned().collect(),
+            copies: self.copies.iter().chain(self.shown()).cloned().collect(),
+            snapshots: self.surveyed(),
+            tree: self.tree,
+            remarks: Vec::new(),
         }
+    }
+
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &VersionId> {
+        self.snapshots.iter().filter(|(_, volume)| volume.shown).map(|(id, _)| id)
+    }
+
+    /// What has become of every snapshot that the register speaks of.
+    fn surveyed(&self) -> Vec<Surveyed> {
+        let mut found: BTreeMap<VersionId, Surveyed> = BTreeMap::new();
+        let recorded = self.versions().filter_map(|version| Some((&version.id, version.snapshot()?)));
+        let intended = self.register().intents().filter_map(|intent| match &intent.effect {
+            Effect::DropSnapshot { version, snapshot } => Some((version, snapshot)),
+            Effect::Cut { version, origin: Some(_), .. } => {
+                self.snapshots.get(version).map(|volume| (version, &volume.snapshot))
+            }
+            _ => None,
+        });
+        for (id, snapshot) in recorded.chain(intended) {
+            let there = self.snapshots.get(id).filter(|volume| volume.snapshot.uuid == snapshot.uuid);
+            let condition = match there {
+                _ if !self.group_is_there => Condition::Unseen("vg is not there".to_owned()),
+                None => Condition::Gone,
+                Some(volume) if volume.full => Condition::Lost,
+                Some(_) => Condition::Whole,
+            };
+            let surveyed = Surveyed { version: id.clone(), snapshot: snapshot.clone(), condition };
+            found.insert(id.clone(), surveyed);
+        }
+        found.into_values().collect()
     }
 
     /// The daemon ends, however that may be, and starts again: only records and machine are left.
     pub(crate) fn restart(&mut self) {
         self.engine = Engine::new(self.engine.policy().clone(), self.register().clone());
+        self.last_cuts.clear();
         let survey = self.survey();
         self.ask(&Event::Started(survey)).unwrap();
         let cutting = self.versions().find(|version| version.state == State::Cutting);
@@ -352,7 +563,13 @@ impl World {
     }
 
     pub(crate) fn fail_cut(code: Code, begun: bool) -> Outcome {
-        Outcome::Cut(Err(CutFailure { problem: trouble(code), begun }))
+        Outcome::Cut(Err(CutFailure { problem: trouble(code), begun, left: None, lacks: None }))
+    }
+
+    /// A cut that found no space, and so many bytes missing.
+    pub(crate) fn short_cut(missing: u64) -> Outcome {
+        let problem = trouble(Code::StorageFull);
+        Outcome::Cut(Err(CutFailure { problem, begun: false, left: None, lacks: Some(missing) }))
     }
 }
 
@@ -360,6 +577,8 @@ fn show(effect: &Effect) -> String {
     match effect {
         Effect::Cut { version, .. } => format!("cut {version}"),
         Effect::Restore { version, before, .. } => format!("restore {version} from {before}"),
+        Effect::Archive { version } => format!("archive {version}"),
+        Effect::DropSnapshot { version, .. } => format!("drop snapshot of {version}"),
         Effect::Retire { version } => format!("retire {version}"),
         Effect::Compact { store } => format!("compact {store}"),
         Effect::MakeCopy { version, lease, .. } => format!("copy {version} for {}", lease.0),

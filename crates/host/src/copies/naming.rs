@@ -32,7 +32,8 @@ impl Name {
 }
 
 /// The name of the database within its folder: that of the store, so that a client's prompt says what it is.
-pub(super) fn file_name(id: &VersionId) -> String {
+/// A mounted version has the same name.
+pub(crate) fn file_name(id: &VersionId) -> String {
     format!("{}.db", id.store)
 }
 

@@ -19,9 +19,18 @@ pub enum Error {
     /// A name or UUID that no device can have.
     #[error("{0:?} can be no device-mapper name: it is empty, too long, or has a NUL in it")]
     BadName(String),
+    /// A UUID of something else than a logical volume, which is not ours to suspend or resume.
+    #[error("{0:?} is not the UUID of a logical volume's device")]
+    NotAVolume(String),
+    /// The device is suspended, and not by us.
+    #[error("{0:?} is suspended by somebody else")]
+    Suspended(String),
     /// The kernel's interface is another one.
     #[error("the kernel's device-mapper speaks version {0}.x of its interface, and asat version 4")]
     Version(u32),
+    /// The kernel tells nobody of events.
+    #[error("the kernel's device-mapper has version {0}.{1}, and tells of events from 4.37 on")]
+    NoEvents(u32, u32),
     /// The answer is not built as the interface says.
     #[error("the device-mapper's answer for {object:?} cannot be read: {what}")]
     Unreadable {
@@ -60,7 +69,13 @@ impl From<Error> for Problem {
                 (Code::Configuration, "run the daemon as root, or choose the backend `pages` for the store")
             }
             Error::NoSuchDevice(_) => (Code::Internal, "see whether the volume is active: lvs"),
-            Error::BadName(_) | Error::Version(_) | Error::Unreadable { .. } | Error::UnknownState { .. } => {
+            Error::Suspended(_) => (Code::InUse, "see whether a command of LVM is at work on it"),
+            Error::NotAVolume(_)
+            | Error::BadName(_)
+            | Error::Version(_)
+            | Error::NoEvents(..)
+            | Error::Unreadable { .. }
+            | Error::UnknownState { .. } => {
                 (Code::Internal, "report this as a defect, with the kernel's version")
             }
             Error::Io { .. } => (Code::Internal, "look at the kernel's log"),

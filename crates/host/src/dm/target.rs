@@ -122,10 +122,17 @@ pub struct PoolTable {
     pub low_water: u64,
 }
 
+/// What the table of a classic snapshot's origin says: writes to it are copied first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginTable {
+    /// The device that holds its content. The tables of its snapshots name the same one.
+    pub content: (u32, u32),
+}
+
 /// What the table of a classic snapshot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotTable {
-    /// The device that it is a snapshot of.
+    /// The device that holds the content of its origin.
     pub origin: (u32, u32),
     /// The device that takes what is copied.
     pub cow: (u32, u32),
@@ -263,10 +270,14 @@ impl SnapshotTable {
     }
 }
 
-/// Whether a device is a classic snapshot's origin: writes to it are copied first.
-#[must_use]
-pub fn is_snapshot_origin(target: &Target) -> bool {
-    target.kind == "snapshot-origin"
+impl OriginTable {
+    /// Reads the table of a `snapshot-origin` target.
+    ///
+    /// # Errors
+    /// Where it is another kind, or an unknown table.
+    pub fn parse(target: &Target) -> Result<Self, Error> {
+        read("snapshot-origin", target, |text| Some(Self { content: device(text)? }))
+    }
 }
 
 fn read<T>(kind: &'static str, target: &Target, read: impl Fn(&str) -> Option<T>) -> Result<T, Error> {

@@ -28,8 +28,13 @@ pub const STATUS_TABLE: u32 = 1 << 4;
 /// Do not let a thin pool commit its metadata before it answers: a pool in trouble would block the
 /// question. What is used is counted without the commit too; what was freed shows up a second later, after
 /// the next one.
+///
+/// With the command that suspends, the same bit says that what waits in the device is kept there, not written first.
 pub const NO_FLUSH: u32 = 1 << 11;
-const SUSPENDED: u32 = 1 << 1;
+/// In an answer: the device is suspended. With the command that suspends: do so, and do not resume.
+pub const SUSPENDED: u32 = 1 << 1;
+/// Suspend without bringing the file system on the device in order first, which would have to write.
+pub const SKIP_LOCKFS: u32 = 1 << 10;
 const READ_ONLY: u32 = 1;
 const BUFFER_FULL: u32 = 1 << 8;
 
@@ -100,24 +105,30 @@ impl Selector<'_> {
 /// # Errors
 /// Where no device can have that name or UUID.
 pub fn question(size: usize, flags: u32, device: Option<Selector<'_>>) -> Result<Vec<u8>, Error> {
-    let size = u32::try_from(size.max(HEADER)).unwrap_or(u32::MAX);
-    let header = u32::try_from(HEADER).unwrap_or(u32::MAX);
-    let mut bytes = vec![0; usize::try_from(size).unwrap_or(HEADER)];
+    let mut bytes = vec![0; size.max(HEADER)];
+    if fill(&mut bytes, flags, device) {
+        return Ok(bytes);
+    }
+    let text: String = device.iter().flat_map(|device| device.text().chars()).take(160).collect();
+    Err(Error::BadName(text))
+}
+
+/// Writes a question into a buffer of zeros, which must have room for a header. It asks for no memory. Answers whether
+/// any device can have that name or UUID, and the kernel can be told how long the buffer is.
+#[must_use]
+pub fn fill(bytes: &mut [u8], flags: u32, device: Option<Selector<'_>>) -> bool {
+    let (Ok(size), Ok(header)) = (u32::try_from(bytes.len()), u32::try_from(HEADER)) else { return false };
     for (at, word) in [(0, 4), (DATA_SIZE, size), (DATA_START, header), (FLAGS, flags)] {
-        put(&mut bytes, at, &word.to_ne_bytes());
+        put(bytes, at, &word.to_ne_bytes());
     }
-    if let Some(device) = device {
-        let (at, most) = match device {
-            Selector::Name(_) => (NAME, MOST_NAME),
-            Selector::Uuid(_) => (UUID, MOST_UUID),
-        };
-        let text = device.text();
-        if text.is_empty() || text.len() > most || text.contains('\0') {
-            return Err(Error::BadName(text.chars().take(160).collect()));
-        }
-        put(&mut bytes, at, text.as_bytes());
-    }
-    Ok(bytes)
+    let Some(device) = device else { return size >= header };
+    let (at, most) = match device {
+        Selector::Name(_) => (NAME, MOST_NAME),
+        Selector::Uuid(_) => (UUID, MOST_UUID),
+    };
+    let text = device.text();
+    put(bytes, at, text.get(..most.min(text.len())).unwrap_or_default().as_bytes());
+    size >= header && !text.is_empty() && text.len() <= most && !text.contains('\0')
 }
 
 /// The version of the interface that the answer was written by.
@@ -130,6 +141,12 @@ pub fn version(answer: &[u8]) -> Option<(u32, u32, u32)> {
 #[must_use]
 pub fn is_too_small(answer: &[u8]) -> bool {
     word(answer, FLAGS).is_some_and(|flags| flags & BUFFER_FULL != 0)
+}
+
+/// Whether the device that an answer speaks of is suspended.
+#[must_use]
+pub fn is_suspended(answer: &[u8]) -> bool {
+    word(answer, FLAGS).is_some_and(|flags| flags & SUSPENDED != 0)
 }
 
 /// Reads the list of devices. `None` where it is not built as it should be.

@@ -70,8 +70,19 @@ pub enum Footing {
 pub struct Volume {
     /// Its group and name.
     pub name: String,
+    /// How many bytes of its group are free.
+    pub group_free: u64,
     /// Its pool, where it is a thin one.
-    pub pool: Option<String>,
+    pub pool: Option<Pool>,
+}
+
+/// A thin pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its group and name.
+    pub name: String,
+    /// How full its data and its metadata are, in whole per cent, where LVM can say.
+    pub used: Option<(u64, u64)>,
 }
 
 /// Looks at a name, following links.
@@ -116,12 +127,19 @@ pub fn place(path: &Path) -> Result<Place, String> {
 /// What a store stands on.
 #[must_use]
 pub fn footing(store: &Path, lvm: Result<&Lvm, &lvm::Error>) -> Footing {
-    match volume::discover(store, lvm) {
+    match volume::discover(store, || lvm.map_err(ToString::to_string)) {
         Ok(Ground::Lvm(found)) => Footing::Volume(Volume {
             name: format!("{}/{}", found.group.name, found.volume.name),
+            group_free: found.group.free.0.saturating_mul(found.group.extent_size.0),
             pool: match found.backing {
-                Backing::Classic => None,
-                Backing::Thin { pool } => Some(format!("{}/{}", found.group.name, pool.name)),
+                Backing::Plain => None,
+                Backing::Thin { pool } => Some(Pool {
+                    name: format!("{}/{}", found.group.name, pool.name),
+                    used: pool
+                        .data_percent
+                        .zip(pool.metadata_percent)
+                        .map(|(data, metadata)| (data.rounded_up(), metadata.rounded_up())),
+                }),
             },
         }),
         Ok(Ground::Plain { why, .. }) => Footing::Plain(why.to_string()),

@@ -40,6 +40,7 @@ pub struct Lvm {
     binary: PathBuf,
     version: Version,
     lane: Lane,
+    deadline: Duration,
 }
 
 /// A version of LVM, such as 2.03.16.
@@ -52,13 +53,21 @@ impl Lvm {
     /// # Errors
     /// Where it is not installed, is too old, or does not run.
     pub fn find() -> Result<Self, Error> {
-        Self::find_in(&FOLDERS.map(Path::new))
+        Self::find_within(DEADLINE)
+    }
+
+    /// The same with another time than the usual one for every call that names none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_within(deadline: Duration) -> Result<Self, Error> {
+        Ok(Self { deadline, ..Self::find_in(&FOLDERS.map(Path::new))? })
     }
 
     fn find_in(folders: &[&Path]) -> Result<Self, Error> {
         let found = folders.iter().map(|folder| folder.join("lvm")).find(|path| path.is_file());
         let binary = found.ok_or(Error::NotInstalled)?;
-        let mut lvm = Self { binary, version: OLDEST, lane: Lane::default() };
+        let mut lvm = Self { binary, version: OLDEST, lane: Lane::default(), deadline: DEADLINE };
         let text = lvm.run(&Call::new("version"))?;
         lvm.version = parse_version(&text).ok_or_else(|| Error::Unreadable {
             command: "lvm version".to_owned(),
@@ -88,7 +97,7 @@ impl Lvm {
     /// Where the command cannot be started, is still running at its deadline, or fails; and at once where an
     /// earlier one is still running after its own.
     pub fn run(&self, call: &Call) -> Result<String, Error> {
-        child::run(&self.binary, call, &self.lane)
+        child::run(&self.binary, call, call.deadline().unwrap_or(self.deadline), &self.lane)
     }
 }
 

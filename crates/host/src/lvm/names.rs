@@ -10,18 +10,19 @@
 //! * its UUID, which LVM gives it and nobody can choose: it is recorded after the volume is made.
 //!
 //! A volume that was made just before a crash has no recorded UUID. Its name and tags must agree with a
-//! recorded intent then, and it must be a snapshot of the very volume that the intent names. [`Ours`] can
-//! be had from [`recognise`] alone, and whatever changes a volume should ask for one.
+//! recorded intent then, and it must be a snapshot of the very volume that the intent names, or a plain volume
+//! that was about to become one (see `is_half_made`). [`Ours`] can be had from [`recognise`], and by making a
+//! volume, and in no other way; whatever changes a volume should ask for one.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use asat_core::{Code, Problem, StoreName, VersionId};
 
-use super::report::{LogicalVolume, Name, Uuid};
+use super::report::{Kind, LogicalVolume, Name, Uuid};
 
 /// The tag that all of our volumes have, so that `lvs @asat` lists them.
-const TAG: &str = "asat";
+pub(super) const TAG: &str = "asat";
 const TAG_INSTALLATION: &str = "asat.installation=";
 const TAG_STORE: &str = "asat.store=";
 const TAG_NUMBER: &str = "asat.number=";
@@ -63,11 +64,13 @@ pub enum Whose {
     Foreign(Foreign),
 }
 
-/// A volume that is ours. There is no other way to one than [`recognise`].
+/// A volume that is ours: [`recognise`] found it so, or LVM has made it in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ours {
     version: VersionId,
+    installation: InstallationId,
     group: Name,
+    group_uuid: Uuid,
     name: Name,
     uuid: Uuid,
     recorded: bool,
@@ -126,11 +129,8 @@ fn check(volume: &LogicalVolume, installation: &Installation) -> Result<Ours, Fo
     }
     match record.volume {
         Some(uuid) if uuid != volume.uuid => return Err(Foreign::Uuid),
-        Some(_) => {}
-        None if volume.origin.as_ref().is_none_or(|(_, origin)| *origin != record.origin) => {
-            return Err(Foreign::Origin);
-        }
-        None => {}
+        None if !is_of(volume, record.origin) && !is_half_made(volume) => return Err(Foreign::Origin),
+        _ => {}
     }
     // A snapshot is never the volume that it is taken from, whatever a damaged record says.
     if volume.uuid == record.origin {
@@ -138,11 +138,32 @@ fn check(volume: &LogicalVolume, installation: &Installation) -> Result<Ours, Fo
     }
     Ok(Ours {
         version,
+        installation: installation.id.clone(),
         group: volume.group.clone(),
+        group_uuid: volume.group_uuid,
         name: volume.name.clone(),
         uuid: volume.uuid,
         recorded: record.volume.is_some(),
     })
+}
+
+fn is_of(volume: &LogicalVolume, origin: Uuid) -> bool {
+    volume.origin.as_ref().is_some_and(|(_, uuid)| *uuid == origin)
+}
+
+/// Whether a volume can be what a power cut leaves of a classic snapshot.
+///
+/// LVM makes one in two steps. It records a plain volume with the name and the tags, clears it, and only then
+/// records whose snapshot it is; it spends most of the command's time in between. Such a volume has no origin
+/// yet, and nothing else could tell which one it was to have: so it must be just that, and nobody may use it.
+/// A thin snapshot has its origin from the first step on.
+fn is_half_made(volume: &LogicalVolume) -> bool {
+    let plain = ["linear", "striped"].map(|word| [word.to_owned()].into());
+    volume.origin.is_none()
+        && volume.pool.is_none()
+        && volume.attributes.kind == Kind::Plain
+        && plain.contains(&volume.layout)
+        && !volume.attributes.open
 }
 
 /// Every tag of ours must be there, and no second one of its kind. The administrator may add tags.
@@ -219,17 +240,59 @@ fn parse(name: &Name) -> Option<(VersionId, &str)> {
     Some((version, short))
 }
 
+/// Whether a device of the device-mapper has the name that an installation of asat gives the snapshot of a version:
+/// the group and the volume with a hyphen between them, and every other hyphen doubled. This is less than
+/// [`recognise`] asks for, and enough only where nothing of the snapshot is changed.
+#[must_use]
+pub fn is_device_name(device: &str) -> bool {
+    // No device has a slash in its name.
+    let parts = device.replace("--", "/");
+    let mut parts = parts.split('-').map(|part| part.replace('/', "-").parse::<Name>());
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(Ok(_)), Some(Ok(volume)), None) => !device.contains('/') && parse(&volume).is_some(),
+        _ => false,
+    }
+}
+
 impl Ours {
+    /// The volume that LVM has just made for a version: the kernel told its UUIDs.
+    pub(super) fn made(
+        (version, installation): (&VersionId, &InstallationId),
+        (group, group_uuid): (&Name, Uuid),
+        (name, uuid): (Name, Uuid),
+    ) -> Self {
+        let (version, installation, group) = (version.clone(), installation.clone(), group.clone());
+        Self { version, installation, group, group_uuid, name, uuid, recorded: true }
+    }
+
     /// The version that it holds.
     #[must_use]
     pub fn version(&self) -> &VersionId {
         &self.version
     }
 
+    /// Its group.
+    #[must_use]
+    pub fn group(&self) -> &Name {
+        &self.group
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
     /// Its UUID.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.uuid
+    }
+
+    /// The UUID of its device in the device-mapper, by which no other volume is ever meant.
+    #[must_use]
+    pub fn device_uuid(&self) -> String {
+        format!("LVM-{}{}", self.group_uuid.compact(), self.uuid.compact())
     }
 
     /// Whether its UUID is recorded. If not, it was made just before a crash.
@@ -249,6 +312,12 @@ impl Ours {
     #[must_use]
     pub fn selection(&self) -> String {
         format!("lv_uuid={}", self.uuid)
+    }
+
+    /// The same, for a volume that still has all of our tags: who took one away has taken the volume over.
+    pub(super) fn tagged_selection(&self) -> String {
+        let tags = tags(&self.version, &self.installation).map(|tag| format!(" && lv_tags=\"{tag}\""));
+        format!("{}{}", self.selection(), tags.concat())
     }
 }
 

@@ -113,6 +113,15 @@ impl Lvm {
         self.read(&call, parse_volumes)
     }
 
+    /// The volumes of all groups for which an expression of LVM's `--select` holds, the hidden ones included.
+    ///
+    /// # Errors
+    /// As [`Self::volumes`].
+    pub(super) fn selected(&self, selection: &str) -> Result<Vec<LogicalVolume>, Error> {
+        let call = report("lvs", VOLUME_FIELDS).flag("--all").option("--select", selection);
+        self.read(&call, parse_volumes)
+    }
+
     /// A group.
     ///
     /// # Errors

@@ -80,6 +80,12 @@ impl Percent {
         let value = whole.checked_mul(100)?.checked_add(hundredths)?;
         (value <= 10_000).then_some(Self(value))
     }
+
+    /// The same in whole per cent, rounded up.
+    #[must_use]
+    pub fn rounded_up(self) -> u64 {
+        u64::from(self.0.div_ceil(100))
+    }
 }
 
 impl fmt::Display for Bytes {

@@ -89,6 +89,19 @@ pub enum Error {
         /// How many there are.
         pages: u32,
     },
+    /// The snapshot was not taken before writers had to be let go.
+    #[error(
+        "writers of the store {} were let go after {} ms, before the snapshot had been taken: they may be held for {} ms",
+        .path.display(), .held.as_millis(), .bound.as_millis()
+    )]
+    HoldBroken {
+        /// The store's path.
+        path: PathBuf,
+        /// The bound.
+        bound: Duration,
+        /// How long they were held.
+        held: Duration,
+    },
     /// Somebody committed after the state that was to be left had been kept.
     #[error("the store {} was written to after its state had been kept; it is as it was left", .path.display())]
     Changed {
@@ -211,7 +224,9 @@ impl Error {
             | Self::NeedsWriting { .. } => Code::StoreUnreadable,
             Self::Busy { .. } | Self::Changed { .. } | Self::Replaced { .. } => Code::StoreBusy,
             Self::OtherPageSize { .. } => Code::Invalid,
-            Self::HoldExceeded { .. } | Self::RestoreTooLong { .. } => Code::HoldExceeded,
+            Self::HoldExceeded { .. } | Self::HoldBroken { .. } | Self::RestoreTooLong { .. } => {
+                Code::HoldExceeded
+            }
             Self::Failed { full: true, .. } => Code::StorageFull,
             Self::Failed { .. } => Code::Internal,
             Self::Stopping { .. } => Code::Stopping,
@@ -234,6 +249,9 @@ impl Error {
             }
             Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
             Self::HoldExceeded { .. } => "raise `max_hold`, or put the store into WAL mode",
+            Self::HoldBroken { .. } => {
+                "raise `max_hold`; in WAL mode, without long reading transactions, writers are not held"
+            }
             Self::Changed { .. } => "restore again when nobody writes to the store",
             Self::OtherPageSize { .. } => {
                 "take the store out of WAL mode first (`PRAGMA journal_mode = delete`), or export the version"

@@ -9,10 +9,15 @@ use std::fs::{self, File, FileType, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rusqlite::ffi;
 use rustix::fs::{Access, Mode, OFlags};
 
 use super::error::Error;
+
+/// How often a store that is replaced while being opened is opened again.
+const ATTEMPTS: u32 = 5;
 
 /// Where a store's file is, and which file it is.
 #[derive(Debug)]
@@ -59,7 +64,7 @@ impl StoreFile {
 
     /// The length of the file itself and of its WAL, in bytes.
     pub(super) fn lengths(&self) -> Result<(u64, u64), Error> {
-        let main = self.handle.metadata().map_err(|source| Error::from_io("look at", &self.path, source))?;
+        let main = self.metadata()?;
         let wal = look_at(&self.beside("-wal"))?;
         Ok((main.len(), wal.map_or(0, |metadata| metadata.len())))
     }
@@ -73,8 +78,33 @@ impl StoreFile {
         std::iter::once(self.identity).chain(sidecars).collect()
     }
 
+    /// What the machine says of the file itself.
+    pub(super) fn metadata(&self) -> Result<Metadata, Error> {
+        self.handle.metadata().map_err(|source| Error::from_io("look at", &self.path, source))
+    }
+
+    /// Refuses where another file has the path now.
+    pub(super) fn check_name(&self, path: &Path) -> Result<(), Error> {
+        match Self::find(path)?.identity == self.identity {
+            true => Ok(()),
+            false => Err(Error::Replaced { path: path.to_owned() }),
+        }
+    }
+
+    /// Says why SQLite could not open the store. Its own words do not tell a file that may not be read from
+    /// sidecars that may not be made.
+    pub(super) fn explain(&self, error: &rusqlite::Error) -> Error {
+        let code = error.sqlite_error().map_or(0, |error| error.extended_code);
+        if (code & 0xff == ffi::SQLITE_CANTOPEN || code == ffi::SQLITE_IOERR_LOCK)
+            && let Err(denied) = self.check_permission()
+        {
+            return denied;
+        }
+        Error::from_sqlite("open", &self.path, error)
+    }
+
     /// Says what this process is not allowed to do and would have to, to read the store.
-    pub(super) fn check_permission(&self) -> Result<(), Error> {
+    fn check_permission(&self) -> Result<(), Error> {
         rustix::fs::access(&self.path, Access::READ_OK)
             .map_err(|errno| Error::from_io("read", &self.path, errno.into()))?;
         if may_write(&self.path) && self.path.parent().is_some_and(may_write) {
@@ -90,6 +120,25 @@ impl StoreFile {
         let missing = ["-wal", "-shm"].iter().any(|suffix| !self.beside(suffix).exists());
         missing && !may_write(&self.path) && self.path.parent().is_some_and(may_write)
     }
+}
+
+/// Does something with the file that has the name. Where the name is another file's by then, that is dropped and
+/// done again: what was found out about a path may be about two files, so an error counts no more than a success.
+pub(super) fn with_steady<T>(
+    path: &Path,
+    mut attempt: impl FnMut(Arc<StoreFile>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..ATTEMPTS {
+        let file = Arc::new(StoreFile::find(path)?);
+        let done = attempt(Arc::clone(&file));
+        match (file.check_name(path), done) {
+            (Ok(()), done) => return done,
+            (Err(Error::Replaced { .. }), Err(error)) if error.ends_waiting() => return Err(error),
+            (Err(Error::Replaced { .. }), _) => {}
+            (Err(error), _) => return Err(error),
+        }
+    }
+    Err(Error::Replaced { path: path.to_owned() })
 }
 
 fn may_write(path: &Path) -> bool {

@@ -22,6 +22,8 @@ pub struct Mount {
     pub mount_point: PathBuf,
     /// The kind of file system.
     pub fs: String,
+    /// What is mounted, as whoever did it has called it: a device node, or any text where there is no device.
+    pub source: String,
     /// The options of the file system, as opposed to those of this mount.
     pub options: Vec<String>,
 }
@@ -97,9 +99,9 @@ fn parse_line(line: &str) -> Option<Mount> {
     // Any number of optional fields, up to a hyphen.
     words.by_ref().find(|&word| word == "-")?;
     let fs = words.next().filter(|fs| !fs.is_empty())?.to_owned();
-    words.next()?;
+    let source = words.next()?.to_owned();
     let options = words.next()?.split(',').map(str::to_owned).collect();
-    Some(Mount { id, device, root, mount_point, fs, options })
+    Some(Mount { id, device, root, mount_point, fs, source, options })
 }
 
 /// The mount's number in the text of `/proc/self/fdinfo/N`.

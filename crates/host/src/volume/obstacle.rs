@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::mounts::SUPPORTED;
+
 /// Why no backend of LVM can work under a store. The text ends a sentence such as "the backend `pages` was
 /// chosen, because ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,6 +11,9 @@ pub enum Obstacle {
     /// The file system lies on no device of its own.
     #[error("the file system {0} lies on no block device of its own")]
     NoDevice(String),
+    /// Snapshots of such a file system are not mounted.
+    #[error("snapshots of the file system {0} are not supported: {SUPPORTED} are")]
+    UnsupportedFs(String),
     /// A part of the store is on another mount.
     #[error("{} is on another file system than the store itself", .0.display())]
     SpansMounts(PathBuf),

@@ -1,18 +1,20 @@
 //! What lies between a file system and its disks, as the device-mapper and LVM tell it, and whether it can
 //! be cut.
 //!
-//! Only what has been tried is allowed: linear and striped volumes, by classic snapshots, and thin volumes
-//! on a pool of such, by thin ones. Whatever is not on that list is refused with its name.
+//! Only what has been tried is allowed: linear and striped volumes, and thin volumes on a pool of such. Whatever
+//! is not on that list is refused with its name.
+
+use std::fmt;
 
 use super::obstacle::Obstacle;
 use crate::lvm::report::{Activity, Health, Kind, LogicalVolume, Name, Uuid, VolumeGroup};
 
-/// By which kind of snapshot a volume can be cut.
+/// What a volume that can be cut is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// By a classic one, with space of its own.
-    Classic,
-    /// By a thin one, in the same pool.
+    /// Of the group's extents: only a classic snapshot can be taken of it, with space of its own.
+    Plain,
+    /// Of a pool's blocks: a thin snapshot can be taken of it, in the same pool, and a classic one as well.
     Thin {
         /// The pool.
         pool: Box<LogicalVolume>,
@@ -50,6 +52,12 @@ pub fn parse_uuid(text: &str) -> Result<DeviceUuid, Obstacle> {
     }
 }
 
+impl fmt::Display for DeviceUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LVM-{}{}", self.group.compact(), self.volume.compact())
+    }
+}
+
 /// Judges whether a volume can be cut, and how.
 ///
 /// # Errors
@@ -71,12 +79,9 @@ pub fn judge(
         _ => {}
     }
     if is_plain(volume) {
-        return Ok((volume.clone(), Backing::Classic));
+        return Ok((volume.clone(), Backing::Plain));
     }
-    let pool = volume
-        .pool
-        .as_ref()
-        .filter(|_| volume.attributes.kind == Kind::Thin && has_layout(volume, &["thin", "sparse"]));
+    let pool = volume.pool.as_ref().filter(|_| is_thin(volume));
     let Some((_, pool)) = pool else { return Err(layout(volume)) };
     let pool = volumes.iter().find(|volume| volume.uuid == *pool).ok_or(Obstacle::UnknownVolume)?;
     judge_pool(pool, volumes)?;
@@ -128,6 +133,11 @@ fn judge_pool(pool: &LogicalVolume, volumes: &[LogicalVolume]) -> Result<(), Obs
 fn is_plain(volume: &LogicalVolume) -> bool {
     matches!(volume.attributes.kind, Kind::Plain | Kind::Origin)
         && (has_layout(volume, &["linear"]) || has_layout(volume, &["striped"]))
+}
+
+/// A thin volume that has classic snapshots is an origin first, by LVM's attributes.
+fn is_thin(volume: &LogicalVolume) -> bool {
+    matches!(volume.attributes.kind, Kind::Thin | Kind::Origin) && has_layout(volume, &["thin", "sparse"])
 }
 
 fn has_layout(volume: &LogicalVolume, words: &[&str]) -> bool {

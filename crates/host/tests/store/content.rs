@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use crate::common::{PATIENT, ask, collect, fill, make_store, raw};
 use crate::helper::Helper;
+use crate::transfers;
 
 #[test]
 fn every_page_size_in_every_journal_mode() {
@@ -113,40 +114,18 @@ fn each_read_is_one_committed_state_while_another_process_commits() {
     let folder = tempfile::tempdir().unwrap();
     for journal in ["delete", "truncate", "wal"] {
         let path = folder.path().join(format!("{journal}.db"));
-        let writer = Connection::open(&path).unwrap();
-        writer.execute_batch("PRAGMA page_size = 1024; PRAGMA auto_vacuum = incremental").unwrap();
-        fill(&writer, journal, 600);
-        writer
-            .execute_batch(
-                "CREATE TABLE a (id INTEGER PRIMARY KEY, v); CREATE TABLE b (id INTEGER PRIMARY KEY, v);
-                 CREATE TABLE filling (x); CREATE TABLE generation (g); CREATE TABLE echo (g);
-                 INSERT INTO a SELECT id, 1000 FROM t; INSERT INTO b SELECT id, 1000 FROM t;
-                 INSERT INTO generation VALUES (0); INSERT INTO echo VALUES (0);",
-            )
-            .unwrap();
-        drop(writer);
-        let transfers = Helper::transfer(&path);
-        let generation = || collect(&path).1;
-        let state = |pages: &[u8]| {
-            ask(
-                pages,
-                "SELECT (SELECT sum(v) FROM a) || ' ' || (SELECT sum(v) FROM b) || ' ' || e.g FROM
-                        echo e JOIN generation g USING (g)",
-            )
-        };
+        transfers::make(&path, journal, 1024);
+        let writer = Helper::transfer(&path);
         let mut generations = std::collections::BTreeSet::new();
         // The writer may be slow to start or to get the lock: read until there were states enough.
         for _ in 0..500 {
-            let state = state(&generation());
-            let numbers: Vec<i64> = state.split(' ').map(|n| n.parse().unwrap()).collect();
-            assert_eq!(numbers[0] + numbers[1], 1_200_000, "{journal}: {state}");
-            generations.insert(numbers[2]);
+            generations.insert(transfers::generation(&collect(&path).1));
             if generations.len() >= 8 {
                 break;
             }
         }
         assert!(generations.len() >= 8, "{journal}: {generations:?}");
-        drop(transfers);
+        drop(writer);
     }
 }
 

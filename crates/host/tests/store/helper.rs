@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use asat_host::store::{Restoring, read_pages, restore};
+use asat_host::store::{Restoring, read_frozen, read_pages, restore, still};
 use rusqlite::Connection;
 
 use crate::common::{Collector, PATIENT, ask, assert_free, collect, into_problem, make_store};
@@ -39,7 +39,30 @@ impl Helper {
 
     /// Starts a process that commits transfers between two tables until it is dropped.
     pub(crate) fn transfer(store: &Path) -> Self {
-        Self::start(store, "transfer", None)
+        Self::repeat(store, "PRAGMA synchronous = off", TRANSFER)
+    }
+
+    /// Starts a process that executes `first` on the store and then `again` until it is dropped.
+    pub(crate) fn repeat(store: &Path, first: &str, again: &str) -> Self {
+        Self::start(store, &format!("repeat:{first}|{again}"), None)
+    }
+
+    /// Starts a process that holds the store still, and says what a commit waits for, or why it cannot.
+    pub(crate) fn still(store: &Path, must_hold: bool, user: Option<u32>) -> Self {
+        Self::start(store, &format!("still:{must_hold}"), user)
+    }
+
+    /// Reads a file as from a mounted snapshot, in a folder where nothing can be made, and lays the copy down
+    /// elsewhere; answers what came of it.
+    pub(crate) fn read_frozen(file: &Path, with_wal: bool, copy: &Path) -> String {
+        let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && \
+                      exec \"$2\" helper::another_process --exact --nocapture";
+        Self::apart(script, file, file.parent().unwrap(), &format!("frozen:{with_wal}:{}", copy.display()))
+    }
+
+    /// Ends the process at once, with whatever it has.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
     }
 
     /// Starts a process that restores the store, and kills itself when told of progress for the `nth` time.
@@ -53,10 +76,15 @@ impl Helper {
     /// Restores a small store on a disk of 2 MiB, mounted in a namespace of its own; answers what came of it.
     pub(crate) fn restore_on_a_small_disk(disk: &Path, journal: &str, source: &Path) -> String {
         let script = "mount -t tmpfs -o size=2m none \"$1\" && exec \"$2\" helper::another_process --exact --nocapture";
+        Self::apart(script, &disk.join("store.db"), disk, &format!("full:{journal}:{}", source.display()))
+    }
+
+    /// Runs a job in a mount namespace of its own, after what the script does with the folder.
+    fn apart(script: &str, store: &Path, folder: &Path, job: &str) -> String {
         let mut command = Command::new("unshare");
         command.arg(if rustix::process::geteuid().is_root() { "-m" } else { "-rm" });
-        command.args(["sh", "-c", script, "sh"]).arg(disk).arg(env::current_exe().unwrap());
-        command.env(STORE, disk.join("store.db")).env(JOB, format!("full:{journal}:{}", source.display()));
+        command.args(["sh", "-c", script, "sh"]).arg(folder).arg(env::current_exe().unwrap());
+        command.env(STORE, store).env(JOB, job);
         let output = command.output().expect("this test needs the program unshare (package util-linux)");
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let report = printed.lines().find_map(|line| Some(line.split_once("report: ")?.1.to_owned()));
@@ -126,6 +154,24 @@ fn another_process() {
             == ask(&before, "SELECT group_concat(text) FROM t");
         return report(&format!("{:?} {same}", asat_core::Problem::from(failed).code));
     }
+    if let Some(must_hold) = job.strip_prefix("still:") {
+        let held = still(store, &PATIENT, &AtomicBool::new(false), must_hold == "true");
+        report(&match &held {
+            Ok(still) => format!("{:?}", still.state().hold),
+            Err(error) => error.to_string(),
+        });
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
+    if let Some((with_wal, copy)) = job.strip_prefix("frozen:").and_then(|rest| rest.split_once(':')) {
+        let mut sink = Collector::default();
+        let read = read_frozen(store, with_wal == "true", &AtomicBool::new(false), &mut sink);
+        std::fs::write(copy, &sink.bytes).unwrap();
+        return report(&match read {
+            Ok(read) => format!("read {} pages", read.page_count),
+            Err(failed) => format!("{:?}", into_problem(failed).0),
+        });
+    }
     let connection = Connection::open(store).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
     if let Some(sql) = job.strip_prefix("sql:") {
@@ -133,18 +179,19 @@ fn another_process() {
         report("done");
         let _ = std::io::stdin().read(&mut [0]);
     } else {
-        connection.execute_batch("PRAGMA synchronous = off").unwrap();
+        let (first, again) = job.strip_prefix("repeat:").unwrap().split_once('|').unwrap();
+        connection.execute_batch(first).unwrap();
         report("started");
         let stop = std::thread::spawn(|| std::io::stdin().read(&mut [0]).unwrap());
         while !stop.is_finished() {
-            connection.execute_batch(TRANSFER).unwrap();
+            connection.execute_batch(again).unwrap();
         }
     }
 }
 
 /// One transaction after which everything is as it was, except for the generation and the distribution; the
 /// number of pages goes up and down.
-const TRANSFER: &str = "
+pub(crate) const TRANSFER: &str = "
     BEGIN IMMEDIATE;
     UPDATE a SET v = v - 3 WHERE id % 7 = (SELECT g FROM generation) % 7;
     UPDATE b SET v = v + 3 WHERE id % 7 = (SELECT g FROM generation) % 7;

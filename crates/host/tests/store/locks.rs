@@ -75,7 +75,7 @@ fn writers_are_held_for_a_bounded_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     drop(make_store(&path, "delete", 5000));
-    let limits = Limits { hold: Duration::from_millis(5), ..PATIENT };
+    let limits = Limits { hold: Duration::from_millis(200), ..PATIENT };
     let mut sink = AtPage(|number| {
         if number == 20 {
             std::thread::sleep(limits.hold * 2);

@@ -1,9 +1,13 @@
 //! Reading live stores: what is read, what is refused, and what the store's other users notice.
 
 #[cfg(test)]
+mod changed;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod content;
+#[cfg(test)]
+mod frozen;
 #[cfg(test)]
 mod helper;
 #[cfg(test)]
@@ -14,3 +18,9 @@ mod refusals;
 mod restore;
 #[cfg(test)]
 mod sidecars;
+#[cfg(test)]
+mod still;
+#[cfg(test)]
+mod transfers;
+#[cfg(test)]
+mod witness;

@@ -78,7 +78,10 @@ fn tables_as_kernel_6_1_writes_them() {
         assert_eq!((table.origin, table.cow, table.chunk), ((254, 1), (254, 2), Sectors(8)));
     }
     assert!(SnapshotTable::parse(&target("snapshot", "254:1 254:2 N 8")).is_err(), "lost at a restart");
-    assert!(is_snapshot_origin(&target("snapshot-origin", "")));
+    assert_eq!(OriginTable::parse(&target("snapshot-origin", "254:1")).unwrap().content, (254, 1));
+    for text in ["", "254", "254:1 8", ":1", "254:"] {
+        assert!(OriginTable::parse(&target("snapshot-origin", text)).is_err(), "{text:?}");
+    }
 }
 
 #[test]

@@ -115,3 +115,18 @@ fn a_buffer_that_was_too_small_is_noticed() {
     assert!(!is_too_small(&bytes));
     assert_eq!(version(&bytes), Some((4, 0, 0)));
 }
+
+#[test]
+fn an_order_fits_a_header_on_the_stack() {
+    let uuid = format!("LVM-{}", "a".repeat(64));
+    let mut header = [0; HEADER];
+    assert!(fill(&mut header, SUSPENDED, Some(Selector::Uuid(&uuid))));
+    assert_eq!(header.to_vec(), question(HEADER, SUSPENDED, Some(Selector::Uuid(&uuid))).unwrap());
+    assert!(is_suspended(&header));
+    put(&mut header, FLAGS, &(SKIP_LOCKFS | NO_FLUSH).to_ne_bytes());
+    assert!(!is_suspended(&header) && !is_suspended(&[]));
+    let long = "a".repeat(129);
+    for (bytes, name) in [(HEADER, ""), (HEADER, "a\0b"), (HEADER, &long), (HEADER - 1, "a"), (0, "a")] {
+        assert!(!fill(&mut vec![0; bytes], 0, Some(Selector::Uuid(name))), "{name:?} in {bytes} bytes");
+    }
+}

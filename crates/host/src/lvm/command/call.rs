@@ -3,22 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::DEADLINE;
-
 /// A command with its options and operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     name: &'static str,
     options: Vec<String>,
     operands: Vec<String>,
-    deadline: Duration,
+    deadline: Option<Duration>,
 }
 
 impl Call {
     /// Begins a call of one of LVM's commands, such as `lvcreate`.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, options: Vec::new(), operands: Vec::new(), deadline: DEADLINE }
+        Self { name, options: Vec::new(), operands: Vec::new(), deadline: None }
     }
 
     /// Adds an option without a value.
@@ -47,13 +45,13 @@ impl Call {
     /// Gives the command another deadline than the usual one.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.deadline = Some(deadline);
         self
     }
 
-    /// How long the command may take.
+    /// How long the command may take, where it has a time of its own.
     #[must_use]
-    pub fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 

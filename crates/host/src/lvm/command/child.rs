@@ -39,7 +39,7 @@ struct Captured {
     cut: bool,
 }
 
-pub(super) fn run(binary: &Path, call: &Call, lane: &Lane) -> Result<String, Error> {
+pub(super) fn run(binary: &Path, call: &Call, deadline: Duration, lane: &Lane) -> Result<String, Error> {
     if let Some(wedge) = lane.wedged() {
         return Err(Error::Wedged { asked: call.to_string(), wedge });
     }
@@ -52,7 +52,7 @@ pub(super) fn run(binary: &Path, call: &Call, lane: &Lane) -> Result<String, Err
         .start(command(binary, call))
         .map_err(|source| Error::Start { command: call.to_string(), source })?;
 
-    let end = match ended.recv_timeout(call.deadline()) {
+    let end = match ended.recv_timeout(deadline) {
         Ok(end) => end,
         Err(RecvTimeoutError::Timeout) => {
             // Both sides decide under the lane's lock: the command has ended by now, or its minder will

@@ -81,6 +81,17 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Whether the command may have done something all the same.
+    #[must_use]
+    pub fn may_leave_something(&self) -> bool {
+        match self {
+            Self::NotInstalled | Self::TooOld { .. } | Self::Start { .. } => false,
+            Self::Wedged { asked, wedge } => *asked == wedge.command,
+            Self::Refused { refusal, .. } => *refusal != Refusal::AlreadyExists,
+            Self::Killed { .. } | Self::Unreadable { .. } => true,
+        }
+    }
 }
 
 fn describe_wedge(asked: &str, wedge: &Wedge) -> String {
@@ -100,11 +111,15 @@ impl From<Error> for Problem {
                 Code::Configuration,
                 "install the package lvm2 of a current distribution, or choose the backend `pages` for the store",
             ),
+            Error::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => (
+                Code::Configuration,
+                "install the package lvm2 again, or choose the backend `pages` for the store",
+            ),
             Error::Start { .. } => {
                 (Code::Internal, "look at the permissions of lvm and the limits of the daemon")
             }
             Error::Wedged { .. } => (
-                Code::Internal,
+                Code::LvmStuck,
                 "see what it waits for: a suspended volume (dmsetup info -c), a disk that does not answer \
                  (the kernel's log), or another LVM command; asat goes on by itself when it ends",
             ),

@@ -133,7 +133,11 @@ impl Refusal {
             Self::InUse => (Code::InUse, "see who uses it: lsof, findmnt"),
             Self::Incomplete => (Code::Internal, "bring the missing disk back, then try again: pvs"),
             Self::NotSupported => (Code::Configuration, "choose another backend for the store"),
-            Self::NoSuchGroup | Self::NoSuchVolume | Self::AlreadyExists | Self::MustBeInactive => {
+            Self::AlreadyExists => (
+                Code::Internal,
+                "somebody else has made a volume of that name: rename it (lvrename) or remove it, then try again",
+            ),
+            Self::NoSuchGroup | Self::NoSuchVolume | Self::MustBeInactive => {
                 (Code::Internal, "look at the volumes: lvs -a")
             }
             Self::BadArgument => {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
-use asat_core::Problem;
+use asat_core::{Code, Problem};
 use tempfile::TempDir;
 
 use super::*;
@@ -104,6 +104,7 @@ fn a_command_that_does_not_end_wedges_the_lane_until_it_does() {
     let error = lvm.clone().run(&Call::new("lvs")).unwrap_err();
     assert!(began.elapsed() < Duration::from_millis(100), "a wedged lane answers at once");
     assert!(error.to_string().starts_with("`lvs` was not run: `lvcreate` (process "), "{error}");
+    assert_eq!(Problem::from(error).code, Code::LvmStuck);
     assert_eq!(lvm.lane().wedged().unwrap().command, "lvcreate");
 
     fs::remove_file(&stuck).unwrap();

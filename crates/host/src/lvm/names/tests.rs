@@ -73,6 +73,10 @@ fn one_mark_that_differs_makes_it_foreign() {
     assert_eq!(change(&|v| v.uuid = uuid(OTHER)), (Some(Foreign::Uuid), None));
     assert_eq!(change(&|v| v.group_uuid = uuid(OTHER)), both(Foreign::Group));
     assert_eq!(change(&|v| v.origin = None), (None, Some(Foreign::Origin)));
+    assert_eq!(
+        change(&|v| v.origin = Some(("data".parse().unwrap(), uuid(OTHER)))),
+        (None, Some(Foreign::Origin))
+    );
     assert_eq!(change(&|v| v.hidden = true), both(Foreign::Hidden));
     assert_eq!(
         change(&|v| v.name = "asat.13.d0e1f2a3.re+port-x".parse().unwrap()),
@@ -97,6 +101,42 @@ fn one_mark_that_differs_makes_it_foreign() {
     assert_eq!(reason(&ours(), &elsewhere), Some(Foreign::Installation));
     let nothing = Installation { id: ID.parse().unwrap(), records: BTreeMap::new() };
     assert_eq!(reason(&ours(), &nothing), Some(Foreign::NotRecorded(version("re_port-x@12"))));
+}
+
+/// The snapshot as a power cut in the middle of `lvcreate` leaves it: a plain volume.
+fn half_made() -> LogicalVolume {
+    let mut volume = ours();
+    volume.origin = None;
+    volume.attributes = "-wi-a-----".parse().unwrap();
+    volume.roles = ["public".to_owned()].into();
+    volume
+}
+
+#[test]
+fn what_a_power_cut_leaves_is_ours_where_it_was_intended_and_nobody_uses_it() {
+    let intended = installation(None);
+    let Whose::Ours(found) = recognise(&half_made(), &intended) else { panic!() };
+    assert!(!found.is_recorded());
+    let change = |change: &dyn Fn(&mut LogicalVolume)| {
+        let mut volume = half_made();
+        change(&mut volume);
+        reason(&volume, &intended)
+    };
+    let pool = || Some(("pool".parse().unwrap(), uuid(OTHER)));
+    assert_eq!(change(&|v| v.attributes = "-wi-ao----".parse().unwrap()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.attributes = "owi-a-s---".parse().unwrap()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.attributes = "Vwi-a-tz--".parse().unwrap()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.layout = ["raid", "raid1"].map(str::to_owned).into()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.pool = pool()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.origin = pool()), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.uuid = uuid(ORIGIN)), Some(Foreign::Origin));
+    assert_eq!(change(&|v| v.group_uuid = uuid(OTHER)), Some(Foreign::Group));
+    for tag in ours().tags {
+        let found = change(&|v| assert!(v.tags.remove(&tag)));
+        assert!(matches!(found, Some(Foreign::Tags(_))), "{tag}");
+    }
+    let nothing = Installation { id: ID.parse().unwrap(), records: BTreeMap::new() };
+    assert_eq!(reason(&half_made(), &nothing), Some(Foreign::NotRecorded(version("re_port-x@12"))));
 }
 
 #[test]
@@ -177,6 +217,30 @@ fn near_tags() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec(tag, 0..8)
 }
 
+#[test]
+fn devices_that_are_no_snapshots_of_versions() {
+    for name in [
+        "",
+        "-",
+        "--",
+        "vg",
+        "vg-",
+        "-asat.12.d0e1f2a3.report",
+        "vg-data",
+        "vg-asat.12.d0e1f2a3",
+        "vg-asat.012.d0e1f2a3.report",
+        "vg--asat.12.d0e1f2a3.report",
+        "asat.12.d0e1f2a3.report",
+        "a-b-asat.12.d0e1f2a3.report",
+        "vg-asat.12.d0e1f2a3.report-cow",
+        "vg-asat.12.d0e1f2a3.re\0port",
+        "vg-asat.12.d0e1f2a3.re/port",
+    ] {
+        assert!(!is_device_name(name), "{name:?}");
+    }
+    assert!(is_device_name("vg-asat.12.d0e1f2a3.re--port"));
+}
+
 proptest! {
     #[test]
     fn every_name_is_read_as_it_is_written(store in any_store(), number in 1..=u64::MAX) {
@@ -184,6 +248,14 @@ proptest! {
         let id: InstallationId = ID.parse().unwrap();
         if let Ok(name) = name(&version, &id, &"vg".parse().unwrap()) {
             prop_assert_eq!(parse(&name), Some((version, id.short())));
+            for group in ["vg", "my-vg", "vg-"] {
+                let device = group.parse::<Name>().unwrap().device_name(&name);
+                prop_assert!(is_device_name(&device), "{}", device);
+                for part in ["-cow", "-real"] {
+                    let device = format!("{device}{part}");
+                    prop_assert!(!is_device_name(&device), "{}", device);
+                }
+            }
         }
     }
 

@@ -20,6 +20,12 @@ impl Name {
     pub fn device_len(&self) -> usize {
         self.0.len() + self.0.bytes().filter(|&byte| byte == b'-').count()
     }
+
+    /// The name that the kernel gives the device of a volume of this group: `my--vg-data` for `my-vg/data`.
+    #[must_use]
+    pub fn device_name(&self, volume: &Self) -> String {
+        format!("{}-{}", self.0.replace('-', "--"), volume.0.replace('-', "--"))
+    }
 }
 
 impl FromStr for Name {

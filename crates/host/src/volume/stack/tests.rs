@@ -22,12 +22,14 @@ fn changed(name: &str, old: &str, new: &str) -> Result<Backing, Obstacle> {
 
 #[test]
 fn what_has_been_tried_can_be_cut() {
-    assert_eq!(judge_in("data", LVS, VGS), Ok(Backing::Classic));
-    assert_eq!(judge_in("st", LVS, VGS), Ok(Backing::Classic));
+    assert_eq!(judge_in("data", LVS, VGS), Ok(Backing::Plain));
+    assert_eq!(judge_in("st", LVS, VGS), Ok(Backing::Plain));
     for thin in ["thin", "thinsnap"] {
         let Ok(Backing::Thin { pool }) = judge_in(thin, LVS, VGS) else { panic!("{thin}") };
         assert_eq!(pool.name.as_str(), "pool");
     }
+    let origin_too = changed("thin", r#""lv_attr":"Vwi-a-tz--""#, r#""lv_attr":"owi-a-tz--""#);
+    assert!(matches!(origin_too, Ok(Backing::Thin { .. })), "a thin volume with a classic snapshot");
 }
 
 #[test]
@@ -84,6 +86,7 @@ fn device_uuids_as_the_kernel_writes_them() {
     let volume = "eCMUGcdb3nFSliWJg8PRXLcbK2M9scQA";
     let uuid = parse_uuid(&format!("LVM-{GROUP}{volume}")).unwrap();
     assert_eq!((uuid.group.compact(), uuid.volume.compact()), (GROUP.to_owned(), volume.to_owned()));
+    assert_eq!(uuid.to_string(), format!("LVM-{GROUP}{volume}"));
     for suffix in ["-real", "-cow", "-tpool", "x"] {
         let found = parse_uuid(&format!("LVM-{GROUP}{volume}{suffix}"));
         assert_eq!(found, Err(Obstacle::PartOfVolume(suffix.to_owned())));

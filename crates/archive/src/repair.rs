@@ -1,0 +1,105 @@
+//! Repairs layers: pages that are damaged in them are stored again, where somebody still has their content.
+//!
+//! What a page was is known by its hash, which the index has. So content from anywhere will do: the store as it is, a
+//! snapshot, or another archive of it. A layer whose index, metadata or footer is damaged cannot be repaired so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::archive::{Archive, Inner};
+use crate::chain::{Layer, lock};
+use crate::codec::Encoder;
+use crate::error::Error;
+use crate::fingerprint::page_hash;
+use crate::index::Entry;
+use crate::meta::Meta;
+use crate::packer::Packer;
+
+/// Pages that are damaged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Of each layer, known by the versions that it covers, the pages and what they must hash to. None: its bytes are
+    /// not what was written, and still all pages come out.
+    layers: BTreeMap<(u64, u64), BTreeMap<u32, u128>>,
+}
+
+/// Pages by their hashes.
+pub type Contents = BTreeMap<u128, Vec<u8>>;
+
+impl Damage {
+    /// Whether nothing is damaged that could be repaired.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The hashes of the pages whose content is wanted.
+    pub fn wanted(&self) -> impl Iterator<Item = u128> {
+        self.layers.values().flat_map(|pages| pages.values().copied())
+    }
+
+    pub(crate) fn note(&mut self, layer: &Meta, pages: impl IntoIterator<Item = (u32, u128)>) {
+        self.layers.entry((layer.covers_from, layer.number)).or_default().extend(pages);
+    }
+}
+
+impl Archive {
+    /// Writes those damaged layers anew of which at least one page is among `contents`; answers their files. What is not
+    /// there stays damaged.
+    pub fn repair(&self, damage: &Damage, contents: &Contents) -> Result<Vec<PathBuf>, Error> {
+        let archive = &*self.inner;
+        let _alone = lock(&archive.compaction);
+        let mut repaired = Vec::new();
+        for (&(from, number), pages) in &damage.layers {
+            let can_be = pages.is_empty() || pages.values().any(|hash| contents.contains_key(hash));
+            let Some(layer) = archive.layer(from, number).filter(|_| can_be) else { continue };
+            let repair = |entry: &Entry| {
+                let content = pages.get(&entry.page).and_then(|_| contents.get(&entry.hash))?;
+                (page_hash(content) == entry.hash).then_some(content.as_slice())
+            };
+            if let Some(layer) = archive.write_anew(&layer, repair)? {
+                repaired.push(archive.folder.path().join(layer.name().text()));
+            }
+        }
+        Ok(repaired)
+    }
+}
+
+impl Inner {
+    /// A layer that covers just these versions.
+    fn layer(&self, from: u64, number: u64) -> Option<Layer> {
+        self.layers().get(&number).filter(|layer| layer.from == from).cloned()
+    }
+
+    /// Writes a layer anew, with the pages that `repair` knows, and puts it in the place of the old one. `None`: it is
+    /// gone meanwhile.
+    fn write_anew<'a>(
+        &self,
+        layer: &Layer,
+        repair: impl Fn(&Entry) -> Option<&'a [u8]>,
+    ) -> Result<Option<Layer>, Error> {
+        let pack = layer.open(&self.folder)?;
+        let mut entries = Vec::new();
+        pack.index()?.each(|entry| entries.push(entry))?;
+        let page_len = pack.meta().page_size.as_usize();
+        let (mut encoder, mut frame) = (Encoder::new(page_len)?, Vec::new());
+        let mut packer = Packer::create(&self.folder, layer.number)?;
+        for entry in entries {
+            match repair(&entry).filter(|page| page.len() == page_len) {
+                Some(page) => packer.frame(entry.page, encoder.encode(page, None), entry.hash)?,
+                None => {
+                    frame.resize(usize::try_from(entry.len).unwrap_or(usize::MAX), 0);
+                    pack.read_at(entry.offset, &mut frame)?;
+                    packer.frame(entry.page, (entry.encoding, &frame), entry.hash)?;
+                }
+            }
+        }
+        let _upkeep = lock(&self.upkeep);
+        // It may have been given up meanwhile, which changes its name, or be gone.
+        let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
+        let bytes = packer.publish(pack.meta(), now.name())?;
+        let repaired = Layer::new(now.from, now.number, now.live, bytes);
+        lock(&self.chain).put(repaired.clone());
+        Ok(Some(repaired))
+    }
+}

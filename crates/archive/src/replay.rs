@@ -1,0 +1,90 @@
+//! The layers of an archive laid one upon another from the oldest on, and every page of each compared with its hash.
+
+use std::sync::Arc;
+
+use asat_core::PageSize;
+
+use crate::error::Error;
+use crate::fingerprint::Fingerprinter;
+use crate::frames::{Frames, Reading};
+use crate::index::Encoding;
+use crate::meta::Meta;
+use crate::pack::Pack;
+use crate::pages::{PageMap, nth_of};
+
+/// How far a replay has come.
+pub(crate) struct Replay {
+    most_pages: usize,
+    /// The pages up to the newest layer so far, once there is one.
+    map: Option<PageMap>,
+    frames: Option<Frames>,
+    page: Vec<u8>,
+    /// The pages that were read and match their hash. What is laid upon another page cannot be judged: it is another
+    /// layer's fault where it does not come out.
+    sound: Vec<bool>,
+}
+
+impl Replay {
+    /// A replay of layers that can hold at most so many pages.
+    pub(crate) fn new(most_pages: usize) -> Self {
+        Self { most_pages, map: None, frames: None, page: Vec::new(), sound: Vec::new() }
+    }
+
+    /// Lays the next layer upon those before; answers the pages in it that can be judged, and how they are stored.
+    pub(crate) fn lay(&mut self, pack: &Arc<Pack>) -> Result<Vec<(u32, Encoding)>, Error> {
+        let page_size = pack.meta().page_size;
+        let mut pages = Vec::new();
+        pack.index()?.each(|entry| pages.push((entry.page, entry.encoding)))?;
+        let map = self.map.get_or_insert_with(|| PageMap::new(page_size, self.most_pages));
+        map.apply(pack, &mut |_, _| {})?;
+        self.fit(page_size, pack.meta());
+        pages.retain(|&(page, encoding)| {
+            encoding != Encoding::Difference
+                || nth_of(page).and_then(|nth| self.sound.get(nth)) == Some(&true)
+        });
+        Ok(pages)
+    }
+
+    fn fit(&mut self, page_size: PageSize, meta: &Meta) {
+        if meta.parent.is_none() || self.page.len() != page_size.as_usize() {
+            self.sound.clear();
+        }
+        self.page.resize(page_size.as_usize(), 0);
+        self.sound.resize(self.map.as_ref().map_or(0, PageMap::page_count), false);
+    }
+
+    /// Reads a page of the newest layer; answers whether it matches its hash.
+    pub(crate) fn check(&mut self, page: u32) -> Result<bool, Error> {
+        let frames = match &mut self.frames {
+            Some(frames) => frames,
+            none => none.insert(Frames::new()?),
+        };
+        let (Some(nth), Some(map)) = (nth_of(page), &self.map) else {
+            return Ok(false);
+        };
+        let is_sound = frames.page(map, nth, Reading::InOrder, &mut self.page).is_ok();
+        if let Some(sound) = self.sound.get_mut(nth) {
+            *sound = is_sound;
+        }
+        Ok(is_sound)
+    }
+
+    /// What a page of the newest layer must hash to.
+    pub(crate) fn hash(&self, page: u32) -> u128 {
+        let hash = nth_of(page).and_then(|nth| self.map.as_ref()?.hash(nth));
+        hash.unwrap_or_default()
+    }
+
+    /// A layer could not be used: what those above it lay upon its pages cannot be judged.
+    pub(crate) fn miss_one(&mut self) {
+        self.sound.fill(false);
+    }
+
+    /// Whether the newest layer's version has the pages that it was written with.
+    pub(crate) fn comes_out(&self, meta: &Meta) -> bool {
+        let Some(map) = &self.map else { return false };
+        let count = usize::try_from(meta.page_count).unwrap_or(usize::MAX);
+        let found = || Fingerprinter::of_hashes(meta.page_size, meta.page_count, map.hashes());
+        map.page_count() == count && found() == meta.fingerprint
+    }
+}

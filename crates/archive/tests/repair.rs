@@ -1,0 +1,108 @@
+//! Repair: what is damaged is stored again from wherever its content still is.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
+
+mod common;
+
+use asat_archive::fingerprint::page_hash;
+use asat_archive::{Contents, Damage};
+use common::{Content, Model, assert_holds, files, open, page, read, verify, write};
+
+/// The pages of a content by their hashes.
+fn contents(content: &Content) -> Contents {
+    content.pages.iter().map(|page| (page_hash(page), page.clone())).collect()
+}
+
+/// Three versions; the second and the third have a page each that is a difference.
+fn history(folder: &std::path::Path) -> Model {
+    let archive = open(folder);
+    let mut content = Content::new(512, [3, 6, 2, 7]);
+    let mut model = Model::new();
+    for number in 1..=3 {
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        content.edit(2, 100 * usize::try_from(number).unwrap(), 77);
+        content.pages[0] = page(512, 3 * (number + 50));
+    }
+    model
+}
+
+#[test]
+fn every_flipped_bit_in_a_page_is_repaired_from_what_still_has_it() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    // What each version has is somewhere, and none has it all.
+    let everywhere: Contents = model.values().flat_map(contents).collect();
+    for name in ["1.pack", "2.pack", "3.pack"] {
+        let path = folder.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        for byte in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[byte] ^= 1 << (byte % 8);
+            std::fs::write(&path, &bytes).unwrap();
+            let archive = open(folder.path());
+            let report = verify(&archive, None);
+            assert!(!report.findings.is_empty());
+            let repaired = archive.repair(&report.damage, &everywhere).unwrap();
+            if report.damage.is_empty() {
+                // Nothing but its frames can be repaired.
+                assert!(repaired.is_empty());
+            } else {
+                assert_eq!(repaired, std::slice::from_ref(&path), "byte {byte}");
+                assert_holds(&archive, &model);
+            }
+            drop(archive);
+            std::fs::write(&path, &good).unwrap();
+        }
+    }
+    assert_holds(&open(folder.path()), &model);
+}
+
+#[test]
+fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    let path = folder.path().join("1.pack");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The first two pages cannot be compressed.
+    (bytes[12 + 100], bytes[12 + 512 + 100]) = (!bytes[112], !bytes[624]);
+    std::fs::write(&path, &bytes).unwrap();
+    let archive = open(folder.path());
+    let damage = verify(&archive, None).damage;
+    assert_eq!(damage.wanted().collect::<Vec<_>>(), [0, 1].map(|nth| page_hash(&model[&1].pages[nth])));
+    // A content that is not what its hash says is not taken.
+    let forged: Contents = damage.wanted().map(|hash| (hash, vec![7; 512])).collect();
+    archive.repair(&damage, &forged).unwrap();
+    assert_eq!(verify(&archive, None).damage, damage);
+    assert_eq!(archive.repair(&damage, &Contents::new()).unwrap(), [""; 0].map(std::path::PathBuf::from));
+    // The second page is in the store still, and the first is not.
+    assert_eq!(archive.repair(&damage, &contents(&model[&3])).unwrap(), [path]);
+    assert!(read(&archive, 1).is_err());
+    let report = verify(&archive, None);
+    assert_eq!(report.findings.iter().flat_map(|finding| finding.affects.clone()).collect::<Vec<_>>(), [1]);
+    for number in [2, 3] {
+        assert_eq!(read(&archive, number).unwrap(), model[&number].bytes());
+    }
+}
+
+#[test]
+fn what_was_given_up_or_is_gone_meanwhile_is_no_obstacle() {
+    let folder = common::folder();
+    let mut model = history(folder.path());
+    let path = folder.path().join("1.pack");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[112] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let archive = open(folder.path());
+    let damage = verify(&archive, None).damage;
+    archive.retire(1).unwrap();
+    let repaired = archive.repair(&damage, &contents(&model[&1])).unwrap();
+    assert_eq!(repaired, [folder.path().join("1.layer")]);
+    model.remove(&1);
+    assert_holds(&archive, &model);
+    common::compact(&archive);
+    assert_eq!(archive.repair(&damage, &contents(&model[&2])).unwrap().len(), 0);
+    assert_eq!(archive.repair(&Damage::default(), &Contents::new()).unwrap().len(), 0);
+    assert_holds(&archive, &model);
+    assert_eq!(files(folder.path()).len(), 2);
+}

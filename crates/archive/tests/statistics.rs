@@ -1,0 +1,47 @@
+//! Statistics: what each version takes, and what of it no other version needs.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Content, compact, open, page, write};
+
+/// A page that cannot be compressed, its entry in the index, and a page that differs from it in a few bytes.
+const RAW: u64 = 512 + 19;
+
+#[test]
+fn what_only_one_version_needs_is_what_comes_back_with_it() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    // Seeds that are multiples of 3, and not of 7, give pages that cannot be compressed.
+    let mut content = Content::new(512, [3, 6, 9, 12]);
+    write(&archive, 1, &content).unwrap();
+    content.pages[0] = page(512, 15);
+    write(&archive, 2, &content).unwrap();
+    content.pages[0] = page(512, 18);
+    content.edit(1, 100, 7);
+    write(&archive, 3, &content).unwrap();
+    content.pages.truncate(3);
+    content.edit(1, 200, 7);
+    write(&archive, 4, &content).unwrap();
+
+    let stats = archive.stats().unwrap();
+    assert_eq!((stats.bytes, stats.layers, stats.retired_bytes), (archive.bytes(), 4, 0));
+    let only: Vec<u64> = stats.versions.iter().map(|version| version.only_bytes).collect();
+    // Version 1's first page; version 2's; nothing of version 3, whose pages version 4 shows or is laid upon; and the
+    // difference that is version 4's own.
+    assert_eq!(only[..3], [RAW, RAW, 0]);
+    assert!(only[3] > 19 && only[3] < RAW, "{only:?}");
+    let own: Vec<u64> = stats.versions.iter().map(|version| version.bytes).collect();
+    assert_eq!(own, [1, 2, 3, 4].map(|number| archive.stored_bytes(number).unwrap()));
+
+    // The last page of the first three is seen by all of them; with version 2 retired its first page is nobody's.
+    archive.retire(2).unwrap();
+    let stats = archive.stats().unwrap();
+    assert_eq!((stats.retired_bytes, stats.versions.len()), (own[1], 3));
+    assert_eq!(stats.versions[0].only_bytes, RAW);
+    let compacted = compact(&archive);
+    assert!(compacted.freed_bytes >= only[1], "{compacted:?}");
+    assert_eq!(archive.stats().unwrap().retired_bytes, 0);
+    assert_eq!(open(common::folder().path()).stats().unwrap(), asat_archive::Stats::default());
+}

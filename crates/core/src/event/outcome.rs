@@ -1,0 +1,105 @@
+//! What came of an effect.
+
+use crate::snapshot::{Cost, Snapshot};
+use crate::version::Content;
+use crate::{Fingerprint, Problem};
+
+/// How an effect ended. The variants are those of [`super::Effect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The store's content is fixed, or was kept already.
+    Cut(Result<Cut, CutFailure>),
+    /// The store is as the version is; commits could have had to wait for so many microseconds.
+    Restore(Result<u64, Problem>),
+    /// The version's pages are in the archive.
+    Archive(Result<Filed, ArchiveFailure>),
+    /// The snapshot is gone.
+    DropSnapshot(Result<(), Problem>),
+    /// The version's pages are gone.
+    Retire(Result<Retired, Problem>),
+    /// The archive is compact.
+    Compact(Result<(), Problem>),
+    /// The copy is there.
+    MakeCopy(Result<Copied, Problem>),
+    /// The copy is gone.
+    DropCopy(Result<(), Problem>),
+}
+
+/// What a cut found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// What it cost those who write.
+    pub cost: Cost,
+    /// The content and where it is.
+    pub kept: Kept,
+}
+
+/// Where a cut's content is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In a snapshot of the store's volume. Its fingerprint is not known yet.
+    Snapshot {
+        /// What the cut fixed.
+        content: Content,
+        /// The snapshot.
+        snapshot: Box<Snapshot>,
+    },
+    /// Newly stored in the archive.
+    Stored {
+        /// What the cut fixed.
+        content: Content,
+        /// Bytes added to the archive.
+        bytes: u64,
+    },
+    /// It is exactly the content of this older version.
+    SameAs(u64),
+}
+
+/// Why a cut came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutFailure {
+    /// What happened.
+    pub problem: Problem,
+    /// Whether anything had begun. If so the version is recorded as failed; if not, it never was.
+    pub begun: bool,
+    /// A snapshot that could not be removed again.
+    pub left: Option<Box<Snapshot>>,
+    /// Where there was no space for a snapshot: how many bytes were missing, or zero where that is not known.
+    pub lacks: Option<u64>,
+}
+
+/// A version whose pages have come into the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filed {
+    /// The fingerprint of its content.
+    pub fingerprint: Fingerprint,
+    /// Bytes added to the archive.
+    pub bytes: u64,
+}
+
+/// Why a version could not be put into the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveFailure {
+    /// What happened.
+    pub problem: Problem,
+    /// Whether the snapshot's content is lost, so that trying again is of no use.
+    pub lost: bool,
+}
+
+/// An as-at copy that was made, or found to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it is the file in the mounted snapshot.
+    pub in_snapshot: bool,
+}
+
+/// What a retirement found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// Bytes given back so far.
+    pub freed_bytes: u64,
+    /// Whether compaction would give back more.
+    pub worth_compacting: bool,
+}

@@ -1,0 +1,66 @@
+//! What a daemon that starts finds on the machine.
+
+use crate::VersionId;
+use crate::snapshot::Snapshot;
+use crate::version::{Attributes, Content};
+
+/// What the machine holds, as seen at start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Every version whose pages the archive holds.
+    pub archived: Vec<Archived>,
+    /// Every as-at copy that is whole, be it in the cache or in a mounted snapshot.
+    pub copies: Vec<VersionId>,
+    /// Every snapshot that the register speaks of, in holdings and in open intents.
+    pub snapshots: Vec<Surveyed>,
+    /// Whether the tree of versions is mounted, so that what is in the archive is read without a copy.
+    pub tree: bool,
+    /// What else an administrator should know: volumes that look like ours and are not.
+    pub remarks: Vec<String>,
+}
+
+/// A snapshot, and what has become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The version that it was taken for.
+    pub version: VersionId,
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// What has become of it.
+    pub condition: Condition,
+}
+
+/// What has become of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It can be read.
+    Whole,
+    /// It is there, and its content is lost: it was full.
+    Lost,
+    /// It is not there.
+    Gone,
+    /// Whether it is there cannot be seen now, for this reason.
+    Unseen(String),
+}
+
+/// A version as found in the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// Which one.
+    pub version: VersionId,
+    /// What the archive says of it; asked only where the register does not list it as archived.
+    pub described: Option<Described>,
+}
+
+/// What a pack says of its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// What the cut fixed.
+    pub content: Content,
+    /// Bytes that it takes in the archive.
+    pub bytes: u64,
+    /// What was said of its first publication.
+    pub attributes: Attributes,
+    /// The idempotency key of its first publication.
+    pub key: Option<String>,
+}

@@ -1,0 +1,107 @@
+//! The last rung: what an administrator must know, and what can be done about it.
+
+use std::collections::BTreeMap;
+
+use super::action::{Action, AlarmKey, AlarmKind, Level, Step};
+use super::case::Case;
+use super::ladder::{Draft, FAILING};
+use super::observation::{PoolMode, PoolSeen};
+use super::policy::Rung;
+use super::target::Target;
+use super::text::{Size, Span};
+
+/// The text of an alarm, and its hint.
+type Said = (String, String);
+
+impl Draft<'_> {
+    /// Every alarm once, by its key.
+    pub(super) fn alarm(&mut self) {
+        let mut alarms: BTreeMap<AlarmKey, Said> = BTreeMap::new();
+        for case in &self.cases {
+            for (kind, said) in self.alarms_of(case) {
+                alarms.entry(AlarmKey { target: case.target.clone(), kind }).or_insert(said);
+            }
+        }
+        for (rung, target, ms) in self.memory.stuck(self.seen.at_ms) {
+            let text = format!("{target}: to {} it has been under way for {}", rung.text(), Span(ms));
+            let hint =
+                "look for a stuck lvm command and at the disks; nothing else is done to volumes meanwhile";
+            let key = AlarmKey { target: target.clone(), kind: AlarmKind::Stuck };
+            alarms.entry(key).or_insert((text, hint.to_owned()));
+        }
+        let least = self.policy.least_folder_free;
+        for folder in self.seen.folders.iter().filter(|folder| folder.free < least) {
+            let text = format!("{} has {} left of {}", folder.path, Size(folder.free), Size(folder.total));
+            let hint = format!("free or add space until {} are free", Size(least));
+            let target = Target::Folder(folder.path.clone());
+            alarms.entry(AlarmKey { target, kind: AlarmKind::Short }).or_insert((text, hint));
+        }
+        let step = |(key, (reason, hint)): (AlarmKey, Said)| Step {
+            target: key.target.clone(),
+            action: Action::Alarm { key, hint },
+            reason,
+        };
+        self.steps.extend(alarms.into_iter().map(step));
+    }
+
+    fn alarms_of(&self, case: &Case<'_>) -> Vec<(AlarmKind, Said)> {
+        let (target, mut found) = (&case.target, Vec::new());
+        let mut say = |kind, text: String, hint: &str| found.push((kind, (text, hint.to_owned())));
+        match (case.pool(), case.version()) {
+            (Some(pool), _) if pool.is_broken() => {
+                say(AlarmKind::Broken, format!("{target}: {}", pool.trouble()), mending(pool));
+            }
+            (None, Some(version)) if case.level == Level::Lost && case.is_precious() => {
+                let held = if version.archived { "who reads it there gets errors" } else { "it is lost" };
+                let text = format!("{target} was full and has lost its content: {held}");
+                say(AlarmKind::Lost, text, "publish again, and give the group or the snapshots more space");
+            }
+            _ => {}
+        }
+        let unmet = self.unmet(case);
+        if unmet > 0 && case.is_precious() {
+            let reason = case.assessment(self.margins).reason;
+            let text = format!("{target}: {reason}, and {} cannot be had", Size(unmet));
+            say(AlarmKind::Short, text, self.remedy(case));
+        }
+        let (failures, why) = self.memory.failures(Rung::Extend, &target.to_string());
+        if failures >= FAILING && case.is_in_need() {
+            let text = format!("{target} could not be extended, {failures} times: {why}");
+            say(
+                AlarmKind::Stuck,
+                text,
+                "see what LVM says to lvextend, and whether somebody changed the volume",
+            );
+        }
+        found
+    }
+
+    /// What makes space for a case that is short.
+    fn remedy(&self, case: &Case<'_>) -> &'static str {
+        match case.pool() {
+            Some(pool) if !pool.may_grow => {
+                "extend the pool with lvextend, or let asat extend it in the configuration"
+            }
+            Some(_) if case.size >= case.most => {
+                "metadata cannot grow further: remove snapshots from the pool"
+            }
+            Some(_) => "add a disk to the group with vgextend, or remove snapshots from the pool",
+            None => {
+                "add a disk to the group with vgextend, remove volumes, or unpin versions that are pinned hot"
+            }
+        }
+    }
+}
+
+/// What mends a pool that takes no writes.
+fn mending(pool: &PoolSeen) -> &'static str {
+    match pool.mode {
+        PoolMode::Failed => {
+            "deactivate its volumes, look at the disks, and run lvconvert --repair on the pool"
+        }
+        _ if pool.needs_check => "deactivate its volumes and run lvconvert --repair on the pool",
+        _ => {
+            "extend its metadata with lvextend --poolmetadatasize; if it stays as it is, run lvconvert --repair"
+        }
+    }
+}

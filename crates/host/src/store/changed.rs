@@ -1,0 +1,83 @@
+//! Reading what has changed in a store's file since an earlier clone of it, in a clone that is the state by itself.
+//!
+//! Where it is known which bytes are the same in both, only the others are read, and not through SQLite: the file alone is
+//! the state, so its pages are where they should be.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use asat_core::PageSize;
+
+use super::content::Content;
+use super::error::Error;
+use super::frozen::forget;
+use super::scan::in_rollback_mode;
+use super::{CutError, PageSink};
+use crate::clones::Unchanged;
+
+/// The byte in whose page nothing is ever stored, since SQLite locks bytes there.
+/// <https://www.sqlite.org/fileformat.html#the_lock_byte_page>
+const PENDING_BYTE: u32 = 0x4000_0000;
+
+/// Hands the pages of a clone to `sink`, in order, and says of those that are unchanged only that
+/// ([`PageSink::same`]).
+///
+/// # Errors
+/// Where the file lacks pages or cannot be read, the sink gives up, or `cancel` is set.
+pub fn read_changed(
+    path: &Path,
+    (page_size, page_count): (PageSize, u32),
+    unchanged: &Unchanged,
+    cancel: &AtomicBool,
+    sink: &mut dyn PageSink,
+) -> Result<(), CutError> {
+    let mut begun = false;
+    let failed = |error, begun| CutError { error, begun };
+    let file = File::open(path).map_err(|source| failed(Error::from_io("read", path, source), false))?;
+    let result = hand_over(&file, path, (page_size, page_count), unchanged, cancel, sink, &mut begun);
+    // Nobody else reads it, and the store's own pages should stay in the cache.
+    forget(&file, 0, None);
+    result.map_err(|error| failed(error, begun))
+}
+
+fn hand_over(
+    file: &File,
+    path: &Path,
+    (page_size, page_count): (PageSize, u32),
+    unchanged: &Unchanged,
+    cancel: &AtomicBool,
+    sink: &mut dyn PageSink,
+    begun: &mut bool,
+) -> Result<(), Error> {
+    let failed = |source: io::Error| Error::from_io("read", path, source);
+    let size = u64::from(page_size.bytes());
+    // It may be longer: SQLite grows files by whole chunks where an application asks for that.
+    let length = file.metadata().map_err(failed)?.len();
+    Content { page_size, page_count, wal: false }.check_lengths(path, length, 0)?;
+    *begun = true;
+    sink.begin(page_size, page_count).map_err(Error::Sink)?;
+    let mut page = vec![0; page_size.as_usize()];
+    for number in 1..=page_count {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Stopping { path: path.to_owned() });
+        }
+        let at = size * u64::from(number - 1);
+        // The first page is not handed on as it is, so its bytes say nothing of what was kept.
+        let is_same = number != 1 && unchanged.contains(&(at..at + size));
+        if is_same && sink.same(number).map_err(Error::Sink)? {
+            continue;
+        }
+        if number == PENDING_BYTE / page_size.bytes() + 1 {
+            page.fill(0);
+        } else {
+            file.read_exact_at(&mut page, at).map_err(failed)?;
+        }
+        let handed =
+            if number == 1 { sink.page(1, &in_rollback_mode(&page)) } else { sink.page(number, &page) };
+        handed.map_err(Error::Sink)?;
+    }
+    Ok(())
+}

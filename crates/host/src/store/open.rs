@@ -1,0 +1,57 @@
+//! Opening a store, such that nothing in its schema is executed and that it is written by nobody's mistake.
+
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
+
+use super::error::Error;
+use super::file::StoreFile;
+
+const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Opens the store such that it cannot be changed through this connection. It is opened read-write where that is
+/// allowed, for what SQLite owes it from before. No lock is taken yet.
+pub(super) fn for_reading(file: &StoreFile) -> Result<Connection, Error> {
+    let failed = |error: rusqlite::Error| file.explain(&error);
+    let connection = Connection::open_with_flags(&file.path, READ_WRITE).map_err(failed)?;
+    guard(&connection).map_err(failed)?;
+    if file.would_keep_sidecars() {
+        // In this mode a WAL is opened under a writer's lock only, which is refused before a file is made.
+        connection.execute_batch("PRAGMA locking_mode = exclusive").map_err(failed)?;
+    }
+    connection.execute_batch("PRAGMA query_only = on").map_err(failed)?;
+    Ok(connection)
+}
+
+/// Opens the store to take its writers' lock. No lock is taken yet.
+pub(super) fn for_holding(file: &StoreFile) -> Result<Connection, Error> {
+    let failed = |error: rusqlite::Error| file.explain(&error);
+    let connection = Connection::open_with_flags(&file.path, READ_WRITE).map_err(failed)?;
+    // Before the first read, which would make sidecars that could not be removed.
+    check_writable(&connection, file)?;
+    guard(&connection).map_err(failed)?;
+    Ok(connection)
+}
+
+/// Refuses a store that this process may only read.
+pub(super) fn check_writable(connection: &Connection, file: &StoreFile) -> Result<(), Error> {
+    match connection.is_readonly(MAIN_DB).map_err(|error| file.explain(&error))? {
+        true => Err(Error::ReadOnly { path: file.path.clone() }),
+        false => Ok(()),
+    }
+}
+
+/// Lets nothing in the schema be executed, and nothing wait or map memory behind our back.
+pub(super) fn guard(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        connection.set_db_config(setting, on)?;
+    }
+    connection.execute_batch("PRAGMA mmap_size = 0")
+}

@@ -1,0 +1,86 @@
+//! Writers held, for a bounded time.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::store::error::Error;
+use crate::store::file::StoreFile;
+use crate::store::open;
+use crate::store::wait::Wait;
+use crate::store::write_out;
+
+/// The writers' lock. A thread of its own holds it and lets go when the time is up: whoever asked for it may be stuck
+/// in a command of the volume manager just then. Dropping it lets writers go.
+pub(super) struct Writers {
+    since: Instant,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<Released>>,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Released {
+    /// For how long a commit could have had to wait.
+    pub(super) held: Duration,
+    /// The bound, if it was that which ended the hold.
+    pub(super) broken_at: Option<Duration>,
+}
+
+impl Writers {
+    /// Waits for the writers' lock and holds it. Nothing is written.
+    pub(super) fn hold(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<Self, Error> {
+        // Taking the snapshot does so too; done before, it is not done while writers are held.
+        write_out(&file.path);
+        let connection = open::for_holding(file)?;
+        let begin = || connection.execute_batch("BEGIN IMMEDIATE");
+        let (since, ()) = wait.until_free(file, begin)?;
+        connection.execute_batch("PRAGMA query_only = on").map_err(|error| file.explain(&error))?;
+        let (stop, stopped) = mpsc::channel();
+        let bound = wait.limits.hold;
+        let keep = move || {
+            let left = bound.saturating_sub(since.elapsed());
+            let broken = matches!(stopped.recv_timeout(left), Err(RecvTimeoutError::Timeout));
+            let held = let_go(connection, since);
+            Released { held, broken_at: broken.then_some(bound) }
+        };
+        let thread = thread::Builder::new().name("hold".to_owned()).spawn(keep);
+        let thread = thread.map_err(|source| Error::from_io("start a thread for", &file.path, source))?;
+        Ok(Self { since, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// For how long writers have been held.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Lets writers go, and says how that went.
+    pub(super) fn release(mut self) -> Released {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Released {
+        drop(self.stop.take());
+        let ended = self.thread.take().and_then(|thread| thread.join().ok());
+        // A thread that panicked has dropped its connection, at a moment that nobody knows.
+        ended.unwrap_or_else(|| Released { held: self.age(), broken_at: Some(self.age()) })
+    }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.stop();
+        }
+    }
+}
+
+fn let_go(connection: Connection, since: Instant) -> Duration {
+    // Nothing was written. Where the statement fails, closing releases the lock.
+    let held = connection.execute_batch("ROLLBACK").map(|()| since.elapsed());
+    let _ = connection.close();
+    held.unwrap_or_else(|_| since.elapsed())
+}

@@ -1,0 +1,147 @@
+//! The tree of versions as a file system of its own, by FUSE: any program opens a version by its path.
+//!
+//! Which names there are and where they lead is for `asat_core::tree` to say, and what may be opened for whoever
+//! implements [`Versions`]; here the kernel's questions are passed on, and its caches are told what never changes.
+//!
+//! A reader's second look at a page costs no more than with a plain file, as the kernel keeps what it was given.
+//! SQLite asks before each transaction whether there is a journal or a WAL beside the database; where the answer
+//! "no" could not be kept, short queries would take seven times as long.
+
+mod error;
+mod files;
+mod inodes;
+mod mounting;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use asat_core::register::Register;
+use asat_core::{Problem, VersionId};
+use fuser::Session;
+
+pub use error::Error;
+pub use mounting::{Reach, reach};
+
+use files::Files;
+
+/// What the tree shows.
+pub trait Versions: Send + Sync + 'static {
+    /// A version that somebody has open. Dropping it says that nobody reads it any more.
+    type Open: Content;
+
+    /// Looks at the records.
+    fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> T;
+
+    /// A version that can be opened without waiting.
+    fn opened(&self, id: &VersionId) -> Option<Arc<Self::Open>>;
+
+    /// Opens a version. It may take a while; it is asked on a thread of its own.
+    ///
+    /// # Errors
+    /// Where the version cannot be read.
+    fn open(&self, id: &VersionId) -> Result<Arc<Self::Open>, Problem>;
+}
+
+/// The bytes of a version.
+pub trait Content: Send + Sync + 'static {
+    /// Fills the buffer from a place on, and answers how many bytes there were: fewer only at the end.
+    ///
+    /// # Errors
+    /// Where they are damaged, or cannot be read.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// Where the tree is mounted, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The folder. It is made where it is missing.
+    pub root: PathBuf,
+    /// The name of the file system in the mount table; a mount of that name at the root is taken for a stale one.
+    pub name: String,
+    /// Whether others than the user of this process may look, as far as the mode lets them.
+    pub allow_other: bool,
+    /// The permissions of the files; folders can be entered by whoever may read. Nobody may write.
+    pub mode: u16,
+    /// The group that files and folders belong to; that of this process where none is named.
+    pub group: Option<u32>,
+}
+
+/// A mounted tree that is not served yet: who looks into it waits.
+pub struct Tree<V: Versions> {
+    session: Session<Files<V>>,
+    versions: Arc<OnceLock<V>>,
+    root: PathBuf,
+}
+
+/// A tree that is served, by threads of its own.
+#[derive(Debug)]
+pub struct Serving {
+    root: PathBuf,
+    session: fuser::BackgroundSession,
+}
+
+impl<V: Versions> Tree<V> {
+    /// Mounts the tree. One that an earlier process of ours has left at the same place is detached first.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], where this machine or this user has no FUSE; [`Error::InTheWay`], where something else is
+    /// mounted there; or where the machine refuses.
+    pub fn mount(settings: &Settings) -> Result<Self, Error> {
+        let root = mounting::prepare(settings)?;
+        let versions = Arc::new(OnceLock::new());
+        let files = Files::new(Arc::clone(&versions), settings);
+        let session = mounting::mount(files, &root, settings)?;
+        Ok(Self { session, versions, root })
+    }
+
+    /// Has the kernel read further ahead, which makes the first reading of a whole version faster.
+    ///
+    /// # Errors
+    /// Where this process may not: only root may. Everything else works all the same.
+    pub fn read_further_ahead(&self) -> Result<(), Error> {
+        mounting::read_further_ahead(&self.root)
+    }
+
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// Where no thread can be started; it is unmounted then.
+    pub fn serve(self, versions: V) -> Result<Serving, Error> {
+        // It is empty: nobody else has it but the files, which only look.
+        let _ = self.versions.set(versions);
+        let session = self.session.spawn().map_err(Error::io("serve", &self.root))?;
+        Ok(Serving { root: self.root, session })
+    }
+}
+
+impl Serving {
+    /// Takes the tree away from its place. Who has a file open can read on until this process ends.
+    ///
+    /// # Errors
+    /// Where the machine refuses.
+    pub fn stop(self) -> Result<(), Error> {
+        // The session would unmount whatever is at that place by then, so it is left to end with the process.
+        std::mem::forget(self.session);
+        mounting::detach(&self.root)
+    }
+}
+
+/// The number of a group of this machine, by its name or by the number itself; `None` where there is no such group.
+///
+/// # Errors
+/// Where the machine's list of groups cannot be read.
+pub fn group_number(group: &str) -> io::Result<Option<u32>> {
+    if let Ok(number) = group.parse() {
+        return Ok(Some(number));
+    }
+    Ok(nix::unistd::Group::from_name(group)?.map(|group| group.gid.as_raw()))
+}
+
+/// The path of a version in a tree with this root.
+#[must_use]
+pub fn path(root: &Path, id: &VersionId) -> PathBuf {
+    root.join(asat_core::tree::path(id))
+}

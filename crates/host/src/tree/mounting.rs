@@ -1,0 +1,160 @@
+//! Mounting: what this machine offers, what is at the root already, and how the tree gets there and away again.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::thread::CapabilitySet;
+
+use super::files::Files;
+use super::{Error, Settings, Versions};
+use crate::volume::mounts::{self, Mount};
+
+const DEVICE: &str = "/dev/fuse";
+const TABLE: &str = "/proc/self/mountinfo";
+/// What mounts for a user that may not. It comes with the package `fuse3`.
+const HELPER: &str = "fusermount3";
+const HELPER_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
+
+/// How many threads answer: reads of different files, or of different places in one, do not wait for one another.
+const THREADS: usize = 4;
+
+/// How far the kernel reads ahead, in KiB, where it may be told: eight requests of the usual size.
+const READ_AHEAD_KIB: &str = "1024";
+
+/// What this process can do with FUSE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It mounts by itself.
+    Direct,
+    /// It mounts with the help of `fusermount3`.
+    Helper,
+    /// Nothing, for this reason.
+    None(String),
+}
+
+/// Finds out what this process can do with FUSE. Nothing is mounted.
+#[must_use]
+pub fn reach() -> Reach {
+    if let Err(error) = File::options().read(true).write(true).open(DEVICE) {
+        return Reach::None(match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no {DEVICE}"),
+            _ => format!("{DEVICE} cannot be opened: {error}"),
+        });
+    }
+    if may_mount() {
+        Reach::Direct
+    } else if HELPER_FOLDERS.iter().any(|folder| Path::new(folder).join(HELPER).exists()) {
+        Reach::Helper
+    } else {
+        Reach::None(format!("only root may mount without {HELPER}, and that is not installed"))
+    }
+}
+
+fn may_mount() -> bool {
+    let sets = rustix::thread::capabilities(None);
+    sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// Makes the root ready: there, with nothing of ours mounted on it any more. Answers its path without links.
+pub(super) fn prepare(settings: &Settings) -> Result<PathBuf, Error> {
+    if let Reach::None(why) = reach() {
+        return Err(Error::Unavailable(why));
+    }
+    let root = &settings.root;
+    while let Some(mount) = mounted_at(&without_links(root)?)? {
+        if !is_ours(&mount, &settings.name) {
+            let what = format!("a file system {} ({}) is mounted there", mount.fs, mount.source);
+            return Err(Error::InTheWay { path: root.clone(), what });
+        }
+        detach(&mount.mount_point)?;
+    }
+    fs::create_dir_all(root).map_err(Error::io("create", root))?;
+    if fs::read_dir(root).map_err(Error::io("list", root))?.next().is_some() {
+        let what = "there are files in it, which the tree would hide".to_owned();
+        return Err(Error::InTheWay { path: root.clone(), what });
+    }
+    root.canonicalize().map_err(Error::io("find", root))
+}
+
+/// Mounts the files at a prepared root.
+pub(super) fn mount<V: Versions>(
+    files: Files<V>,
+    root: &Path,
+    settings: &Settings,
+) -> Result<Session<Files<V>>, Error> {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(settings.name.clone()),
+        MountOption::RO,
+        MountOption::NoAtime,
+        MountOption::NoExec,
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if settings.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    Session::new(files, root, &config).map_err(Error::io("mount the tree at", root))
+}
+
+/// Has the kernel read further ahead of those who read in order than it does by itself, which is one request: so several
+/// are answered side by side.
+pub(super) fn read_further_ahead(root: &Path) -> Result<(), Error> {
+    let mount = mounted_at(root)?.ok_or_else(|| Error::InTheWay {
+        path: root.to_owned(),
+        what: "it is mounted there no longer".to_owned(),
+    })?;
+    let (major, minor) = mount.device;
+    let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    fs::write(&setting, READ_AHEAD_KIB).map_err(Error::io("write", Path::new(&setting)))
+}
+
+/// Takes away what is mounted at a path. Who has a file of it open keeps that.
+pub(super) fn detach(path: &Path) -> Result<(), Error> {
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        Ok(()) => Ok(()),
+        Err(Errno::PERM) => detach_with_help(path),
+        Err(error) => Err(Error::io("unmount", path)(error.into())),
+    }
+}
+
+fn detach_with_help(path: &Path) -> Result<(), Error> {
+    let failed = Error::io("unmount", path);
+    let mut helper = Command::new(HELPER);
+    let said = helper.args(["-u", "-z", "--"]).arg(path).stdin(Stdio::null()).output();
+    match said {
+        Ok(said) if said.status.success() => Ok(()),
+        Ok(said) => Err(failed(io::Error::other(String::from_utf8_lossy(&said.stderr).trim().to_owned()))),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// What is mounted at a path: of several, the one that hides the others.
+fn mounted_at(path: &Path) -> Result<Option<Mount>, Error> {
+    let table = fs::read(TABLE).map_err(Error::io("read", Path::new(TABLE)))?;
+    let mounts = mounts::parse(&String::from_utf8_lossy(&table));
+    Ok(mounts.into_iter().rev().find(|mount| mount.mount_point == path))
+}
+
+/// Whether a mount is a tree of this name.
+pub(super) fn is_ours(mount: &Mount, name: &str) -> bool {
+    (mount.fs == "fuse" || mount.fs.starts_with("fuse.")) && mount.source == name
+}
+
+/// The path with the links in it followed. A mount whose process is gone cannot be looked at itself, its folder can.
+fn without_links(path: &Path) -> Result<PathBuf, Error> {
+    let error = match path.canonicalize() {
+        Ok(path) => return Ok(path),
+        Err(error) => error,
+    };
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => Ok(folder.join(name)),
+        _ if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        _ => Err(Error::io("find", path)(error)),
+    }
+}

@@ -1,0 +1,62 @@
+//! `archive stats`: what the archives take, version by version.
+
+use asat_core::Problem;
+
+use super::args::{ArchiveArgs, ArchiveCommand};
+use super::output::{Failure, Output};
+use super::table;
+use super::text::{clean, counted, size};
+use crate::client::{Client, Request};
+use crate::wire::{ArchiveStats, StoreList};
+
+pub(super) async fn archive(args: &ArchiveArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let ArchiveCommand::Stats { store } = &args.command;
+    let stores = match store {
+        Some(store) => vec![store.to_string()],
+        None => every_store(client).await?,
+    };
+    for store in stores {
+        let stats: ArchiveStats = client.ask(&Request::get(&["stores", &store, "archive"]).long()).await?;
+        output.answer(&stats, text)?;
+    }
+    Ok(())
+}
+
+async fn every_store(client: &Client) -> Result<Vec<String>, Problem> {
+    let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
+    Ok(list.stores.into_iter().map(|store| store.name).collect())
+}
+
+fn text(stats: &ArchiveStats) -> String {
+    let head = format!(
+        "{}: {} in {}, of which {} hold what is left of versions that were retired",
+        clean(&stats.store),
+        size(stats.bytes),
+        counted(stats.files, "file"),
+        size(stats.retired_bytes),
+    );
+    if stats.versions.is_empty() { head } else { format!("{head}\n{}", table::archived(&stats.versions)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ArchivedVersion;
+
+    #[test]
+    fn statistics_for_people() {
+        let version = ArchivedVersion { id: "report@3".to_owned(), bytes: 4096, only_bytes: 1024 };
+        let mut stats = ArchiveStats {
+            store: "report".to_owned(),
+            bytes: 8192,
+            files: 1,
+            retired_bytes: 0,
+            versions: vec![version],
+        };
+        let lines: Vec<String> = text(&stats).lines().map(|line| line.trim_end().to_owned()).collect();
+        let head = "report: 8.0 KiB in 1 file, of which 0 B hold what is left of versions that were retired";
+        assert_eq!(lines, [head, "VERSION   KEPT     ONLY FOR IT", "report@3  4.0 KiB  1.0 KiB"]);
+        stats.versions.clear();
+        assert_eq!(text(&stats), head);
+    }
+}

@@ -1,0 +1,28 @@
+//! The arguments of the commands that move versions out of a history and into one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::typed::ExportChoice;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExportArgs {
+    /// The version: report@12, or report@latest; or a range: report@3..12, or report@3.. to the newest
+    pub(in crate::cli) version: ExportChoice,
+    /// The file to write; of a range, the folder to make
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::cli) to: PathBuf,
+    /// Replace the file where it exists
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ImportArgs {
+    /// The folder that `asat export` has written
+    pub(in crate::cli) folder: PathBuf,
+    /// The daemon's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: PathBuf,
+}

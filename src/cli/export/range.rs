@@ -1,0 +1,154 @@
+//! Several versions as a folder, which appears whole or not at all: their files, a manifest and checksums.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use asat_core::{Code, Problem};
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::{Target, copy};
+use crate::cli::args::ExportArgs;
+use crate::cli::output::{Failure, Output};
+use crate::cli::progress::Bars;
+use crate::cli::text::{clean, counted, size};
+use crate::cli::typed::VersionRange;
+use crate::cli::versions::readable;
+use crate::client::Client;
+use crate::wire::{ExportedVersion, Manifest, Version, exported_name, sha256_of};
+
+#[derive(Serialize)]
+struct Exported {
+    versions: Vec<String>,
+    path: String,
+    bytes: u64,
+}
+
+pub(super) async fn export(
+    range: &VersionRange,
+    args: &ExportArgs,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    if args.force {
+        let detail = "--force replaces a file, and a range is written to a folder";
+        return Err(Problem::new(Code::Invalid, detail, "name a folder that does not exist").into());
+    }
+    let target = Folder::new(&args.to)?;
+    let mut versions = readable(&range.store, client).await?;
+    versions.retain(|version| {
+        range.first <= version.number && range.last.is_none_or(|last| version.number <= last)
+    });
+    if versions.is_empty() {
+        let detail = format!("no version of {} in that range can be read", range.store);
+        return Err(Problem::new(Code::UnknownVersion, detail, "asat versions lists them").into());
+    }
+    let entries = versions.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    let made = target.begin()?;
+    let (mut sums, mut bytes) = (String::new(), 0);
+    for version in &versions {
+        let name = exported_name(range.store.as_str(), version.number);
+        let file = Target::new(&made.path().join(&name), false)?;
+        bytes += copy(version, &file, client, bars).await?;
+        sums += &target.sum(made.path(), &name)?;
+    }
+    let manifest = Manifest { format: Manifest::FORMAT, store: range.store.to_string(), versions: entries };
+    let manifest = serde_json::to_vec_pretty(&manifest)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string(), "report this as a defect"))?;
+    target.write(made.path(), Manifest::FILE, &manifest)?;
+    sums += &target.sum(made.path(), Manifest::FILE)?;
+    target.write(made.path(), Manifest::SUMS, sums.as_bytes())?;
+    target.finish(made)?;
+    let versions = versions.into_iter().map(|version| version.id).collect();
+    let exported = Exported { versions, path: args.to.display().to_string(), bytes };
+    output.answer(&exported, |Exported { versions, path, bytes }| {
+        format!(
+            "{} exported to {} ({})",
+            counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version"),
+            clean(path),
+            size(*bytes)
+        )
+    })
+}
+
+/// What the manifest says of a version; refuses one whose pages were not all read yet.
+fn entry(version: &Version) -> Result<ExportedVersion, Problem> {
+    let Version { id, number, cut_at, size_bytes, page_size, fingerprint, publications, .. } =
+        version.clone();
+    match (cut_at, size_bytes, page_size, fingerprint) {
+        (Some(cut_at), Some(bytes), Some(page_size), Some(fingerprint)) => {
+            Ok(ExportedVersion { number, cut_at, bytes, page_size, fingerprint, publications })
+        }
+        _ => {
+            let detail = format!("{id} is on its way into the archive");
+            Err(Problem::new(Code::InUse, detail, "try again in a moment"))
+        }
+    }
+}
+
+/// The folder to be.
+struct Folder {
+    path: PathBuf,
+    parent: PathBuf,
+}
+
+impl Folder {
+    fn new(path: &Path) -> Result<Self, Problem> {
+        let invalid = |why: &str, hint: &str| {
+            Err(Problem::new(Code::Invalid, format!("{} {why}", path.display()), hint))
+        };
+        if path.file_name().is_none() {
+            return invalid("does not name a folder", "name the folder to make");
+        }
+        if fs::symlink_metadata(path).is_ok() {
+            return invalid("exists", "name a folder that is not there yet");
+        }
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok(Self { path: path.to_owned(), parent })
+    }
+
+    /// A folder beside the one to be, which disappears unless it is finished.
+    fn begin(&self) -> Result<TempDir, Problem> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".asat-export-").permissions(Permissions::from_mode(0o777));
+        builder.tempdir_in(&self.parent).map_err(|error| self.cannot("be made", &error))
+    }
+
+    /// Writes a small file, durably.
+    fn write(&self, folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Problem> {
+        let path = folder.join(name);
+        let written = fs::write(&path, bytes).and_then(|()| File::open(&path)?.sync_all());
+        written.map_err(|error| self.cannot("be written", &error))
+    }
+
+    /// The line with the checksum of a file.
+    fn sum(&self, folder: &Path, name: &str) -> Result<String, Problem> {
+        let read = File::open(folder.join(name)).and_then(sha256_of);
+        Ok(format!("{}  {name}\n", read.map_err(|error| self.cannot("be read back", &error))?))
+    }
+
+    /// Gives the folder its name, durably. What somebody has made there meanwhile is not replaced: a folder with
+    /// something in it cannot be.
+    fn finish(&self, made: TempDir) -> Result<(), Problem> {
+        let named = File::open(made.path()).and_then(|folder| {
+            folder.sync_all()?;
+            fs::rename(made.path(), &self.path)
+        });
+        named.map_err(|error| self.cannot("be given its name", &error))?;
+        // Its old name leads nowhere any more, so there is nothing to remove.
+        let _ = made.keep();
+        let parent = File::open(&self.parent).and_then(|parent| parent.sync_all());
+        parent.map_err(|error| self.cannot("be made durable", &error))
+    }
+
+    fn cannot(&self, what: &str, error: &io::Error) -> Problem {
+        let target = Target { path: self.path.clone(), folder: self.parent.clone(), force: false };
+        target.cannot(what, error)
+    }
+}

@@ -1,0 +1,166 @@
+//! The driver on a machine that is made up: a volume group with room for two snapshots.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
+use asat_core::guard::{Outcome as Came, Rung};
+use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::version::{Attributes, Content};
+use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
+use tempfile::TempDir;
+
+use super::*;
+use crate::daemon::handle::notices;
+
+/// A volume group with room for two snapshots.
+#[derive(Default)]
+struct Group {
+    taken: Mutex<Vec<VersionId>>,
+}
+
+impl Group {
+    fn take(&self, version: &VersionId, origin: &Origin) -> Result<Cut, CutFailure> {
+        let mut taken = self.taken.lock().unwrap();
+        if taken.len() == 2 {
+            let problem = Problem::new(Code::StorageFull, "the group is full", "");
+            return Err(CutFailure { problem, begun: false, left: None, lacks: Some(64) });
+        }
+        taken.push(version.clone());
+        let snapshot = Snapshot {
+            origin: origin.clone(),
+            name: format!("vg/{version}"),
+            uuid: version.to_string(),
+            with_wal: false,
+            bytes: 64,
+            lost: false,
+        };
+        let content = Content {
+            cut_at: asat_host::clock::now(),
+            fingerprint: None,
+            page_size: PageSize::new(4096).unwrap(),
+            page_count: 1,
+            wal: false,
+        };
+        let kept = Kept::Snapshot { content, snapshot: Box::new(snapshot) };
+        Ok(Cut { cost: Cost::default(), kept })
+    }
+}
+
+impl Host for Group {
+    fn now(&self) -> Timestamp {
+        asat_host::clock::now()
+    }
+
+    fn survey(&self, _: &Register) -> Result<Survey, Problem> {
+        Ok(Survey::default())
+    }
+
+    fn perform(&self, effect: &Effect) -> Outcome {
+        match effect {
+            Effect::Cut { version, origin: Some(origin), .. } => Outcome::Cut(self.take(version, origin)),
+            Effect::Archive { .. } => Outcome::Archive(Ok(Filed { fingerprint: Fingerprint(1), bytes: 1 })),
+            Effect::DropSnapshot { version, .. } => {
+                self.taken.lock().unwrap().retain(|taken| taken != version);
+                Outcome::DropSnapshot(Ok(()))
+            }
+            Effect::Retire { .. } => Outcome::Retire(Ok(Retired { freed_bytes: 0, worth_compacting: false })),
+            other => panic!("nobody asks for {other:?}"),
+        }
+    }
+
+    fn undo(&self, _: &Effect) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn stop(&self) {}
+}
+
+/// One store that is cut by classic snapshots, all of which are kept.
+fn policy() -> Policy {
+    let origin = Origin {
+        backend: Backend::LvmClassic,
+        group: "group".to_owned(),
+        volume: "volume".to_owned(),
+        name: "vg/data".to_owned(),
+        fs: "ext4".to_owned(),
+        inside: PathBuf::from("/report.db"),
+    };
+    let store = StorePolicy {
+        path: PathBuf::from("/srv/report.db"),
+        retention: asat_core::retention::Retention::default(),
+        backing: Backing::Volume(origin),
+        keep_snapshots: 9,
+    };
+    let stores = [("report".parse().unwrap(), store)].into();
+    Policy { stores, max_copy_bytes: 1, max_ttl_s: 60, may_demote: true }
+}
+
+fn start(folder: &TempDir) -> (Driver<Group>, Handle) {
+    let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    let engine = Engine::new(policy(), catalogue.load().unwrap());
+    Driver::start(Arc::new(Group::default()), engine, catalogue, notices()).unwrap()
+}
+
+fn ask(handle: &Handle, event: Event) -> Result<Reply, Problem> {
+    let (say, answer) = channel();
+    handle.tell(event, move |answer| say.send(answer).unwrap());
+    answer.recv().unwrap()
+}
+
+/// Publishes, and waits until the newest version is in the archive.
+fn publish(handle: &Handle, version: &str) -> Result<Reply, Problem> {
+    let mut notices = handle.listen();
+    let asked = Publish { store: None, attributes: Attributes::default(), key: None };
+    let reply = ask(handle, Event::Publish(asked))?;
+    let id: VersionId = version.parse().unwrap();
+    while !handle.engine().register().entry(&id)?.version.is_archived() {
+        notices.blocking_recv().unwrap();
+    }
+    Ok(reply)
+}
+
+#[test]
+fn a_publication_without_room_waits_for_the_oldest_kept_snapshot_to_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let (driver, handle) = start(&folder);
+    let host = Arc::clone(&driver.host);
+    let driver = std::thread::spawn(|| driver.run());
+    let taken = || host.taken.lock().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    publish(&handle, "report@1").unwrap();
+    publish(&handle, "report@2").unwrap();
+    assert_eq!(taken(), ["report@1", "report@2"]);
+
+    assert_eq!(publish(&handle, "report@3"), Ok(Reply::Published(3)));
+    assert_eq!(taken(), ["report@2", "report@3"]);
+
+    for version in ["report@2", "report@3"] {
+        let (version, reason) = (version.parse().unwrap(), "audit".to_owned());
+        ask(&handle, Event::Pin { version, reason, owner: None, expires_at: None, hot: true }).unwrap();
+    }
+    assert_eq!(publish(&handle, "report@4").unwrap_err().code, Code::StorageFull);
+    assert_eq!(taken(), ["report@2", "report@3"]);
+    handle.stop();
+    driver.join().unwrap();
+}
+
+#[test]
+fn what_the_guard_did_until_the_end_is_written_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let (driver, handle) = start(&folder);
+    let entry = Entry {
+        at: asat_host::clock::now(),
+        target: "group vg".parse().unwrap(),
+        version: None,
+        rung: Rung::Extend,
+        reason: "it was low".to_owned(),
+        outcome: Came::Done,
+        took_ms: 7,
+    };
+    handle.stop();
+    handle.log(vec![entry.clone()]);
+    driver.run();
+    let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    assert_eq!(catalogue.guard_log(About::Anything, 9).unwrap(), [entry]);
+}

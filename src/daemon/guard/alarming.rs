@@ -1,0 +1,69 @@
+//! The guard's last rung: an alarm is shown, logged, told to those who listen, and told by the configured command.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use asat_core::guard::Step;
+use asat_host::program;
+use jiff::Timestamp;
+
+use super::alarms::{AlarmState, Alarms};
+use super::teller::Teller;
+use crate::config::AlarmConfig;
+use crate::daemon::{Handle, Notice};
+use crate::wire::Names;
+
+/// Tells of alarms, wherever somebody may look or listen.
+pub(super) struct Alarming {
+    handle: Handle,
+    alarms: Alarms,
+    /// None where no command is configured.
+    teller: Option<Teller>,
+}
+
+impl Alarming {
+    /// No alarms yet. A command that cannot be run is told of at once, not when it is needed; it may come to be there, so
+    /// nothing else follows from it.
+    ///
+    /// # Errors
+    /// Where the machine gives no thread for the command.
+    pub(super) fn start(handle: Handle, config: &AlarmConfig) -> io::Result<Self> {
+        if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
+            tracing::error!(
+                "alarms will not be told by guard.alarm_command: {error}; correct it, or what it names"
+            );
+        }
+        Ok(Self { handle, alarms: Alarms::new(config.repeat), teller: Teller::start(&config.command)? })
+    }
+
+    /// Takes in what a plan says; `at_ms` is the clock of the plan's observation. It waits for nobody.
+    pub(super) fn tell(&mut self, now: Timestamp, at_ms: u64, steps: &[Step]) {
+        let (mut due, mut names) = (Vec::new(), BTreeMap::new());
+        self.handle.change_standing(|standing| {
+            due = self.alarms.update(now, at_ms, steps, &mut standing.alarms);
+            if !due.is_empty() {
+                names.clone_from(&standing.names);
+            }
+        });
+        for told in &due {
+            let (alarm, state) = (&told.alarm, told.state);
+            let known = Names(&names);
+            let (key, reason) = (known.told(&alarm.key.to_string()), known.told(&alarm.reason));
+            match state {
+                AlarmState::On | AlarmState::Repeated => {
+                    tracing::error!(
+                        alarm = key,
+                        state = state.text(),
+                        "{reason} ({})",
+                        known.told(&alarm.hint)
+                    );
+                }
+                AlarmState::Over => tracing::info!(alarm = key, state = state.text(), "the alarm is over"),
+            }
+            self.handle.notify(Notice::Alarm(Box::new(alarm.clone()), state == AlarmState::Over));
+        }
+        if let Some(teller) = self.teller.as_ref().filter(|_| !due.is_empty()) {
+            teller.tell(&due, &names);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A cut by a clone: while nobody may write the store's file, the file system makes another that shares its blocks. Its pages
+//! go into the archive in the background, as those of a snapshot do; only what has changed since the clone before is read.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use asat_core::event::{Condition, Cut, CutFailure, Kept, Surveyed};
+use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
+use asat_core::version::Content;
+use asat_core::{Code, Problem, StoreName, VersionId};
+use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged};
+use asat_host::store::{State, Still, still};
+use jiff::Timestamp;
+
+use super::hot::{Hot, hold, micros};
+use super::survey::{Spoken, left_over};
+use super::{Machine, Note, lock};
+
+impl Machine {
+    /// Fixes a version's content in a clone of the store's file.
+    pub(super) fn cut_clone(
+        &self,
+        id: &VersionId,
+        note: &Note,
+        after: Option<Timestamp>,
+        origin: &Origin,
+    ) -> Result<Cut, CutFailure> {
+        let store = self.configured(&id.store).map_err(refused)?;
+        // In a rollback mode writers are held; in WAL mode that is needed only where a reader is in the way.
+        let still =
+            still(&store.path, &store.limits, &self.stopping, true).map_err(|error| refused(error.into()))?;
+        if let Some(number) = self.witnessed(id, still.state()) {
+            return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number) });
+        }
+        let state = still.state().clone();
+        let folder = folder(origin);
+        let began = Instant::now();
+        let cloned = folder.take(id, &store.path, state.with_wal).map_err(|error| refused(error.into()))?;
+        let took = began.elapsed();
+        let snapshot = recorded(id, origin, &cloned.identity, state.with_wal);
+        let Judged { blocked, stamp, is_telling } = match judge(&folder, id, &state, &cloned, still) {
+            Ok(judged) => judged,
+            Err(problem) => return Err(self.discard_clone(id, snapshot, problem)),
+        };
+        tell_pieces(&folder, id);
+        let cost = Cost {
+            writer_blocked_us: micros(blocked),
+            hold: hold(&state, blocked),
+            snapshot_us: micros(took),
+        };
+        let content = Content {
+            cut_at: self.in_order(&id.store, after, state.cut_at),
+            fingerprint: None,
+            page_size: state.page_size,
+            page_count: state.page_count,
+            wal: state.wal,
+        };
+        if is_telling {
+            lock(&self.witnesses).insert(id.store.clone(), (id.number, state.witness));
+        }
+        let (note, stamp) = (note.clone(), Some(stamp));
+        let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp };
+        lock(&self.hot).insert(id.clone(), hot);
+        Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) } })
+    }
+
+    /// Removes a clone that is no version. Where that fails, the failure says what is left.
+    fn discard_clone(&self, id: &VersionId, snapshot: Snapshot, problem: Problem) -> CutFailure {
+        match remove_clone(id, &snapshot) {
+            Ok(()) => refused(problem),
+            Err(why) => {
+                tracing::error!(%id, "cannot remove {}: {why}", snapshot.name);
+                CutFailure { begun: true, left: Some(Box::new(snapshot)), ..refused(problem) }
+            }
+        }
+    }
+
+    /// What a version's clone has in common with that of the version before, and which that is; nothing where there is none, or
+    /// that cannot be told. Of a clone that was made before this process began it is not known whether it is as it was.
+    pub(super) fn unchanged(&self, id: &VersionId, hot: &Hot) -> Option<(u64, Unchanged)> {
+        let number = self.archive(&id.store).ok()?.live().into_iter().max()?;
+        let base = VersionId { number, ..id.clone() };
+        let before = self.hot(&base).ok()?;
+        let in_one_folder =
+            is_clone(&before.snapshot) && before.snapshot.origin.name == hot.snapshot.origin.name;
+        let alone = !before.snapshot.with_wal && !hot.snapshot.with_wal;
+        if !in_one_folder || !alone || before.content.page_size != hot.content.page_size {
+            return None;
+        }
+        let whole = presence(&base, &before.snapshot).is_ok_and(|presence| is_whole(&presence));
+        let stamp = before.stamp.filter(|_| whole)?;
+        match folder(&hot.snapshot.origin).unchanged(id, (&base, stamp)) {
+            Ok(unchanged) => Some((number, unchanged?)),
+            Err(error) => {
+                tracing::warn!(%id, "all of it is read: {}", Problem::from(error));
+                None
+            }
+        }
+    }
+
+    /// What has become of a clone that the register speaks of; nothing is said of one that was never made.
+    pub(super) fn surveyed_clone(id: VersionId, spoken: Spoken<'_>) -> Option<Surveyed> {
+        let (origin, identity) = match spoken {
+            Spoken::Of(snapshot) => (&snapshot.origin, known(snapshot)),
+            Spoken::Intended(origin) => (origin, None),
+        };
+        let folder = folder(origin);
+        let found = folder.look(&id, identity).map_err(Problem::from);
+        let left = |identity: &str| recorded(&id, origin, identity, false);
+        let (snapshot, condition) = match (spoken, found) {
+            (Spoken::Intended(_), Ok(Presence::Gone(_))) => return None,
+            (Spoken::Intended(_), Ok(Presence::Here { identity, .. })) => (left(&identity), Condition::Whole),
+            (Spoken::Intended(_), Ok(Presence::Unseen)) => (left(""), unseen(&folder.of(&id))),
+            (Spoken::Intended(_), Err(problem)) => (left(""), Condition::Unseen(problem.detail)),
+            (Spoken::Of(snapshot), found) => {
+                let condition = match found {
+                    Ok(Presence::Here { whole: true, .. }) => Condition::Whole,
+                    Ok(Presence::Here { whole: false, .. } | Presence::Gone(_)) => Condition::Gone,
+                    Ok(Presence::Unseen) => unseen(&folder.of(&id)),
+                    Err(problem) => Condition::Unseen(problem.detail),
+                };
+                (snapshot.clone(), condition)
+            }
+        };
+        Some(Surveyed { version: id, snapshot, condition })
+    }
+
+    /// What lies among the clones of the stores and is none that the register speaks of.
+    pub(super) fn strange_clones(&self, surveyed: &[Surveyed]) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let spoken = surveyed.iter().map(|surveyed| &surveyed.snapshot.origin);
+        let mut folders: Vec<&str> = self
+            .clones
+            .values()
+            .chain(spoken)
+            .filter(|o| o.backend == Backend::Reflink)
+            .map(|o| o.name.as_str())
+            .collect();
+        folders.sort_unstable();
+        folders.dedup();
+        for name in folders {
+            match Folder::new(Path::new(name)).list() {
+                Ok(paths) => {
+                    let known = |path: &PathBuf| surveyed.iter().any(|s| Path::new(&s.snapshot.name) == path);
+                    let strange = paths.into_iter().filter(|path| !known(path));
+                    remarks.extend(strange.map(|path| {
+                        format!("{} is no clone of a version, and is left alone", path.display())
+                    }));
+                }
+                Err(error) => remarks.push(Problem::from(error).to_string()),
+            }
+        }
+        remarks
+    }
+}
+
+/// Whether a snapshot is a clone.
+pub(super) fn is_clone(snapshot: &Snapshot) -> bool {
+    snapshot.origin.backend == Backend::Reflink
+}
+
+/// The file in a version's clone.
+pub(super) fn clone_file(id: &VersionId, snapshot: &Snapshot) -> Result<PathBuf, Problem> {
+    match presence(id, snapshot)? {
+        presence if is_whole(&presence) => Ok(folder(&snapshot.origin).file(id)),
+        _ => {
+            let detail = format!("the clone {} of {id} is not there", snapshot.name);
+            Err(Problem::new(Code::NotReadable, detail, "look at the folder of clones, and restart asat"))
+        }
+    }
+}
+
+/// Whether a version's clone is there, with the file in it.
+pub(super) fn is_there(id: &VersionId, snapshot: &Snapshot) -> bool {
+    presence(id, snapshot).is_ok_and(|presence| is_whole(&presence))
+}
+
+/// Whether a version's clone is gone for good.
+pub(super) fn is_clone_gone(id: &VersionId, snapshot: &Snapshot) -> bool {
+    matches!(presence(id, snapshot), Ok(Presence::Gone(_) | Presence::Here { whole: false, .. }))
+}
+
+/// Removes a version's clone. That it is gone is no error; that it cannot be seen is one.
+pub(super) fn remove_clone(id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
+    if let Some(why) = folder(&snapshot.origin).remove(id, known(snapshot))? {
+        tracing::warn!(%id, "{} is left alone: {why}", snapshot.name);
+    }
+    Ok(())
+}
+
+/// How clones of a store are recorded that are made in this folder.
+pub(super) fn origin(folder: &Path, fs: &str, store: &StoreName) -> Option<Origin> {
+    Some(Origin {
+        backend: Backend::Reflink,
+        group: String::new(),
+        volume: String::new(),
+        name: folder.to_str()?.to_owned(),
+        fs: fs.to_owned(),
+        inside: PathBuf::from(asat_host::clones::file_name(store)),
+    })
+}
+
+fn presence(id: &VersionId, snapshot: &Snapshot) -> Result<Presence, Problem> {
+    Ok(folder(&snapshot.origin).look(id, known(snapshot))?)
+}
+
+fn is_whole(presence: &Presence) -> bool {
+    matches!(presence, Presence::Here { whole: true, .. })
+}
+
+fn folder(origin: &Origin) -> Folder {
+    Folder::new(Path::new(&origin.name))
+}
+
+/// What is recorded of a clone's folder; nothing of one whose making did not end well.
+fn known(snapshot: &Snapshot) -> Option<&str> {
+    Some(snapshot.uuid.as_str()).filter(|identity| !identity.is_empty())
+}
+
+fn recorded(id: &VersionId, origin: &Origin, identity: &str, with_wal: bool) -> Snapshot {
+    let name = folder(origin).of(id).display().to_string();
+    Snapshot { with_wal, ..left_over(origin, name, identity.to_owned()) }
+}
+
+/// What there is to be known of a clone that holds the state.
+struct Judged {
+    /// For how long writers were held.
+    blocked: Duration,
+    stamp: Stamp,
+    /// Whether the store's file will show whatever is written to it from here on.
+    is_telling: bool,
+}
+
+/// Lets the store go, looks whether the clone holds its state, and has it last.
+fn judge(
+    folder: &Folder,
+    id: &VersionId,
+    state: &State,
+    cloned: &Cloned,
+    still: Still,
+) -> Result<Judged, Problem> {
+    let is_telling = still.settle();
+    let blocked = still.release()?;
+    if let Some(difference) = state.witness.difference_of_clone(&cloned.source, &folder.file(id))? {
+        let detail = format!("{id}: somebody writes to the store without heeding its locks ({difference})");
+        return Err(Problem::new(Code::StoreBusy, detail, "publish when nobody copies files over the store"));
+    }
+    if state.wal && !state.with_wal {
+        folder.into_rollback_mode(id)?;
+    }
+    let stamp = folder.sync(id, state.with_wal)?;
+    Ok(Judged { blocked, stamp, is_telling })
+}
+
+/// Says where a store lies in so many pieces that cloning it is slow.
+fn tell_pieces(folder: &Folder, id: &VersionId) {
+    match folder.pieces(id) {
+        Ok(Some(pieces)) if pieces >= MANY_PIECES => {
+            tracing::warn!(store = %id.store, pieces, "cloning is slow: the store lies in very many pieces; asat doctor says what helps");
+        }
+        Ok(_) => {}
+        Err(error) => {
+            tracing::debug!(%id, "in how many pieces it lies is not known: {}", Problem::from(error))
+        }
+    }
+}
+
+fn unseen(clone: &Path) -> Condition {
+    Condition::Unseen(format!(
+        "{} cannot be looked at, since the folder above it is not there",
+        clone.display()
+    ))
+}
+
+fn refused(problem: Problem) -> CutFailure {
+    // What one clone gives back is not known: one after another goes.
+    let lacks = (problem.code == Code::StorageFull).then_some(0);
+    CutFailure { problem, begun: false, left: None, lacks }
+}

@@ -1,0 +1,134 @@
+//! Filing: a version's pages go from its snapshot into the archive, in the background.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use asat_core::event::{ArchiveFailure, Filed};
+use asat_core::{Code, Problem, StoreName, VersionId};
+use asat_host::machine;
+use asat_host::store::{read_changed, read_frozen};
+
+use super::cut::Sink;
+use super::hot::Hot;
+use super::{Described, Machine, lock};
+use crate::daemon::progress::Meter;
+
+/// How long an archive run is taken to last where none was seen yet, beside the time that the reading takes.
+const FIRST_SECONDS: u64 = 10;
+
+/// How fast stores are written, and archived.
+#[derive(Default)]
+pub(super) struct Paces(Mutex<BTreeMap<StoreName, Pace>>);
+
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// When, and how much had been written to the volume by then.
+    seen: Option<(Instant, u64)>,
+    /// The fastest that was seen, in bytes a second.
+    rate: Option<u64>,
+    /// How long the last archive run took, in whole seconds, rounded up.
+    seconds: Option<u64>,
+}
+
+impl Machine {
+    /// Puts a version into the archive, out of its snapshot. One that is in the archive already is left as it is.
+    pub(super) fn file(&self, id: &VersionId) -> Result<Filed, ArchiveFailure> {
+        let failed = |problem| ArchiveFailure { problem, lost: false };
+        let archive = self.archive(&id.store).map_err(failed)?;
+        if archive.contains(id.number) {
+            let Described { content, bytes, .. } = self.describe(id).map_err(failed)?;
+            let fingerprint =
+                content.fingerprint.ok_or_else(|| failed(internal(id, "has no fingerprint")))?;
+            return Ok(Filed { fingerprint, bytes });
+        }
+        let hot = self.hot(id).map_err(failed)?;
+        let began = Instant::now();
+        let filed = self.read_out(id, &hot);
+        let seconds = began.elapsed().as_secs().saturating_add(1);
+        self.paces.change(&id.store, |pace| pace.seconds = Some(seconds));
+        filed.map_err(|problem| self.explain(id, &hot, problem))
+    }
+
+    fn read_out(&self, id: &VersionId, hot: &Hot) -> Result<Filed, Problem> {
+        let file = self.mounted(id, &hot.snapshot)?;
+        // A snapshot that is full may still answer from the machine's cache, and with anything.
+        self.check_whole(id, hot)?;
+        let meter = Meter::new(id.to_string(), "archive", "pages", |progress| self.tell(progress));
+        let mut sink = Sink::new(self.archive(&id.store)?, id.number, meter);
+        let expected = (hot.content.page_size, hot.content.page_count);
+        if let Some((base, unchanged)) = self.unchanged(id, hot) {
+            tracing::debug!(%id, base, unchanged = unchanged.bytes(), "what its clone shares with that one is not read");
+            sink = sink.after(base);
+            read_changed(&file, expected, &unchanged, &self.stopping, &mut sink)
+                .map_err(|failed| Problem::from(failed.error))?;
+        } else {
+            let frozen = read_frozen(&file, hot.snapshot.with_wal, &self.stopping, &mut sink)
+                .map_err(|failed| Problem::from(failed.error))?;
+            if (frozen.page_size, frozen.page_count) != expected {
+                return Err(internal(id, "has another size in its snapshot than when it was cut"));
+            }
+        }
+        self.check_whole(id, hot)?;
+        match sink.finish(id, &hot.note, hot.content.cut_at, hot.content.wal, true)? {
+            asat_archive::Kept::Stored { fingerprint, bytes, .. } => Ok(Filed { fingerprint, bytes }),
+            asat_archive::Kept::Unchanged { .. } => Err(internal(id, "was not stored, although it must be")),
+        }
+    }
+
+    /// Why a version could not be read, and whether trying again is of any use.
+    fn explain(&self, id: &VersionId, hot: &Hot, problem: Problem) -> ArchiveFailure {
+        let lost = self.volumes.is_lost(&hot.snapshot).unwrap_or(false);
+        if lost {
+            tracing::error!(%id, "its snapshot {} was full: {problem}", hot.snapshot.name);
+            return ArchiveFailure { problem: overflowed(id, hot), lost };
+        }
+        // A full archive says nothing of the snapshot, and is not worth two commands of LVM each time.
+        if !matches!(problem.code, Code::StorageFull | Code::Stopping) && self.is_removed(id, &hot.snapshot) {
+            return ArchiveFailure { problem: removed(id, hot), lost: true };
+        }
+        ArchiveFailure { problem, lost }
+    }
+
+    pub(super) fn check_whole(&self, id: &VersionId, hot: &Hot) -> Result<(), Problem> {
+        if self.volumes.is_lost(&hot.snapshot)? { Err(overflowed(id, hot)) } else { Ok(()) }
+    }
+
+    /// How fast the volume of a store is written, as far as that was seen, and how long it may take until a version
+    /// that is cut now is archived, in seconds.
+    pub(super) fn pace(&self, id: &VersionId, device: (u32, u32)) -> (Option<u64>, u64) {
+        let written = machine::bytes_written(device);
+        self.paces.change(&id.store, |pace| {
+            let now = Instant::now();
+            if let (Some((at, before)), Some(written)) = (pace.seen, written) {
+                let seconds = now.duration_since(at).as_secs().max(1);
+                let rate = written.saturating_sub(before) / seconds;
+                pace.rate = Some(pace.rate.map_or(rate, |fastest| fastest.max(rate)));
+            }
+            pace.seen = written.map(|written| (now, written));
+            // The last run may have been a small one.
+            (pace.rate, pace.seconds.unwrap_or(0).max(FIRST_SECONDS))
+        })
+    }
+}
+
+impl Paces {
+    fn change<T>(&self, store: &StoreName, change: impl FnOnce(&mut Pace) -> T) -> T {
+        change(lock(&self.0).entry(store.clone()).or_default())
+    }
+}
+
+fn overflowed(id: &VersionId, hot: &Hot) -> Problem {
+    let name = &hot.snapshot.name;
+    let detail = format!("the snapshot {name} of {id} was full, and its content is lost");
+    Problem::new(Code::NotReadable, detail, "publish again; write store.snapshot_size to make them larger")
+}
+
+fn removed(id: &VersionId, hot: &Hot) -> Problem {
+    let detail = format!("the snapshot {} of {id} was removed by somebody", hot.snapshot.name);
+    Problem::new(Code::NotReadable, detail, "publish again")
+}
+
+fn internal(id: &VersionId, what: &str) -> Problem {
+    Problem::new(Code::Internal, format!("{id} {what}"), "report this as a defect")
+}

@@ -1,0 +1,182 @@
+//! How each store is cut: found out when the daemon starts, from what the machine offers and the configuration asks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use asat_core::snapshot::{Backend, Origin};
+use asat_core::{Backing, Code, Problem, StoreName};
+use asat_host::volume::{self, Ground, OnLvm};
+
+use super::clones;
+use super::volumes::Volumes;
+use crate::config::{Config, StoreConfig};
+
+/// What is known of the volumes that stores lie on.
+pub(super) type Grounds = BTreeMap<StoreName, OnLvm>;
+
+/// Finds out how each store is to be cut.
+///
+/// # Errors
+/// [`Code::Configuration`], where a store is to be cut by snapshots of the volume that the catalogue and the archives
+/// lie on: they would be lost with it, and asat would wait for itself.
+pub(super) fn discover(
+    config: &Config,
+    volumes: &Volumes,
+) -> Result<(BTreeMap<StoreName, Backing>, Grounds), Problem> {
+    let (mut backings, mut grounds) = (BTreeMap::new(), Grounds::new());
+    for (name, store) in &config.stores {
+        let (backing, ground) = one(config, volumes, name, store)?;
+        match &backing {
+            Backing::Volume(origin) => {
+                tracing::info!(store = %name, backend = origin.backend.text(), volume = origin.name, "cut by snapshots");
+            }
+            Backing::Unusable(problem) => tracing::warn!(store = %name, "cannot be published: {problem}"),
+            Backing::Pages => {}
+        }
+        backings.insert(name.clone(), backing);
+        grounds.extend(ground.map(|ground| (name.clone(), ground)));
+    }
+    Ok((backings, grounds))
+}
+
+fn one(
+    config: &Config,
+    volumes: &Volumes,
+    name: &StoreName,
+    store: &StoreConfig,
+) -> Result<(Backing, Option<OnLvm>), Problem> {
+    match store.backend {
+        Some(Backend::Pages) => return Ok((Backing::Pages, None)),
+        Some(Backend::Reflink) => {
+            let origin = cloned(config, volumes, name, store);
+            let unusable = |problem| Backing::Unusable(then_restart(problem));
+            return Ok((origin.map_or_else(unusable, Backing::Volume), None));
+        }
+        _ => {}
+    }
+    let ground = match (look(volumes, name, store), store.backend) {
+        (Ok(ground), _) => ground,
+        (Err(problem), Some(_)) => return Ok((Backing::Unusable(then_restart(problem)), None)),
+        (Err(problem), None) => {
+            return Ok((without_volume(config, volumes, name, store, &problem), None));
+        }
+    };
+    match (check_apart(&config.state, name, &ground), store.backend) {
+        (Ok(()), _) => Ok((Backing::Volume(origin(&ground, store)), Some(ground))),
+        (Err(problem), Some(_)) => Err(problem),
+        (Err(problem), None) => {
+            tracing::warn!(store = %name, "cut by pages: {problem}");
+            Ok((Backing::Pages, None))
+        }
+    }
+}
+
+/// How a store is cut where nobody has chosen, and no snapshot can be taken of its volume: by clones where it is so large
+/// that reading it takes long, and can be cloned; else by pages.
+fn without_volume(
+    config: &Config,
+    volumes: &Volumes,
+    name: &StoreName,
+    store: &StoreConfig,
+    why: &Problem,
+) -> Backing {
+    let bytes = std::fs::metadata(&store.path).map_or(0, |file| file.len());
+    if bytes < Backend::LEAST_FOR_CLONES {
+        tracing::info!(store = %name, "cut by pages: {}", why.detail);
+        return Backing::Pages;
+    }
+    match cloned(config, volumes, name, store) {
+        Ok(origin) if asat_host::clones::is_tested(&origin.fs) => Backing::Volume(origin),
+        Ok(origin) => {
+            tracing::info!(store = %name, "cut by pages: {}; clones are chosen on XFS only, and not on {}", why.detail, origin.fs);
+            Backing::Pages
+        }
+        Err(problem) => {
+            tracing::info!(store = %name, "cut by pages: {}; {}", why.detail, problem.detail);
+            Backing::Pages
+        }
+    }
+}
+
+/// Where a store's clones are made, where its file can be cloned.
+fn cloned(
+    config: &Config,
+    volumes: &Volumes,
+    name: &StoreName,
+    store: &StoreConfig,
+) -> Result<Origin, Problem> {
+    let folder = config.clones(store).join(volumes.installation().as_str());
+    asat_host::clones::probe(&store.path, &folder)?;
+    let fs = asat_host::doctor::place(&store.path).map_or_else(|_| String::new(), |place| place.fs);
+    clones::origin(&folder, &fs, name).ok_or_else(|| {
+        let detail = format!("the path {} cannot be recorded: it is no text", folder.display());
+        Problem::new(Code::Configuration, detail, "name another folder as store.clones")
+    })
+}
+
+/// The volume that a store lies on, where it can be cut as the configuration wants.
+fn look(volumes: &Volumes, name: &StoreName, store: &StoreConfig) -> Result<OnLvm, Problem> {
+    let mut remedy = "see `asat doctor`, or write backend \"pages\"".to_owned();
+    let lvm = || {
+        volumes.lvm().map_err(|problem| {
+            remedy = problem.hint;
+            problem.detail
+        })
+    };
+    let ground = match volume::discover(&store.path, lvm)? {
+        Ground::Lvm(ground) => *ground,
+        Ground::Plain { why, .. } => {
+            let detail = format!("no snapshot can be taken under {name}: {why}");
+            return Err(Problem::new(Code::Configuration, detail, remedy));
+        }
+    };
+    if store.backend == Some(Backend::LvmThin) && matches!(ground.backing, volume::Backing::Plain) {
+        let detail =
+            format!("{name} is to be cut by lvm-thin, and lies on the plain volume {}", called(&ground));
+        return Err(Problem::new(Code::Configuration, detail, "write backend \"lvm-classic\" or \"auto\""));
+    }
+    volumes.check_names(name, &ground.group.name)?;
+    Ok(ground)
+}
+
+/// The machine is looked at when the daemon starts, and not again.
+fn then_restart(problem: Problem) -> Problem {
+    Problem {
+        hint: format!("{}; then restart asat, which looks at this as it starts", problem.hint),
+        ..problem
+    }
+}
+
+/// Refuses the volume that the catalogue and the archives lie on: they would be lost with it, and asat would wait
+/// for itself while it is suspended.
+fn check_apart(state: &Path, name: &StoreName, ground: &OnLvm) -> Result<(), Problem> {
+    if asat_host::machine::device_of(state) != Some(ground.device) {
+        return Ok(());
+    }
+    let detail = format!("state: {} lies on {}, as store {name} does", state.display(), called(ground));
+    Err(Problem::new(
+        Code::Configuration,
+        detail,
+        "put it on another volume, or write backend \"pages\" for the store",
+    ))
+}
+
+/// The volume as it is recorded.
+fn origin(ground: &OnLvm, store: &StoreConfig) -> Origin {
+    let OnLvm { fs, inside, group, volume, backing, .. } = ground;
+    let on_thin = matches!(backing, volume::Backing::Thin { .. });
+    let free = group.free.to_bytes(group.extent_size).map_or(0, |free| free.0);
+    Origin {
+        backend: store.backend.unwrap_or_else(|| Backend::best(on_thin, free, store.keep_snapshots)),
+        group: group.uuid.compact(),
+        volume: volume.uuid.compact(),
+        name: called(ground),
+        fs: fs.clone(),
+        inside: inside.clone(),
+    }
+}
+
+/// The volume as LVM's commands take it.
+fn called(OnLvm { group, volume, .. }: &OnLvm) -> String {
+    format!("{}/{}", group.name, volume.name)
+}

@@ -1,0 +1,331 @@
+//! A cut by a snapshot: the store stands still, LVM takes a snapshot of its volume, and it is looked whether that
+//! holds the state which was meant.
+//!
+//! Nobody is held while LVM works, as long as that can be had (see `asat_host::store::still`). Where the look into the
+//! snapshot finds that somebody wrote in between, the snapshot goes, and another is taken while writers are held.
+
+use std::path::Path;
+use std::time::Duration;
+
+use asat_core::event::{Cut, CutFailure, Kept};
+use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
+use asat_core::version::Content;
+use asat_core::{Code, Problem, VersionId, boundary, sizing};
+use asat_host::clones::Stamp;
+use asat_host::lvm::snapshots::{Made, Space};
+use asat_host::lvm::units::Bytes;
+use asat_host::mounts::{Log, into_rollback_mode};
+use asat_host::store::{self, State, Still, still};
+use asat_host::volume::{self, Standing};
+use asat_host::{machine, mounts};
+use jiff::Timestamp;
+
+use super::survey::left_over;
+use super::volumes::{Untaken, intended, record};
+use super::{Machine, Note, Store, clones, lock};
+
+/// A version that is held by a snapshot, as this process knows it.
+#[derive(Clone)]
+pub(super) struct Hot {
+    pub(super) snapshot: Snapshot,
+    pub(super) content: Content,
+    pub(super) note: Note,
+    /// What its clone was like when it was made; nothing of one that was made before this process began.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Taken(Box<(Hot, Cost)>),
+    /// The store is as it was when this version was cut.
+    Unchanged(u64),
+    /// Somebody wrote to the store before the snapshot was there, as this tells. Writers were held for that long.
+    Raced(String, Duration),
+}
+
+impl Machine {
+    /// Fixes a version's content in a snapshot of the store's volume.
+    pub(super) fn cut_hot(
+        &self,
+        id: &VersionId,
+        note: &Note,
+        after: Option<Timestamp>,
+        origin: &Origin,
+    ) -> Result<Cut, CutFailure> {
+        let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
+        let store = self.configured(&id.store).map_err(refused)?;
+        check_place(id, store, origin).map_err(refused)?;
+        self.volumes.check_ready().map_err(refused)?;
+        if store.trim
+            && let Some(ground) = self.grounds.get(&id.store)
+        {
+            trim(id, &ground.mount_point);
+        }
+        let (mut blocked_before, mut told) = (Duration::ZERO, String::new());
+        for must_hold in [false, true] {
+            match self.attempt(id, note, after, origin, store, must_hold)? {
+                Attempt::Taken(taken) => {
+                    let (hot, mut cost) = *taken;
+                    cost.writer_blocked_us += micros(blocked_before);
+                    let (content, snapshot) = (hot.content.clone(), Box::new(hot.snapshot.clone()));
+                    lock(&self.hot).insert(id.clone(), hot);
+                    return Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot } });
+                }
+                Attempt::Unchanged(number) => {
+                    return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number) });
+                }
+                Attempt::Raced(difference, blocked) => {
+                    tracing::info!(%id, difference, "somebody wrote while the snapshot was taken");
+                    blocked_before += blocked;
+                    told = difference;
+                }
+            }
+        }
+        let detail = format!("{id}: somebody writes to the store without heeding its locks ({told})");
+        Err(refused(Problem::new(Code::StoreBusy, detail, "publish when nobody copies files over the store")))
+    }
+
+    fn attempt(
+        &self,
+        id: &VersionId,
+        note: &Note,
+        after: Option<Timestamp>,
+        origin: &Origin,
+        store: &Store,
+        must_hold: bool,
+    ) -> Result<Attempt, CutFailure> {
+        let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
+        let still = still(&store.path, &store.limits, &self.stopping, must_hold)
+            .map_err(|error| refused(error.into()))?;
+        if let Some(number) = self.witnessed(id, still.state()) {
+            return Ok(Attempt::Unchanged(number));
+        }
+        let above = self.volumes.has_classic_snapshots(origin).map_err(refused)?;
+        if above {
+            // What a thin snapshot finds in the log has all of the state in it then.
+            store::write_out(&store.path);
+        }
+        let (snapshot, made, took) = self.take(id, store, origin, still.state())?;
+        let thin = snapshot.origin.backend == Backend::LvmThin;
+        if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(refused)? {
+            self.discard(id, snapshot, None)?;
+            let blocked = still.release().map_err(|error| refused(error.into()))?;
+            return Ok(Attempt::Raced(
+                "a classic snapshot of the volume was taken meanwhile".to_owned(),
+                blocked,
+            ));
+        }
+        let log = if above && thin { Log::Replayed } else { Log::Empty };
+        let state = still.state().clone();
+        let blocked = match self.judge(id, &snapshot, &made, log, still) {
+            Ok((blocked, None)) => blocked,
+            Ok((blocked, Some(difference))) => {
+                self.discard(id, snapshot, None)?;
+                return Ok(Attempt::Raced(difference, blocked));
+            }
+            Err(problem) => {
+                self.discard(id, snapshot, Some(&problem))?;
+                return Err(CutFailure { problem, begun: false, left: None, lacks: None });
+            }
+        };
+        let cost = Cost {
+            writer_blocked_us: micros(blocked),
+            hold: hold(&state, blocked),
+            snapshot_us: micros(took),
+        };
+        let content = Content {
+            cut_at: self.in_order(&id.store, after, state.cut_at),
+            fingerprint: None,
+            page_size: state.page_size,
+            page_count: state.page_count,
+            wal: state.wal,
+        };
+        lock(&self.witnesses).insert(id.store.clone(), (id.number, state.witness));
+        Ok(Attempt::Taken(Box::new((Hot { snapshot, content, note: note.clone(), stamp: None }, cost))))
+    }
+
+    /// Takes the snapshot; answers also how long LVM took. Where the group has no room for a classic one of a thin volume,
+    /// and the kind was left to asat, it is a thin one.
+    fn take(
+        &self,
+        id: &VersionId,
+        store: &Store,
+        origin: &Origin,
+        state: &State,
+    ) -> Result<(Snapshot, Made, Duration), CutFailure> {
+        let space = self.space(id, store, origin, state).map_err(|problem| {
+            // A pool that is nearly full.
+            let lacks = (problem.code == Code::StorageFull).then_some(0);
+            CutFailure { problem, begun: false, left: None, lacks }
+        })?;
+        boundary::pass("volumes: take");
+        match self.volumes.take(id, origin, space) {
+            Ok((made, took)) => {
+                boundary::pass("volumes: taken");
+                Ok((snapshot(origin, &made, space, state), made, took))
+            }
+            Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
+                tracing::info!(%id, "a thin snapshot is taken: {}", untaken.problem.detail);
+                self.take(id, store, &Origin { backend: Backend::LvmThin, ..origin.clone() }, state)
+            }
+            Err(untaken) => Err(self.clear_away(id, origin, space, untaken)),
+        }
+    }
+
+    /// Lets the store go, and looks whether the snapshot holds its state. Answers for how long writers were held, and what
+    /// tells that it does not.
+    fn judge(
+        &self,
+        id: &VersionId,
+        snapshot: &Snapshot,
+        made: &Made,
+        log: Log,
+        still: Still,
+    ) -> Result<(Duration, Option<String>), Problem> {
+        let state = still.state().clone();
+        let blocked = still.release()?;
+        let file = self.volumes.mount(id, snapshot, made, log)?;
+        let difference = state.witness.difference(&file)?;
+        if difference.is_none() && state.wal && !state.with_wal && !into_rollback_mode(&file, &made.node)? {
+            tracing::debug!(%id, "the file in the snapshot stays in WAL mode; readers get a copy of it");
+        }
+        Ok((blocked, difference))
+    }
+
+    /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
+    fn clear_away(&self, id: &VersionId, origin: &Origin, space: Space, untaken: Untaken) -> CutFailure {
+        let name = self.volumes.name_of(id, origin);
+        let lacks = self.missing(id, &untaken);
+        let problem = self.explain_shortage(id, origin, space, &untaken).unwrap_or(untaken.problem);
+        if !untaken.may_be_left {
+            return CutFailure { problem, begun: false, left: None, lacks };
+        }
+        let removed = intended(origin).and_then(|record| self.volumes.remove(id, record, &name));
+        let left = removed.is_err().then(|| Box::new(left_over(origin, name, String::new())));
+        let lacks = lacks.filter(|_| left.is_none());
+        CutFailure { problem, begun: left.is_some(), left, lacks }
+    }
+
+    /// Removes a snapshot that is no version. Where that fails, the failure says what is left.
+    fn discard(&self, id: &VersionId, snapshot: Snapshot, why: Option<&Problem>) -> Result<(), CutFailure> {
+        let removed = record(&snapshot).and_then(|record| self.volumes.remove(id, record, &snapshot.name));
+        removed.map_err(|problem| {
+            tracing::error!(%id, "cannot remove {}: {problem}", snapshot.name);
+            let problem = why.cloned().unwrap_or(problem);
+            CutFailure { problem, begun: true, left: Some(Box::new(snapshot)), lacks: None }
+        })
+    }
+
+    /// The version whose content the store still has, as its file shows, where that version is still there.
+    pub(super) fn witnessed(&self, id: &VersionId, state: &State) -> Option<u64> {
+        let (number, last) = lock(&self.witnesses).get(&id.store)?.clone();
+        // Frames of a WAL say nothing of what is in them.
+        let same = last == state.witness && !state.with_wal;
+        (same && self.is_kept(&VersionId { number, ..id.clone() })).then_some(number)
+    }
+
+    /// Whether a version's pages are in the archive, or in a snapshot that is there and not full.
+    fn is_kept(&self, id: &VersionId) -> bool {
+        // What was cut by this process stays mounted until it goes, be it by an administrator's hand.
+        let is_there = |hot: &Hot| match clones::is_clone(&hot.snapshot) {
+            true => clones::is_there(id, &hot.snapshot),
+            false => self.volumes.mounts.file(id, &hot.snapshot.origin.inside).exists(),
+        };
+        let in_snapshot = || {
+            let hot = self.hot(id).ok().filter(is_there);
+            hot.is_some_and(|hot| self.volumes.is_lost(&hot.snapshot).is_ok_and(|lost| !lost))
+        };
+        self.archive(&id.store).is_ok_and(|archive| archive.contains(id.number)) || in_snapshot()
+    }
+
+    /// Takes care that a version which is given up is not published again: its content would be cut anew.
+    pub(super) fn forget_witness(&self, id: &VersionId) {
+        let mut witnesses = lock(&self.witnesses);
+        if witnesses.get(&id.store).is_some_and(|(number, _)| *number == id.number) {
+            witnesses.remove(&id.store);
+        }
+    }
+
+    /// The space for a snapshot: none of its own for a thin one, and for a classic one enough until it is archived.
+    fn space(&self, id: &VersionId, store: &Store, origin: &Origin, state: &State) -> Result<Space, Problem> {
+        if origin.backend == Backend::LvmThin {
+            return self.check_pool(id, origin).map(|()| Space::Pool);
+        }
+        let ground = self.grounds.get(&id.store).ok_or_else(|| not_looked_at(id))?;
+        let origin_bytes = machine::device_size(ground.device).unwrap_or(ground.volume.size.0);
+        let (write_rate, seconds) = self.pace(id, ground.device);
+        let need = sizing::Need {
+            origin: origin_bytes,
+            chunk: sizing::CHUNK,
+            extent: ground.group.extent_size.0,
+            write_rate,
+            seconds,
+            store: u64::from(state.page_size.bytes()) * u64::from(state.page_count),
+        };
+        let most = sizing::most_needed(origin_bytes, sizing::CHUNK);
+        // The guard would give it more at once, where it has seen the volume written faster than that.
+        let enough = || sizing::space(&need).max(self.advised_size(origin)).min(most);
+        let size = store.snapshot_size.map_or_else(enough, |size| size.min(most));
+        Ok(Space::Own { size: Bytes(size), chunk: Bytes(sizing::CHUNK) })
+    }
+}
+
+/// Refuses a store that has moved to another volume since it was looked where it lies.
+fn check_place(id: &VersionId, store: &Store, origin: &Origin) -> Result<(), Problem> {
+    let now = match volume::stands_on(&store.path)? {
+        Ok(Standing { uuid, .. })
+            if uuid.volume.compact() != origin.volume || uuid.group.compact() != origin.group =>
+        {
+            "it lies on another one now".to_owned()
+        }
+        Ok(Standing { inside, .. }) if inside != origin.inside => {
+            format!("it is at {} there now, and was at {}", inside.display(), origin.inside.display())
+        }
+        Ok(_) => return Ok(()),
+        Err(why) => why.to_string(),
+    };
+    let detail = format!("store {} was on the volume {} when asat started: {now}", id.store, origin.name);
+    Err(Problem::new(Code::Configuration, detail, "restart asat, so that it looks again"))
+}
+
+/// Has the file system give back what it does not use. A version can be had without that.
+fn trim(id: &VersionId, mount_point: &Path) {
+    match mounts::trim(mount_point) {
+        Ok(freed) => tracing::debug!(%id, freed, "the file system gave back what it does not use"),
+        Err(error) => tracing::warn!(%id, "published without store.trim: {}", Problem::from(error)),
+    }
+}
+
+fn not_looked_at(id: &VersionId) -> Problem {
+    let detail = format!("nothing is known of the volume that store {} lies on", id.store);
+    Problem::new(Code::Configuration, detail, "restart asat, so that it looks again")
+}
+
+fn snapshot(origin: &Origin, made: &Made, space: Space, state: &State) -> Snapshot {
+    Snapshot {
+        origin: origin.clone(),
+        name: made.ours.operand(),
+        uuid: made.ours.uuid().compact(),
+        with_wal: state.with_wal,
+        bytes: match space {
+            Space::Own { size, .. } => size.0,
+            Space::Pool => 0,
+        },
+        lost: false,
+    }
+}
+
+/// For what a commit could have had to wait.
+pub(super) fn hold(state: &State, blocked: Duration) -> Hold {
+    match state.hold {
+        store::Hold::Nobody if blocked.is_zero() => Hold::Nobody,
+        store::Hold::Nobody => Hold::Look,
+        store::Hold::Checkpoint => Hold::Checkpoint,
+        store::Hold::Snapshot => Hold::Snapshot,
+    }
+}
+
+/// So many whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

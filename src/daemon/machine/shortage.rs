@@ -1,0 +1,117 @@
+//! What is short where LVM has no room for a snapshot, in numbers that a person can act on.
+
+use asat_core::snapshot::{Backend, Origin};
+use asat_core::{Code, Problem, VersionId};
+use asat_host::dm::target::{PoolState, Usage};
+use asat_host::lvm::Refusal;
+use asat_host::lvm::snapshots::Space;
+use asat_host::lvm::units::Extents;
+use asat_host::volume::{Backing, OnLvm};
+use bytesize::ByteSize;
+
+use super::Machine;
+use super::volumes::{Pool, Untaken};
+
+/// What a snapshot leaves to those who write to the volumes of a pool: a twentieth of its data space, or this much if
+/// that is less. LVM takes snapshots of a pool until it is full, and from then on every block that is overwritten needs
+/// a new one: where there is none, the store's own writers wait, and fail after a minute.
+const LEFT_TO_WRITERS: u64 = 256 << 20;
+
+impl Machine {
+    /// Refuses a snapshot in a pool that is nearly full. Where that cannot be told, LVM may decide.
+    pub(super) fn check_pool(&self, id: &VersionId, origin: &Origin) -> Result<(), Problem> {
+        let Some(OnLvm { group, backing: Backing::Thin { pool }, .. }) = self.grounds.get(&id.store) else {
+            return Ok(());
+        };
+        let Ok(Some(Pool { state, block, .. })) = self.volumes.pool_state(&group.uuid, &pool.uuid) else {
+            return Ok(());
+        };
+        let PoolState { data, metadata, .. } = state;
+        let free = data.total.saturating_sub(data.used).saturating_mul(block);
+        let left = (data.total / 20).saturating_mul(block).min(LEFT_TO_WRITERS);
+        if free >= left {
+            return Ok(());
+        }
+        let of = format!("{}/{}", group.name, pool.name);
+        Err(pool_is_full(&of, id, origin, data, metadata))
+    }
+
+    /// Whether a thin snapshot can be had where there was no room for a classic one. LVM counts the extents before it
+    /// makes anything.
+    pub(super) fn may_be_thin(&self, id: &VersionId, origin: &Origin, untaken: &Untaken) -> bool {
+        let on_thin =
+            self.grounds.get(&id.store).is_some_and(|on| matches!(on.backing, Backing::Thin { .. }));
+        let no_room = matches!(untaken.refusal, Some(Refusal::NoRoom { needed: Some(_), .. }));
+        origin.backend == Backend::LvmClassic && on_thin && no_room
+    }
+
+    /// How many bytes were missing where there was no room for a snapshot; zero where that is not known.
+    pub(super) fn missing(&self, id: &VersionId, untaken: &Untaken) -> Option<u64> {
+        match untaken.refusal? {
+            Refusal::NoRoom { needed: Some(Extents(needed)), available: Some(Extents(available)) } => {
+                let extent = self.grounds.get(&id.store)?.group.extent_size.0;
+                Some(needed.saturating_sub(available).saturating_mul(extent))
+            }
+            Refusal::NoRoom { .. } | Refusal::PoolFull => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Says what was short, where that is why a snapshot was not taken and the numbers are known.
+    pub(super) fn explain_shortage(
+        &self,
+        id: &VersionId,
+        origin: &Origin,
+        space: Space,
+        untaken: &Untaken,
+    ) -> Option<Problem> {
+        let ground = self.grounds.get(&id.store)?;
+        let (group, volume) = (&ground.group.name, &origin.name);
+        let (detail, hint) = match (untaken.refusal?, space, &ground.backing) {
+            (Refusal::NoRoom { needed: Some(needed), available: Some(available) }, Space::Own { .. }, _) => {
+                let bytes = |extents: u64| shown(extents.saturating_mul(ground.group.extent_size.0));
+                let (Extents(needed), Extents(available)) = (needed, available);
+                let detail = format!(
+                    "a snapshot of {volume} for {id} needs {}, and the volume group {group} has {} free: {} are missing",
+                    bytes(needed),
+                    bytes(available),
+                    bytes(needed.saturating_sub(available)),
+                );
+                (
+                    detail,
+                    "add a disk to the group (vgextend), or write a smaller store.snapshot_size".to_owned(),
+                )
+            }
+            (Refusal::PoolFull, Space::Pool, Backing::Thin { pool }) => {
+                let Pool { state: PoolState { data, metadata, .. }, .. } =
+                    self.volumes.pool_state(&ground.group.uuid, &pool.uuid).ok()??;
+                return Some(pool_is_full(&format!("{group}/{}", pool.name), id, origin, data, metadata));
+            }
+            _ => return None,
+        };
+        Some(Problem::new(Code::StorageFull, detail, hint))
+    }
+}
+
+fn pool_is_full(pool: &str, id: &VersionId, origin: &Origin, data: Usage, metadata: Usage) -> Problem {
+    let detail = format!(
+        "the thin pool {pool} is too full for a snapshot of {} for {id}: {} of its data space and {} of its metadata \
+         space are in use",
+        origin.name,
+        part(data),
+        part(metadata),
+    );
+    let hint = format!(
+        "extend what is nearly full: lvextend --size +SIZE {pool}, or lvextend --poolmetadatasize +SIZE {pool}"
+    );
+    Problem::new(Code::StorageFull, detail, hint)
+}
+
+fn shown(bytes: u64) -> String {
+    ByteSize::b(bytes).display().iec().to_string()
+}
+
+fn part(Usage { used, total }: Usage) -> String {
+    let tenths = used.saturating_mul(1000).checked_div(total).unwrap_or(1000);
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}

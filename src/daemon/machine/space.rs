@@ -1,0 +1,365 @@
+//! Space, as the guard sees it: what fills, how much is written, and what can be extended.
+//!
+//! Looking takes a few microseconds a volume and starts no program, so that it can be done many times a second while
+//! the machine is in trouble. Only a group's free space cannot be had from the kernel; LVM is asked for that, by
+//! somebody who has the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use asat_core::guard::{
+    FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen, Target,
+};
+use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::{Code, Problem, StoreName, VersionId, sizing};
+use asat_host::dm::target::{PoolMode as Mode, PoolState, Snapshot as State, Usage};
+use asat_host::lvm::LogicalVolume;
+use asat_host::machine;
+use asat_host::volume::{Backing, DeviceUuid, OnLvm};
+
+use super::sight::Presence;
+use super::volumes::{Pool, Turn, record};
+use super::{Machine, clones, lock};
+
+/// A block of a pool's metadata, in bytes.
+const METADATA_BLOCK: u64 = 4 << 10;
+
+/// The versions in snapshots, and what holds them.
+pub(in crate::daemon) type Hot = [(HotVersion, Snapshot)];
+
+/// A snapshot that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::daemon) enum Missing {
+    /// It was full.
+    Lost,
+    /// The kernel has no such device.
+    Gone,
+}
+
+/// One look.
+pub(in crate::daemon) struct Look {
+    /// What was seen.
+    pub(in crate::daemon) seen: Observation,
+    /// The snapshots that are not as they should be.
+    pub(in crate::daemon) missing: Vec<(VersionId, Missing)>,
+    /// The devices whose writes fill what was seen: where nobody writes to them, a look shows the same again.
+    pub(in crate::daemon) written: Vec<(u32, u32)>,
+}
+
+impl Machine {
+    /// Looks at everything that can run out of space. `room` is what LVM said last.
+    ///
+    /// # Errors
+    /// Where the device-mapper does not answer.
+    pub(in crate::daemon) fn look(
+        &self,
+        at_ms: u64,
+        hot: &Hot,
+        room: &Room,
+        folder: Option<FolderSeen>,
+    ) -> Result<Look, Problem> {
+        let mut missing = Vec::new();
+        let mut seen = Observation { at_ms, groups: room.groups.clone(), ..Observation::default() };
+        seen.folders.extend(folder);
+        let origins = self.origins(hot);
+        for (id, device) in &origins {
+            if let Some(written) = machine::bytes_written(*device) {
+                seen.origins.push(OriginSeen { id: id.clone(), written });
+            }
+        }
+        for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == Backend::LvmClassic) {
+            let most = origins.get(&snapshot.origin.volume).and_then(|device| machine::device_size(*device));
+            let most = most.map_or(u64::MAX, |bytes| sizing::most_needed(bytes, sizing::CHUNK));
+            match self.volumes.state(snapshot)? {
+                Some(State::Valid { used, total, .. }) => seen.snapshots.push(SnapshotSeen {
+                    version: version.clone(),
+                    origin: snapshot.origin.volume.clone(),
+                    group: snapshot.origin.group.clone(),
+                    lost: false,
+                    used: used.to_bytes().map_or(u64::MAX, |bytes| bytes.0),
+                    size: total.to_bytes().map_or(0, |bytes| bytes.0),
+                    most,
+                }),
+                Some(State::Invalid | State::Overflow) => missing.push((version.id.clone(), Missing::Lost)),
+                Some(State::MergeFailed | State::Unknown) => {}
+                None => missing.push((version.id.clone(), Missing::Gone)),
+            }
+        }
+        let mut written: BTreeSet<_> = origins.values().copied().collect();
+        seen.pools = self.pools(hot, &mut written)?;
+        for pool in &mut seen.pools {
+            // Snapshots that were taken since are not in what LVM said.
+            let since = hot.iter().filter(|(version, _)| pool.versions.contains(version));
+            let sizes = since
+                .filter_map(|(_, snapshot)| machine::device_size(*origins.get(&snapshot.origin.volume)?));
+            let known = room.pools.get(&pool.id).copied();
+            pool.data_most = known.map_or(u64::MAX, |most| sizes.fold(most, u64::saturating_add));
+        }
+        Ok(Look { seen, missing, written: written.into_iter().collect() })
+    }
+
+    /// The volumes that are written: those of the stores, and those that versions are snapshots of; with their devices.
+    fn origins(&self, hot: &Hot) -> BTreeMap<String, (u32, u32)> {
+        let on_volumes = self.grounds.values().map(|ground| (ground.volume.uuid.compact(), ground.device));
+        let mut origins: BTreeMap<String, (u32, u32)> = on_volumes.collect();
+        for (_, Snapshot { origin, .. }) in hot {
+            if !origins.contains_key(&origin.volume)
+                && let Ok(Some(device)) = self.volumes.device(origin)
+            {
+                origins.insert(origin.volume.clone(), device);
+            }
+        }
+        origins
+    }
+
+    /// The pools that stores lie in, and the devices below them that all their volumes write to.
+    fn pools(&self, hot: &Hot, written: &mut BTreeSet<(u32, u32)>) -> Result<Vec<PoolSeen>, Problem> {
+        let mut pools: BTreeMap<String, PoolSeen> = BTreeMap::new();
+        for OnLvm { group, volume, backing, .. } in self.grounds.values() {
+            let Backing::Thin { pool } = backing else { continue };
+            let (id, origin) = (pool.uuid.compact(), volume.uuid.compact());
+            let thin = hot.iter().filter(|(_, s)| s.origin.backend == Backend::LvmThin);
+            let versions: Vec<HotVersion> =
+                thin.filter(|(_, s)| s.origin.volume == origin).map(|(version, _)| version.clone()).collect();
+            if let Some(seen) = pools.get_mut(&id) {
+                // Several stores may lie on one volume.
+                if !seen.origins.contains(&origin) {
+                    seen.origins.push(origin);
+                    seen.versions.extend(versions);
+                }
+                continue;
+            }
+            let state = self.volumes.pool_state(&group.uuid, &pool.uuid)?;
+            written.extend(state.iter().flat_map(|running| running.devices));
+            let may_grow = self.growing.contains(&format!("{}/{}", group.name, pool.name));
+            let seen = pool_seen(state, (id.clone(), group.uuid.compact(), may_grow));
+            pools.insert(id, PoolSeen { origins: vec![origin], versions, ..seen });
+        }
+        Ok(pools.into_values().collect())
+    }
+
+    /// Whether a version's snapshot, of which the kernel knows no device, is gone for good: LVM knows whether its group is
+    /// there and it is not. That starts two commands.
+    pub(in crate::daemon) fn is_removed(&self, id: &VersionId, snapshot: &Snapshot) -> bool {
+        if clones::is_clone(snapshot) {
+            return clones::is_clone_gone(id, snapshot);
+        }
+        let presence = record(snapshot).and_then(|record| self.volumes.look_for(id, record, &snapshot.name));
+        matches!(presence, Ok(Presence::Gone))
+    }
+
+    /// The room in every group that stores lie on, as LVM says.
+    ///
+    /// # Errors
+    /// Where LVM cannot be asked.
+    pub(in crate::daemon) fn room(&self) -> Result<Room, Problem> {
+        let lvm = self.volumes.lvm()?;
+        let ours: BTreeSet<_> = self.grounds.values().map(|ground| ground.group.uuid).collect();
+        let found = lvm.groups()?;
+        let groups = found.iter().filter(|group| ours.contains(&group.uuid)).map(group_seen).collect();
+        let mut pools = BTreeMap::new();
+        let pooled = |on: &&OnLvm| matches!(on.backing, Backing::Thin { .. });
+        let names: BTreeSet<_> = self.grounds.values().filter(pooled).map(|on| &on.group.name).collect();
+        for name in names {
+            most_in_pools(&lvm.volumes(name)?, &mut pools);
+        }
+        Ok(Room { groups, pools })
+    }
+
+    /// The same as it was found when the daemon started.
+    pub(in crate::daemon) fn room_at_start(&self) -> Room {
+        let groups: BTreeMap<_, _> =
+            self.grounds.values().map(|ground| (ground.group.uuid, group_seen(&ground.group))).collect();
+        Room { groups: groups.into_values().collect(), pools: BTreeMap::new() }
+    }
+
+    /// The names of everything whose identity is a UUID, for people.
+    pub(in crate::daemon) fn names(&self) -> BTreeMap<String, String> {
+        let mut names = BTreeMap::new();
+        for OnLvm { group, volume, backing, .. } in self.grounds.values() {
+            names.insert(group.uuid.compact(), group.name.to_string());
+            names.insert(volume.uuid.compact(), format!("{}/{}", group.name, volume.name));
+            if let Backing::Thin { pool } = backing {
+                names.insert(pool.uuid.compact(), format!("{}/{}", group.name, pool.name));
+            }
+        }
+        names
+    }
+
+    /// The volumes that stores lie on.
+    pub(in crate::daemon) fn volumes_of_stores(&self) -> impl Iterator<Item = DeviceUuid> {
+        self.grounds.values().map(|on| DeviceUuid { group: on.group.uuid, volume: on.volume.uuid })
+    }
+
+    /// The group that a store's volume lies in.
+    pub(in crate::daemon) fn group_of(&self, volume: &str) -> Option<String> {
+        let ground = self.grounds.values().find(|on| on.volume.uuid.compact() == volume)?;
+        Some(ground.group.uuid.compact())
+    }
+
+    /// A command of LVM that does not end, if there is one.
+    pub(in crate::daemon) fn wedged(&self) -> Option<Problem> {
+        if self.grounds.is_empty() { None } else { self.volumes.wedged() }
+    }
+
+    /// Keeps commands from changing volumes that would find one suspended and fail, as long as it lasts.
+    pub(in crate::daemon) fn turn_to_hold(&self) -> Turn<'_> {
+        self.volumes.turn_to_hold()
+    }
+
+    /// Gives a snapshot or a pool this size, in bytes. Answers how long LVM's own command ran.
+    ///
+    /// # Errors
+    /// Where LVM refuses, or does not end in time ([`Code::LvmStuck`]).
+    pub(in crate::daemon) fn extend(&self, target: &Target, to: u64) -> Result<Duration, Problem> {
+        match target {
+            Target::Snapshot(version) => self.volumes.extend(version, to),
+            Target::PoolData(pool) => self.volumes.extend_pool(&self.pool_name(pool)?, "--size", to),
+            Target::PoolMetadata(pool) => {
+                self.volumes.extend_pool(&self.pool_name(pool)?, "--poolmetadatasize", to)
+            }
+            Target::Group(_) | Target::Folder(_) => Err(Problem::new(
+                Code::Internal,
+                format!("{target} cannot be extended"),
+                "report this as a defect",
+            )),
+        }
+    }
+
+    /// A pool that the configuration lets asat extend, as LVM's commands take it.
+    fn pool_name(&self, id: &str) -> Result<String, Problem> {
+        let name = self.names().remove(id).filter(|name| self.growing.contains(name));
+        name.ok_or_else(|| {
+            let detail = format!("the pool {id} is none that asat may extend");
+            Problem::new(Code::Configuration, detail, "name it in guard.pools")
+        })
+    }
+
+    /// What is free under the state folder.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub(in crate::daemon) fn folder(&self, state: &Path) -> Result<FolderSeen, Problem> {
+        let (free, total) = machine::room(state).map_err(|error| {
+            let detail = format!("cannot tell how much room there is at {}: {error}", state.display());
+            Problem::new(Code::Internal, detail, "look at the disk, and at the kernel's log")
+        })?;
+        Ok(FolderSeen { path: state.display().to_string(), free, total })
+    }
+
+    /// What new snapshots of each origin should have at first, and where none may be taken and why.
+    pub(in crate::daemon) fn advise(&self, advice: Advice) {
+        *lock(&self.advice) = advice;
+    }
+
+    /// Refuses a publication where the guard says so.
+    pub(super) fn check_advice(&self, store: &StoreName, origin: Option<&Origin>) -> Result<(), Problem> {
+        let advice = lock(&self.advice);
+        let group = origin.filter(|origin| origin.backend == Backend::LvmClassic).map(|origin| &origin.group);
+        let refused = |why: &str, what: &str| {
+            let detail = format!("nothing new of {store} is kept now: {why}");
+            Err(Problem::new(Code::StorageFull, detail, format!("{what}; asat capacity shows what is short")))
+        };
+        // Somebody may have made room since the guard looked.
+        if let Some(short) = &advice.nowhere
+            && machine::room(&short.folder).is_ok_and(|(free, _)| free < short.least)
+        {
+            return refused(&short.why, "free or add space under the state folder");
+        }
+        match group.and_then(|group| advice.not_in.get(group)) {
+            Some(why) => refused(why, "add space to the volume group (vgextend)"),
+            None => Ok(()),
+        }
+    }
+
+    /// The size that the guard would give a new classic snapshot of an origin, where it has seen that written.
+    pub(super) fn advised_size(&self, origin: &Origin) -> u64 {
+        lock(&self.advice).sizes.get(&origin.volume).copied().unwrap_or(0)
+    }
+}
+
+/// What only LVM knows of the room that there is.
+#[derive(Clone, Debug, Default)]
+pub(in crate::daemon) struct Room {
+    /// The groups, with their free space.
+    pub(in crate::daemon) groups: Vec<GroupSeen>,
+    /// For each pool, by its identity, the size in bytes at which its data cannot run out.
+    pub(in crate::daemon) pools: BTreeMap<String, u64>,
+}
+
+/// Adds up how large the volumes of each pool look, whoever made them; and the largest of them once more, since there may
+/// be one more snapshot by the time that this is used.
+fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, u64>) {
+    let mut largest: BTreeMap<String, u64> = BTreeMap::new();
+    for volume in volumes {
+        let Some((_, pool)) = &volume.pool else { continue };
+        let (pool, size) = (pool.compact(), volume.size.0);
+        let most = pools.entry(pool.clone()).or_default();
+        *most = most.saturating_add(size);
+        let largest = largest.entry(pool).or_default();
+        *largest = size.max(*largest);
+    }
+    for (pool, size) in largest {
+        pools.entry(pool).and_modify(|most| *most = most.saturating_add(size));
+    }
+}
+
+/// A folder of asat's own that has too little space left.
+#[derive(Debug)]
+pub(in crate::daemon) struct Short {
+    /// The folder.
+    pub(in crate::daemon) folder: PathBuf,
+    /// What must be free, in bytes.
+    pub(in crate::daemon) least: u64,
+    /// The same in words.
+    pub(in crate::daemon) why: String,
+}
+
+/// What the guard wants of publications.
+#[derive(Debug, Default)]
+pub(in crate::daemon) struct Advice {
+    /// Why nothing may be published at all.
+    pub(in crate::daemon) nowhere: Option<Short>,
+    /// The groups in which no classic snapshots may be taken, and why.
+    pub(in crate::daemon) not_in: BTreeMap<String, String>,
+    /// The size in bytes that a new classic snapshot of an origin should have.
+    pub(in crate::daemon) sizes: BTreeMap<String, u64>,
+}
+
+fn group_seen(group: &asat_host::lvm::VolumeGroup) -> GroupSeen {
+    let free = group.free.to_bytes(group.extent_size).map_or(0, |free| free.0);
+    GroupSeen { id: group.uuid.compact(), free, extent: group.extent_size.0 }
+}
+
+/// What a pool's state says; a pool that has failed says nothing more.
+fn pool_seen(state: Option<Pool>, (id, group, may_grow): (String, String, bool)) -> PoolSeen {
+    let nothing = Usage { used: 0, total: 0 };
+    let (data, metadata, block, mode, needs_check) = match state {
+        None => (nothing, nothing, METADATA_BLOCK, PoolMode::Failed, false),
+        Some(Pool { state: PoolState { data, metadata, mode, needs_check, .. }, block, .. }) => {
+            let mode = match mode {
+                Mode::ReadWrite => PoolMode::ReadWrite,
+                Mode::ReadOnly => PoolMode::ReadOnly,
+                Mode::OutOfDataSpace => PoolMode::OutOfDataSpace,
+            };
+            (data, metadata, block, mode, needs_check)
+        }
+    };
+    PoolSeen {
+        id,
+        group,
+        origins: Vec::new(),
+        versions: Vec::new(),
+        data_used: data.used.saturating_mul(block),
+        data_size: data.total.saturating_mul(block),
+        // Others may have volumes in it of which nothing is known here.
+        data_most: u64::MAX,
+        metadata_used: metadata.used.saturating_mul(METADATA_BLOCK),
+        metadata_size: metadata.total.saturating_mul(METADATA_BLOCK),
+        block,
+        mode,
+        needs_check,
+        may_grow,
+    }
+}

@@ -1,0 +1,197 @@
+//! The survey: what the machine holds of what the register speaks of.
+
+use std::collections::BTreeMap;
+
+use asat_core::event::{Archived, Condition, Effect, Survey, Surveyed};
+use asat_core::register::Register;
+use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::{Problem, VersionId};
+use asat_host::lvm::names::Foreign;
+use asat_host::lvm::report::{Activity, LogicalVolume};
+
+use super::hot::Hot;
+use super::sight::{Presence, Sight};
+use super::volumes::{intended, record};
+use super::{Machine, Note, lock};
+
+/// A snapshot that the register speaks of, or one that was about to be taken.
+#[derive(Clone, Copy)]
+pub(super) enum Spoken<'a> {
+    Of(&'a Snapshot),
+    Intended(&'a Origin),
+}
+
+impl Spoken<'_> {
+    fn origin(&self) -> &Origin {
+        match self {
+            Self::Of(snapshot) => &snapshot.origin,
+            Self::Intended(origin) => origin,
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn look_around(&self, register: &Register) -> Result<Survey, Problem> {
+        let (clones, volumes): (BTreeMap<_, _>, _) = spoken_of(register)
+            .into_iter()
+            .partition(|(_, spoken)| spoken.origin().backend == Backend::Reflink);
+        let (mut snapshots, mut remarks) = self.look_at_snapshots(volumes);
+        let clones = clones.into_iter().filter_map(|(id, spoken)| Self::surveyed_clone(id, spoken));
+        snapshots.extend(clones);
+        remarks.extend(self.strange_clones(&snapshots));
+        self.remember(register, &snapshots);
+        let mut copies = self.copies.survey()?;
+        copies.extend(self.look_at_mounts(&snapshots));
+        let (archived, tree) = (self.look_at_archives(register)?, self.has_tree());
+        Ok(Survey { archived, copies, snapshots, tree, remarks })
+    }
+
+    fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
+        let known = |id: &VersionId| register.entry(id).is_ok_and(|entry| entry.version.is_archived());
+        let mut archived = Vec::new();
+        for (store, archive) in &self.archives {
+            for number in archive.live() {
+                let version = VersionId { store: store.clone(), number };
+                let described = if known(&version) { None } else { Some(self.describe(&version)?) };
+                archived.push(Archived { version, described });
+            }
+        }
+        Ok(archived)
+    }
+
+    /// What has become of every snapshot of a volume that the register speaks of. LVM is not asked where there is none.
+    fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>) -> (Vec<Surveyed>, Vec<String>) {
+        if spoken.is_empty() && self.grounds.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let records = spoken.iter().filter_map(|(id, spoken)| {
+            let record = match spoken {
+                Spoken::Of(snapshot) => record(snapshot),
+                Spoken::Intended(origin) => intended(origin),
+            };
+            Some((id.clone(), record.ok()?))
+        });
+        let looked = self.volumes.look(records.collect());
+        let (sight, remarks) = match &looked {
+            Ok(sight) => {
+                (Ok(sight), sight.strangers().filter_map(|(volume, why)| stranger(volume, why)).collect())
+            }
+            Err(problem) => (Err(problem), vec![problem.to_string()]),
+        };
+        (spoken.into_iter().filter_map(|(id, spoken)| self.surveyed(id, spoken, sight)).collect(), remarks)
+    }
+
+    /// What has become of one snapshot; nothing is said of one that was never taken.
+    fn surveyed(
+        &self,
+        id: VersionId,
+        spoken: Spoken<'_>,
+        sight: Result<&Sight, &Problem>,
+    ) -> Option<Surveyed> {
+        let name = match spoken {
+            Spoken::Of(snapshot) => snapshot.name.clone(),
+            Spoken::Intended(origin) => self.volumes.name_of(&id, origin),
+        };
+        let presence = match sight {
+            Ok(sight) => sight.of(&id, &name),
+            Err(problem) => Presence::Unseen(problem.detail.clone()),
+        };
+        let snapshot = match (spoken, &presence) {
+            (Spoken::Of(snapshot), _) => snapshot.clone(),
+            (Spoken::Intended(_), Presence::Gone) => return None,
+            (Spoken::Intended(origin), Presence::Here(_, volume)) => {
+                left_over(origin, format!("{}/{}", volume.group, volume.name), volume.uuid.compact())
+            }
+            (Spoken::Intended(origin), Presence::Unseen(_)) => left_over(origin, name, String::new()),
+        };
+        let condition = match presence {
+            Presence::Here(_, volume) if volume.attributes.activity == Activity::InvalidSnapshot => {
+                Condition::Lost
+            }
+            Presence::Here(..) if self.volumes.is_lost(&snapshot).unwrap_or(false) => Condition::Lost,
+            Presence::Here(..) => Condition::Whole,
+            Presence::Gone => Condition::Gone,
+            Presence::Unseen(why) => Condition::Unseen(why),
+        };
+        Some(Surveyed { version: id, snapshot, condition })
+    }
+
+    /// Keeps in mind what is to be known of the versions in snapshots.
+    fn remember(&self, register: &Register, snapshots: &[Surveyed]) {
+        let mut hot = lock(&self.hot);
+        for Surveyed { version: id, snapshot, condition } in snapshots {
+            let Ok(entry) = register.entry(id) else { continue };
+            let Some(content) = entry.version.content.clone().filter(|_| *condition == Condition::Whole)
+            else {
+                continue;
+            };
+            let first = entry.publications.first().and_then(|&number| register.publication(number));
+            let note = first.map_or_else(Note::default, |publication| Note {
+                attributes: publication.attributes.clone(),
+                key: publication.key.clone(),
+            });
+            hot.insert(id.clone(), Hot { snapshot: snapshot.clone(), content, note, stamp: None });
+        }
+    }
+
+    /// The versions that are shown in their snapshots. What is mounted of others is unmounted, if it is ours: other
+    /// installations may mount below the same folder.
+    fn look_at_mounts(&self, snapshots: &[Surveyed]) -> Vec<VersionId> {
+        let mut shown = Vec::new();
+        let mounted = self.volumes.mounts.survey().unwrap_or_else(|error| {
+            tracing::warn!("cannot tell which snapshots are mounted: {}", Problem::from(error));
+            Vec::new()
+        });
+        for mounted in mounted {
+            let whole = |s: &Surveyed| s.version == mounted.id && s.condition == Condition::Whole;
+            if !self.volumes.is_named_ours(&mounted.id, mounted.device) {
+                tracing::warn!(version = %mounted.id, "left alone what is mounted there: it is not this installation's");
+            } else if snapshots.iter().any(whole) {
+                shown.extend(mounted.shown.then_some(mounted.id));
+            } else if let Err(error) = self.volumes.mounts.unmount(&mounted.id) {
+                tracing::warn!(version = %mounted.id, "what is mounted of it cannot be unmounted: {error}");
+            } else {
+                tracing::info!(version = %mounted.id, "unmounted what was left of it");
+            }
+        }
+        shown
+    }
+}
+
+/// What may be left of a snapshot that was about to be taken. No UUID is known of one that was not seen.
+pub(super) fn left_over(origin: &Origin, name: String, uuid: String) -> Snapshot {
+    Snapshot { origin: origin.clone(), name, uuid, with_wal: false, bytes: 0, lost: false }
+}
+
+/// Every snapshot that the register speaks of, by version.
+fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
+    let mut spoken = BTreeMap::new();
+    for intent in register.intents() {
+        match &intent.effect {
+            Effect::Cut { version, origin: Some(origin), .. } => {
+                spoken.insert(version.clone(), Spoken::Intended(origin));
+            }
+            Effect::DropSnapshot { version, snapshot } => {
+                spoken.insert(version.clone(), Spoken::Of(snapshot));
+            }
+            _ => {}
+        }
+    }
+    let entries = register.stores().flat_map(|history| history.versions.values());
+    for version in entries.map(|entry| &entry.version) {
+        if let Some(snapshot) = version.snapshot() {
+            spoken.insert(version.id.clone(), Spoken::Of(snapshot));
+        }
+    }
+    spoken
+}
+
+/// What an administrator should know of a volume with asat's tag that is not ours to touch. Another installation's
+/// volumes are its own.
+fn stranger(volume: &LogicalVolume, why: &Foreign) -> Option<String> {
+    let LogicalVolume { group, name, .. } = volume;
+    match why {
+        Foreign::Installation => None,
+        why => Some(format!("{group}/{name} has asat's tag and is left alone: {why}")),
+    }
+}

@@ -1,0 +1,81 @@
+//! Keeps background work from taking more than its share of the disk.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How soon a stop is seen.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// For so much of the time in which nothing was written, as while something is read, more may be written afterwards.
+const CREDIT: Duration = Duration::from_millis(250);
+
+/// Spreads what is written over time.
+pub(super) struct Throttle {
+    /// Bytes a second.
+    rate: u64,
+    began: Instant,
+    written: u64,
+}
+
+impl Throttle {
+    pub(super) fn new(rate: u64) -> Self {
+        Self { rate: rate.max(1), began: Instant::now(), written: 0 }
+    }
+
+    /// Takes note of bytes written, and waits until they are due. `false`: the daemon stops.
+    pub(super) fn wait(&mut self, written: u64, stopping: &AtomicBool) -> bool {
+        self.written += written;
+        loop {
+            if stopping.load(Ordering::Relaxed) {
+                return false;
+            }
+            let (due, passed) = (due(self.written, self.rate), self.began.elapsed());
+            let early = due.saturating_sub(passed);
+            if early.is_zero() {
+                self.began += unused(due, passed);
+                return true;
+            }
+            thread::sleep(early.min(PAUSE));
+        }
+    }
+}
+
+/// How long so many bytes take at a rate of so many a second.
+fn due(bytes: u64, rate: u64) -> Duration {
+    let micros = u128::from(bytes) * 1_000_000 / u128::from(rate);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
+/// How much of the time that passed gives no credit any more.
+fn unused(due: Duration, passed: Duration) -> Duration {
+    passed.saturating_sub(due).saturating_sub(CREDIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_due_when_the_rate_says() {
+        for (bytes, rate, millis) in [(0, 1, 0), (50 << 20, 50 << 20, 1000), (1 << 20, 4 << 20, 250)] {
+            assert_eq!(due(bytes, rate), Duration::from_millis(millis));
+        }
+        assert!(due(u64::MAX, 1) > Duration::from_secs(1 << 40));
+    }
+
+    #[test]
+    fn a_long_time_without_writing_is_not_made_up_for() {
+        let ms = Duration::from_millis;
+        for (due, passed, expected) in [(1000, 900, 0), (1000, 1000, 0), (1000, 1250, 0), (1000, 9000, 7750)]
+        {
+            assert_eq!(unused(ms(due), ms(passed)), ms(expected), "{due} {passed}");
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait() {
+        assert!(!Throttle::new(1).wait(u64::MAX, &AtomicBool::new(true)));
+        assert!(Throttle::new(u64::MAX).wait(1000, &AtomicBool::new(false)));
+    }
+}

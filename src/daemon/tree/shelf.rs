@@ -1,0 +1,111 @@
+//! Opening versions in the tree.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asat_archive::Reader;
+use asat_core::register::Register;
+use asat_core::{Code, Problem, VersionId};
+use asat_host::tree::{Content, Versions};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
+
+use super::leases::{Lease, Leases};
+use crate::daemon::Machine;
+use crate::daemon::handle::stopping;
+
+/// How long opening a version waits until it is in the archive. A program cannot be ended meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The versions, for whoever opens one in the tree.
+pub(in crate::daemon) struct Shelf {
+    machine: Arc<Machine>,
+    leases: Arc<Leases>,
+}
+
+impl Versions for Shelf {
+    type Open = Opened;
+
+    fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> T {
+        look(self.leases.handle.engine().register())
+    }
+
+    fn opened(&self, id: &VersionId) -> Option<Arc<Opened>> {
+        self.machine.recent.find(id)
+    }
+
+    fn open(&self, id: &VersionId) -> Result<Arc<Opened>, Problem> {
+        match self.open_anew(id) {
+            Ok(opened) => Ok(self.machine.recent.add(id, opened)),
+            Err(problem) => {
+                tracing::warn!(%id, "cannot be opened in the tree: {problem}");
+                Err(problem)
+            }
+        }
+    }
+}
+
+impl Shelf {
+    pub(super) fn new(machine: Arc<Machine>, leases: Arc<Leases>) -> Self {
+        Self { machine, leases }
+    }
+
+    fn open_anew(&self, id: &VersionId) -> Result<Opened, Problem> {
+        self.wait_until_archived(id)?;
+        let lease = Lease::take(&self.leases, id)?;
+        let reader = self.machine.archive(&id.store)?.read(id.number)?;
+        Ok(Opened { id: id.clone(), reader, _lease: lease })
+    }
+
+    /// Waits for a version that is only in its snapshot. There it is not read: its pages could not be checked, and the
+    /// snapshot would have to stay for as long as the file is open.
+    fn wait_until_archived(&self, id: &VersionId) -> Result<(), Problem> {
+        let mut notices = self.leases.handle.listen();
+        if self.is_archived(id)? {
+            return Ok(());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| crate::daemon::failed("wait", &error))?;
+        let archived = async {
+            while !self.is_archived(id)? {
+                if matches!(notices.recv().await, Err(RecvError::Closed)) {
+                    return Err(stopping());
+                }
+            }
+            Ok(())
+        };
+        runtime.block_on(async { timeout(PATIENCE, archived).await }).unwrap_or_else(|_| {
+            let detail = format!("{id} is on its way into the archive");
+            Err(Problem::new(
+                Code::InUse,
+                detail,
+                "try again later, or lease it, which reads it in its snapshot",
+            ))
+        })
+    }
+
+    fn is_archived(&self, id: &VersionId) -> Result<bool, Problem> {
+        self.look(|register| {
+            let version = &register.entry(id)?.version;
+            version.check_readable()?;
+            Ok(version.is_archived())
+        })
+    }
+}
+
+/// A version that somebody has open.
+pub(in crate::daemon) struct Opened {
+    id: VersionId,
+    reader: Reader,
+    _lease: Lease,
+}
+
+impl Content for Opened {
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read_at(at, buffer).map_err(|error| {
+            tracing::error!(id = %self.id, "cannot be read in the tree: {}", Problem::from(error));
+            io::ErrorKind::InvalidData.into()
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Versions, as they are written.
+
+use asat_core::register::{Entry, Register};
+use asat_core::version as core;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An immutable state of a store.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Version {
+    /// Its name.
+    #[schema(example = "report@12")]
+    pub id: String,
+    /// The store that it belongs to.
+    pub store: String,
+    /// Its number within the store.
+    pub number: u64,
+    /// Where it stands in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
+    pub state: String,
+    /// The instant at which its content was fixed; absent until then.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub cut_at: Option<Timestamp>,
+    /// The fingerprint of its content: equal contents have equal fingerprints. It is known once the version is archived.
+    pub fingerprint: Option<String>,
+    /// The size of the database file.
+    pub size_bytes: Option<u64>,
+    /// The size of its pages, in bytes.
+    pub page_size: Option<u32>,
+    /// What holds its pages.
+    pub holdings: Vec<Holding>,
+    /// Its publications, oldest first.
+    pub publications: Vec<Publication>,
+    /// Its pin, where it has one.
+    pub pin: Option<Pin>,
+    /// How many leases are open on it.
+    pub leases: usize,
+    /// The path of its database, where it is leased.
+    pub path: Option<String>,
+    /// When it ended, where it did.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Timestamp>,
+    /// Why it ended, where it did.
+    pub end_reason: Option<String>,
+}
+
+/// Something that holds a version's pages.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Holding {
+    /// `archive` or `snapshot`.
+    pub kind: String,
+    /// What took the snapshot: `lvm-thin`, `lvm-classic` or `reflink`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The snapshot's name, as `group/volume`; of a clone the path of its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Bytes that this version added to the archive, or that were set aside for its snapshot.
+    pub bytes: u64,
+}
+
+/// One certification event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Publication {
+    /// When it was asked for.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What it is called.
+    pub label: Option<String>,
+    /// Who vouches for it.
+    pub certified_by: Option<String>,
+    /// The business day that it stands for.
+    pub business_date: Option<String>,
+    /// Anything else that was said.
+    pub note: Option<String>,
+}
+
+/// A page of a list of versions, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VersionList {
+    /// The versions.
+    pub versions: Vec<Version>,
+    /// Pass it as `cursor`, with the same filters, to go on; absent at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// A mark that retention must not touch.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pin {
+    /// Why the version must stay.
+    pub reason: String,
+    /// Who wants it.
+    pub owner: Option<String>,
+    /// When the pin stops counting.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// Whether its snapshot is kept too.
+    pub hot: bool,
+}
+
+impl Version {
+    /// A version as it is written. `path` is where it is read while it is leased.
+    #[must_use]
+    pub fn new(register: &Register, entry: &Entry, path: impl FnOnce() -> Option<String>) -> Self {
+        let version = &entry.version;
+        let content = version.content.as_ref();
+        let leases = register.leases_on(&version.id).count();
+        let publications = entry.publications.iter().filter_map(|&number| register.publication(number));
+        Self {
+            id: version.id.to_string(),
+            store: version.id.store.to_string(),
+            number: version.id.number,
+            state: version.state.text().to_owned(),
+            cut_at: content.map(|content| content.cut_at),
+            fingerprint: content
+                .and_then(|content| content.fingerprint)
+                .map(|fingerprint| fingerprint.to_string()),
+            size_bytes: content.map(core::Content::size_bytes),
+            page_size: content.map(|content| content.page_size.bytes()),
+            holdings: version.holdings.iter().map(Holding::new).collect(),
+            publications: publications.map(Publication::new).collect(),
+            pin: version.pin.as_ref().map(Pin::new),
+            leases,
+            path: if leases > 0 { path() } else { None },
+            ended_at: version.end.as_ref().map(|end| end.at),
+            end_reason: version.end.as_ref().map(|end| end.reason.clone()),
+        }
+    }
+}
+
+impl Holding {
+    fn new(holding: &core::Holding) -> Self {
+        match holding {
+            core::Holding::Archive { bytes } => {
+                Self { kind: "archive".to_owned(), backend: None, name: None, bytes: *bytes }
+            }
+            core::Holding::Snapshot(snapshot) => Self {
+                kind: "snapshot".to_owned(),
+                backend: Some(snapshot.origin.backend.text().to_owned()),
+                name: Some(snapshot.name.clone()),
+                bytes: snapshot.bytes,
+            },
+        }
+    }
+}
+
+impl Publication {
+    /// The publication as it is written.
+    #[must_use]
+    pub fn new(publication: &core::Publication) -> Self {
+        let said = publication.attributes.clone();
+        Self {
+            at: publication.at,
+            label: said.label,
+            certified_by: said.certified_by,
+            business_date: said.business_date.map(|date| date.to_string()),
+            note: said.note,
+        }
+    }
+}
+
+impl Pin {
+    fn new(pin: &core::Pin) -> Self {
+        let core::Pin { reason, owner, expires_at, hot, .. } = pin.clone();
+        Self { reason, owner, expires_at, hot }
+    }
+}

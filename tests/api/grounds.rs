@@ -1,0 +1,77 @@
+//! The contract is one, whatever the stores are cut by: the tests of this suite run again in the lab, with their stores
+//! on one logical volume.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::common::ground::{BACKEND, FOLDER};
+use crate::lab::{Fs, Lab, Machine, in_lab};
+
+/// What has nothing to do with how versions are held: the tokens, the OpenAPI document, how versions are listed and found
+/// in the catalogue, and the lab itself.
+const LEFT_OUT: [&str; 4] = ["access::", "routes::", "finding::", "lab_"];
+/// How many tests run side by side, each with a daemon of its own: they wait for LVM most of the time.
+const THREADS: usize = 2;
+/// What one test takes of the disks at the most, many times over.
+const DISK: &str = "4G";
+
+fn lab() -> Lab {
+    Lab::new().disks(1, DISK).memory("1G").deadline(Duration::from_secs(900))
+}
+
+/// The tests of this suite, on a folder of a volume.
+fn suite(machine: &Machine, folder: &Path, backend: &str, arguments: &[&str]) -> Command {
+    let mut command = machine.command(std::env::current_exe().unwrap().to_str().unwrap());
+    command.env_remove(crate::lab::WHERE).env(FOLDER, folder).env(BACKEND, backend).args(arguments);
+    for left_out in LEFT_OUT {
+        command.args(["--skip", left_out]);
+    }
+    command
+}
+
+/// Runs the suite, and what is left of it on the volume is nothing.
+fn holds_on(machine: &Machine, folder: &Path, backend: &str) {
+    let listed = suite(machine, folder, backend, &["--list"]).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
+    let threads = format!("--test-threads={THREADS}");
+    let mut suite = suite(machine, folder, backend, &[&threads]).stdout(Stdio::piped()).spawn().unwrap();
+    // Each line is passed on as it comes: where a test hangs, the last ones name it.
+    let lines = BufReader::new(suite.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.inspect(|line| println!("{line}")).collect();
+    assert!(suite.wait().unwrap().success(), "{backend}");
+    // A run that found no test would have succeeded too.
+    let all = format!("test result: ok. {tests} passed; 0 failed; 0 ignored");
+    assert!(tests > 0 && said.iter().any(|line| line.starts_with(&all)), "{backend}: {all:?} was not said");
+    assert_eq!(machine.run("lvs", &["--noheadings", "-o", "lv_name", "@asat"]).trim(), "");
+}
+
+#[test]
+fn lab_the_contract_holds_on_classic_snapshots() {
+    in_lab(lab(), |machine| {
+        let group = machine.volume_group("contract", &[0]);
+        let origin = group.origin("data", "256M", Fs::Ext4);
+        holds_on(machine, &origin.path(""), "lvm-classic");
+    });
+}
+
+#[test]
+fn lab_the_contract_holds_on_clones() {
+    in_lab(lab(), |machine| {
+        let group = machine.volume_group("contract", &[0]);
+        let origin = group.origin("data", "1G", Fs::Xfs);
+        holds_on(machine, &origin.path(""), "reflink");
+    });
+}
+
+#[test]
+fn lab_the_contract_holds_on_thin_snapshots() {
+    in_lab(lab(), |machine| {
+        let group = machine.volume_group("contract", &[0]);
+        group.thin_pool("pool", "2G");
+        let origin = group.thin_origin("pool", "data", "512M", Fs::Xfs);
+        holds_on(machine, &origin.path(""), "lvm-thin");
+    });
+}

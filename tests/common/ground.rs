@@ -1,0 +1,180 @@
+//! Where the stores of a world lie, and by what they are cut.
+//!
+//! Usually that is the world's own folder, and pages. Where the environment names a folder on a logical volume, every
+//! world has its stores in a folder of its own there, so that the same tests hold for the backends on volumes, many of
+//! them on one volume at the same time. Only the stores lie there: the state may not lie on a volume that is cut.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::World;
+
+/// The environment's name for the folder on a volume.
+pub const FOLDER: &str = "ASAT_TEST_FOLDER";
+/// The environment's name for the backend that stores on it must be cut by.
+pub const BACKEND: &str = "ASAT_TEST_BACKEND";
+
+/// Where stores lie.
+pub struct Ground {
+    pub folder: PathBuf,
+    /// The backend that the daemon must cut them by.
+    pub backend: String,
+    /// The folder, where it is not the world's own.
+    volume: Option<TempDir>,
+}
+
+impl Ground {
+    /// What the environment says; else a folder of this world.
+    pub fn of(world: &Path) -> Self {
+        let Some(volume) = std::env::var_os(FOLDER) else {
+            return Self { folder: world.join("store"), backend: "pages".to_owned(), volume: None };
+        };
+        let backend = std::env::var(BACKEND).unwrap();
+        let volume = tempfile::Builder::new().prefix("world.").tempdir_in(volume).unwrap();
+        Self { folder: volume.path().to_owned(), backend, volume: Some(volume) }
+    }
+
+    /// Whether versions are held by snapshots before they are in the archive.
+    pub fn is_volume(&self) -> bool {
+        self.volume.is_some()
+    }
+
+    /// The line of a store's configuration that asks for the backend. Without a volume nothing is asked.
+    pub fn asked(&self) -> String {
+        match &self.volume {
+            Some(volume) if self.is_cloned() => {
+                // Each installation has a folder of its own in it.
+                let clones = volume.path().parent().unwrap().join("clones");
+                format!("backend = \"{}\"\nclones = \"{}\"", self.backend, clones.display())
+            }
+            Some(_) => format!("backend = \"{}\"", self.backend),
+            None => String::new(),
+        }
+    }
+
+    /// Whether versions are read in their snapshots, as long as they are there.
+    pub fn is_shown(&self) -> bool {
+        self.is_volume() && !self.is_cloned()
+    }
+
+    /// Whether versions are cut by clones, of which the newest stays.
+    pub fn is_cloned(&self) -> bool {
+        self.backend == "reflink"
+    }
+}
+
+impl World {
+    /// A path for a store, beside the first one.
+    pub fn store_at(&self, file: &str) -> PathBuf {
+        self.ground.folder.join(file)
+    }
+
+    /// A store's path as the configuration has it: from the world's folder on, where it is in there.
+    pub fn written<'a>(&self, store: &'a Path) -> std::path::Display<'a> {
+        store.strip_prefix(self.folder.path()).unwrap_or(store).display()
+    }
+
+    /// Another store, with this content, in a file of its name; these lines are added to its configuration.
+    pub fn add_store(&mut self, name: &str, content: &str, config: &str) {
+        let file = self.store_at(&format!("{name}.db"));
+        std::fs::create_dir_all(&self.ground.folder).unwrap();
+        rusqlite::Connection::open(&file).unwrap().execute_batch(content).unwrap();
+        let path = self.written(&file);
+        self.store_config += &format!("\n[[store]]\nname = \"{name}\"\npath = \"{path}\"\n{config}\n");
+    }
+
+    /// Waits until what the API says of a version is as it is wanted; answers that.
+    pub fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let now = || Some(self.get(&format!("/versions/{id}")).json()).filter(|version| wanted(version));
+        now().unwrap_or_else(|| {
+            // Whatever happens from here on is heard, and the listener's patience ends the wait.
+            let mut events = self.listen();
+            loop {
+                if let Some(version) = now() {
+                    return version;
+                }
+                events.next().expect("the daemon goes on");
+            }
+        })
+    }
+
+    /// Waits until a version is in the archive; it may be in its snapshot as well.
+    pub fn archived(&self, id: &str) -> Value {
+        self.until(id, |version| held_by(version).contains("archive"))
+    }
+
+    /// Waits until a version is where it stays: in the archive, and out of the snapshot that it may have been cut by. A clone
+    /// may stay, for the next one to be compared with.
+    pub fn settled(&self, id: &str) -> Value {
+        let may_stay = self.ground.is_cloned();
+        self.until(id, |version| {
+            let held = held_by(version);
+            held.contains("archive") && (may_stay || held.len() == 1)
+        })
+    }
+
+    /// Gives a version up; answers it when it is gone. On a volume that waits until neither it nor the next one is on
+    /// its way into the archive; by pages it is refused by nothing.
+    pub fn retire(&self, id: &str) -> Value {
+        let mut events = self.listen();
+        let id = loop {
+            let answer = self.request("DELETE", &format!("/versions/{id}"), &[], b"");
+            if answer.status == 200 {
+                break answer.json()["id"].as_str().unwrap().to_owned();
+            }
+            assert!(self.ground.is_volume(), "{answer}");
+            answer.expect_problem(409, "in_use");
+            events.next().expect("the daemon goes on");
+        };
+        self.until(&id, |version| version["state"] == "retired")
+    }
+
+    /// The volumes that hold the snapshots of this world's versions, as `group/volume`.
+    pub fn snapshots(&self) -> BTreeSet<String> {
+        let list = self.get("/versions?state=any&limit=1000").json();
+        let holdings =
+            list["versions"].as_array().unwrap().iter().flat_map(|v| v["holdings"].as_array().unwrap());
+        holdings.filter_map(|holding| Some(holding["name"].as_str()?.to_owned())).collect()
+    }
+}
+
+/// What kinds of things hold a version's pages.
+pub fn held_by(version: &Value) -> BTreeSet<&str> {
+    version["holdings"].as_array().unwrap().iter().map(|holding| holding["kind"].as_str().unwrap()).collect()
+}
+
+impl Drop for World {
+    /// Takes what is left off the volume: other worlds go on there, and each snapshot slows them down.
+    fn drop(&mut self) {
+        if !self.ground.is_volume() {
+            return;
+        }
+        if let Some(mut running) = self.daemon.take() {
+            running.terminate();
+            running.exit();
+        }
+        let (mounts, table) = (self.path("mnt"), std::fs::read_to_string("/proc/self/mounts").unwrap());
+        let mounted = table.lines().rev().filter_map(|line| {
+            let mut words = line.split(' ');
+            words.next().zip(words.next()).filter(|(_, at)| Path::new(at).starts_with(&mounts))
+        });
+        let mut devices = BTreeSet::new();
+        for (device, at) in mounted {
+            run("umount", &[at]);
+            devices.insert(device);
+        }
+        for device in devices {
+            run("lvremove", &["-q", "--force", "--yes", device]);
+        }
+    }
+}
+
+/// Runs a command; a failure fails the test, unless it has failed already.
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success() || std::thread::panicking(), "{program} {arguments:?}: {output:?}");
+}

@@ -1,0 +1,63 @@
+//! What an administrator does who knows no better, and what happens while the daemon does not run.
+
+use crate::lab::in_lab;
+use crate::seen::{is_lost, wait_until};
+use crate::site::{Site, lab};
+
+/// An archived version, and one that is only in its snapshot.
+fn two_versions(machine: &crate::lab::Machine) -> Site<'_> {
+    let site = Site::classic(machine, 2);
+    // Nothing can be extended.
+    site.leave_free(128);
+    site.publish(1..=1, true);
+    site.archived(1..=1);
+    site.hold_up_archiving();
+    site.publish(2..=2, true);
+    site
+}
+
+/// The archived version is as it was, and the other one is lost for this reason; the next one is published as ever.
+fn check_what_is_left(site: &mut Site<'_>, why: &str) {
+    wait_until("the archived version has lost its snapshot only", || site.state(1) == "ready archive");
+    wait_until("the other one is lost", || site.state(2) == "lost ");
+    let reason = site.version(2)["end_reason"].as_str().unwrap().to_owned();
+    println!("{reason}");
+    assert!(reason.contains(why), "{reason}");
+    site.let_archiving_go_on();
+    site.publish(3..=3, false);
+    site.archived(3..=3);
+    site.check_contents();
+    println!("alarms: {:?}", site.alarms());
+    site.end();
+}
+
+#[test]
+fn lab_a_snapshot_that_is_removed_by_hand_is_missed() {
+    in_lab(lab(), |machine| {
+        let mut site = two_versions(machine);
+        for (version, _) in site.states() {
+            let mounted = site.ground.world.path("mnt/.snapshots").join(version["id"].as_str().unwrap());
+            machine.run("umount", &[mounted.to_str().unwrap()]);
+            machine.run("lvremove", &["-q", "--yes", &crate::ground::snapshot_of(&version).unwrap()]);
+        }
+        check_what_is_left(&mut site, "was removed before it was in the archive");
+    });
+}
+
+#[test]
+fn lab_a_snapshot_that_fills_while_the_daemon_is_down_is_told_of_when_it_starts() {
+    in_lab(lab(), |machine| {
+        let mut site = two_versions(machine);
+        let names: Vec<_> =
+            site.states().iter().filter_map(|(version, _)| crate::ground::snapshot_of(version)).collect();
+        assert!(site.ground.world.stop().success());
+        site.flood();
+        for name in names {
+            let status = crate::seen::dm_status(machine, &name).unwrap();
+            assert!(is_lost(&status), "{name}: {status}");
+        }
+        let log = site.ground.world.start();
+        println!("{log}");
+        check_what_is_left(&mut site, "was full");
+    });
+}

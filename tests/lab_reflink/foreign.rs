@@ -1,0 +1,100 @@
+//! What lies among clones and is not ours is left alone, and what is ours and gone is missed.
+
+use std::fs;
+
+use crate::common::ground::held_by;
+use crate::lab::in_lab;
+use crate::site::{self, clone_of, entries, publish};
+
+#[test]
+fn lab_each_version_is_what_was_published_and_one_clone_stays() {
+    in_lab(site::lab(), |machine| {
+        let xfs = site::xfs(machine);
+        let mut world = site::world(machine, &xfs);
+        for journal in ["delete", "wal"] {
+            world.sqlite().pragma_update(None, "journal_mode", journal).unwrap();
+            let log = world.start();
+            assert!(log.contains("backend=\"reflink\"") || log.contains("backend=reflink"), "{log}");
+            let first = publish(&world, journal);
+            let said = entries(&world, &first);
+            let second = publish(&world, "more");
+            assert_eq!(
+                (entries(&world, &first), entries(&world, &second)),
+                (said.clone(), format!("{said},more"))
+            );
+            let clone = clone_of(&world.get(&format!("/versions/{second}")).json());
+            let clones: Vec<_> =
+                fs::read_dir(clone.parent().unwrap()).unwrap().map(|e| e.unwrap().path()).collect();
+            assert_eq!(clones, [clone]);
+            let beside = fs::read_dir(xfs.join("store")).unwrap().map(|entry| entry.unwrap().file_name());
+            let strange: Vec<_> =
+                beside.filter(|name| !name.to_str().unwrap().starts_with("report.db")).collect();
+            assert!(strange.is_empty(), "{strange:?} lies beside the store");
+            assert!(world.stop().success());
+        }
+        world.start();
+        let verified = world.request("POST", "/stores/report/verify", &[], b"").json();
+        assert_eq!(verified["ok"], true, "{verified}");
+    });
+}
+
+#[test]
+fn lab_what_is_not_a_clone_of_a_version_is_left_alone() {
+    in_lab(site::lab(), |machine| {
+        let xfs = site::xfs(machine);
+        let mut world = site::world(machine, &xfs);
+        world.start();
+        let id = publish(&world, "b");
+        let clone = clone_of(&world.get(&format!("/versions/{id}")).json());
+        let folder = clone.parent().unwrap().to_owned();
+        // A file, a folder of a version that nobody knows, one that is about to have its name taken, and a link.
+        fs::write(folder.join("notes.txt"), "mine").unwrap();
+        fs::create_dir(folder.join("report@77")).unwrap();
+        fs::write(folder.join("report@77/report.db"), "mine").unwrap();
+        fs::create_dir(folder.join("report@2")).unwrap();
+        fs::write(folder.join("report@2/report.db"), "mine").unwrap();
+        std::os::unix::fs::symlink("/etc", folder.join("report@88")).unwrap();
+        world.sqlite().execute("insert into ledger values ('c')", []).unwrap();
+        let refused = world.send("POST", "/snapshots", &serde_json::json!({}));
+        assert!(
+            refused.status == 500 && refused.json()["detail"].as_str().unwrap().contains("is in the way"),
+            "{refused}"
+        );
+        assert_eq!(fs::read_to_string(folder.join("report@2/report.db")).unwrap(), "mine");
+        assert!(world.stop().success());
+        let log = world.start();
+        for name in ["notes.txt", "report@77", "report@2", "report@88"] {
+            assert!(log.contains(&format!("{name} is no clone of a version")), "{name}: {log}");
+            assert!(folder.join(name).symlink_metadata().is_ok(), "{name}");
+        }
+        for name in ["report@77", "report@2"] {
+            assert_eq!(fs::read_to_string(folder.join(name).join("report.db")).unwrap(), "mine");
+        }
+        fs::remove_dir_all(folder.join("report@2")).unwrap();
+        assert_eq!(entries(&world, world.publish("c")["version"]["id"].as_str().unwrap()), "a,b,c");
+        assert_eq!(entries(&world, &id), "a,b");
+    });
+}
+
+#[test]
+fn lab_a_clone_that_somebody_replaced_or_took_away_is_not_believed() {
+    in_lab(site::lab(), |machine| {
+        let xfs = site::xfs(machine);
+        let mut world = site::world(machine, &xfs);
+        world.start();
+        let id = publish(&world, "b");
+        let clone = clone_of(&world.get(&format!("/versions/{id}")).json());
+        fs::rename(&clone, xfs.join("elsewhere")).unwrap();
+        fs::create_dir(&clone).unwrap();
+        fs::write(clone.join("report.db"), "mine").unwrap();
+        // The next version is read whole, and what has the clone's name stays.
+        world.sqlite().execute("insert into ledger values ('c')", []).unwrap();
+        let next = world.publish("c")["version"]["id"].as_str().unwrap().to_owned();
+        world.archived(&next);
+        world.until(&id, |version| !held_by(version).contains("snapshot"));
+        assert_eq!(fs::read_to_string(clone.join("report.db")).unwrap(), "mine");
+        assert_eq!((entries(&world, &id), entries(&world, &next)), ("a,b".to_owned(), "a,b,c".to_owned()));
+        let verified = world.request("POST", "/stores/report/verify", &[], b"").json();
+        assert_eq!(verified["ok"], true, "{verified}");
+    });
+}

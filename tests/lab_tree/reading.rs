@@ -1,0 +1,138 @@
+//! Stock clients read versions by their paths.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::common::World;
+use crate::lab::{Lab, in_lab};
+use crate::{FUSE, at, configured, connect, errno, publish, rows, said, stock, tree, world};
+
+/// The owner of what the daemon shows, and somebody else.
+const ROOT: u32 = 0;
+const NOBODY: u32 = 65534;
+
+#[test]
+fn lab_every_version_is_read_by_its_path_as_it_was() {
+    in_lab(Lab::new(), |_| {
+        let world = world(3);
+        assert_eq!(names(&tree(&world)), ["as-of", "latest", "report@1", "report@2", "report@3"]);
+        for version in 1..=3 {
+            let path = at(&world, &format!("report@{version}/report.db"));
+            assert_eq!(rows(&connect(&path)), version);
+            assert_eq!(said(&stock(ROOT, &path)), format!("ok {version}"));
+            let cut_at = world.get(&format!("/versions/report@{version}")).json()["cut_at"].clone();
+            let as_of = at(&world, &format!("as-of/{}/report.db", cut_at.as_str().unwrap()));
+            assert_eq!(rows(&connect(&as_of)), version);
+            assert_eq!(fs::canonicalize(&as_of).unwrap(), fs::canonicalize(&path).unwrap());
+        }
+        for path in
+            ["report@4", "report@1/report.db-wal", "as-of/2000-01-01T00:00:00Z/report.db", "as-of/soon"]
+        {
+            let error = fs::metadata(at(&world, path)).unwrap_err();
+            assert_eq!(errno(&error), Errno::NOENT, "{path}");
+        }
+    });
+}
+
+#[test]
+fn lab_a_file_in_the_tree_has_the_bytes_of_the_copy_and_of_the_download() {
+    in_lab(Lab::new(), |_| {
+        let mut world = configured("", 2);
+        let copy = world.open("report@1");
+        assert!(copy.starts_with(world.path("state")), "{}", copy.display());
+        let copied = fs::read(copy).unwrap();
+        world.stop();
+        FUSE.clone_into(&mut world.config);
+        world.start_under_contract();
+        let path = world.open("report@1");
+        assert_eq!(path, at(&world, "report@1/report.db"), "the lease's path is the one in the tree");
+        assert_eq!(world.get("/versions/report@1").json()["path"], json!(path));
+        assert!(
+            fs::read(&path).unwrap() == copied && world.get("/versions/report@1/database").body == copied
+        );
+        assert_eq!(fs::metadata(&path).unwrap().len(), u64::try_from(copied.len()).unwrap());
+        // Nothing was copied for the newest, of which there was no copy before.
+        world.open("report@latest");
+        assert_eq!(names(&world.path("state/copies")).iter().filter(|name| name.contains('@')).count(), 1);
+    });
+}
+
+#[test]
+fn lab_the_newest_is_followed_at_each_opening_and_an_open_file_stays_what_it_was() {
+    in_lab(Lab::new(), |_| {
+        let world = world(1);
+        let latest = at(&world, "latest/report.db");
+        let before = connect(&latest);
+        assert_eq!(rows(&before), 1);
+        publish(&world, 2);
+        assert_eq!((rows(&before), rows(&connect(&latest))), (1, 2));
+        let target = fs::read_link(&latest).unwrap();
+        assert_eq!(target, Path::new("../report@2/report.db"));
+    });
+}
+
+#[test]
+fn lab_ten_readers_at_once_beside_a_writer_that_publishes() {
+    in_lab(Lab::new(), |_| {
+        let world = world(3);
+        std::thread::scope(|scope| {
+            for reader in 0..10 {
+                let world = &world;
+                scope.spawn(move || {
+                    for round in 0..6 {
+                        let version = 1 + (reader + round) % 3;
+                        let path = at(world, &format!("report@{version}/report.db"));
+                        assert_eq!(rows(&connect(&path)), version, "reader {reader}, round {round}");
+                        assert!(rows(&connect(&at(world, "latest/report.db"))) >= 3);
+                    }
+                });
+            }
+            (4..=8).for_each(|version| publish(&world, version));
+        });
+        assert_eq!(rows(&connect(&at(&world, "latest/report.db"))), 8);
+    });
+}
+
+#[test]
+fn lab_nobody_writes_and_the_mode_says_who_reads() {
+    in_lab(Lab::new(), |_| {
+        for (section, owner_reads, others_read) in [
+            ("", true, false),
+            ("mode = \"0444\"\n", true, true),
+            ("mode = \"0444\"\nallow_other = false\n", true, false),
+            ("mode = \"0440\"\ngroup = \"65534\"\n", true, true),
+        ] {
+            let world = configured(&format!("{FUSE}{section}"), 1);
+            let_others_through(&world);
+            let path = at(&world, "report@1/report.db");
+            for (user, reads) in [(ROOT, owner_reads), (NOBODY, others_read)] {
+                let said = said(&stock(user, &path));
+                assert_eq!(said == "ok 1", reads, "{section:?} {user}: {said}");
+            }
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o222, 0);
+            let writing = fs::File::options().write(true).open(&path).unwrap_err();
+            assert_eq!(errno(&writing), Errno::ROFS);
+            for path in ["new", "report@1/report.db-journal"] {
+                assert_eq!(errno(&fs::write(at(&world, path), "").unwrap_err()), Errno::ROFS, "{path}");
+            }
+        }
+    });
+}
+
+/// A world's folder is its owner's alone.
+fn let_others_through(world: &World) {
+    let through = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(world.folder.path(), through).unwrap();
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
