@@ -1,5 +1,6 @@
 //! Inside: volume groups, and what a check makes in them by lvm2's own commands.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Machine;
@@ -48,6 +49,22 @@ impl Volume {
     /// A path below the folder where the volume is mounted.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.as_ref().expect("the volume is mounted").join(name)
+    }
+}
+
+impl Machine {
+    /// A pool has the thin volumes that LVM knows, and no other: those would never be given back.
+    pub fn check_pool(&self, group: &str, pool: &str) {
+        let device = format!("{}-{}", group.replace('-', "--"), pool.replace('-', "--"));
+        let tell = |what: &str| self.run("dmsetup", &["message", &format!("{device}-tpool"), "0", what]);
+        let ids = |text: &str| text.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+        let select = format!("pool_lv={pool}");
+        let known = self.run("lvs", &["--noheadings", "--options", "thin_id", "--select", &select, group]);
+        tell("reserve_metadata_snap");
+        let metadata = format!("/dev/mapper/{device}_tmeta");
+        let found = self.run("thin_ls", &["--no-headers", "--metadata-snap", "--format", "DEV", &metadata]);
+        tell("release_metadata_snap");
+        assert_eq!(ids(&found), ids(&known), "the pool has other volumes than LVM knows");
     }
 }
 

@@ -46,7 +46,7 @@ fn lab_a_command_under_a_hold_does_not_wait_for_udev() {
                 scope.spawn(move || {
                     match what {
                         "extend" => drop(lvm.extend(control, snapshot, Bytes(24 * MIB)).unwrap()),
-                        _ => lvm.remove(snapshot).unwrap(),
+                        _ => lvm.remove(control, snapshot).unwrap(),
                     }
                     done.send(began.elapsed()).unwrap();
                 });

@@ -95,8 +95,8 @@ fn check_that_only_ours_goes(site: &Site<'_>, keeper: &mut Keeper<'_>, origin: &
     assert!(!ours.is_recorded() && ours.version().number == 12);
     let error = site.lvm.activate(&site.control, ours).unwrap_err();
     assert!(matches!(error, Error::HalfMade(_)), "{error}");
-    site.lvm.remove(ours).unwrap();
-    site.lvm.remove(ours).unwrap();
+    site.lvm.remove(&site.control, ours).unwrap();
+    site.lvm.remove(&site.control, ours).unwrap();
     let left = site.lvm.volumes(&site.group).unwrap();
     for name in look_alikes.iter().chain([&keeper.name(106)]) {
         assert!(left.iter().any(|volume| volume.name.as_str() == name), "{name} is gone");
@@ -172,8 +172,9 @@ fn lab_a_thin_snapshot_that_stopped_at_any_step_is_removed() {
         site.thin("pool", "64m", "thin", "64m");
         let mut keeper = Keeper::at(&site);
         for (number, is_made, is_counted) in [(1, false, false), (2, true, false), (3, true, true)] {
+            let (_, other) = keeper.take(number + 300, "thin", Space::Pool);
             let (made, ours) = keeper.take(number, "thin", Space::Pool);
-            site.lvm.run(&Call::new("lvchange").option("--activate", "n").operand(ours.operand())).unwrap();
+            deactivate(&site, &ours);
             let count = field(&site, "transaction_id", &site.of("pool"));
             let mut messages = Vec::new();
             if !is_made {
@@ -187,13 +188,20 @@ fn lab_a_thin_snapshot_that_stopped_at_any_step_is_removed() {
 
             keeper.intend(number, "thin");
             let half = keeper.find(made.ours.name().as_str()).unwrap();
-            let blocked =
-                keeper.try_take(number + 100, "thin", Space::Pool).map(|made| made.ours.name().clone());
-            println!("made {is_made}, counted {is_counted}: another one: {blocked:?}");
-            site.lvm.remove(&half).unwrap();
+            if is_counted {
+                // LVM would put its message for another one beside the one that is left, and send neither.
+                site.lvm.remove(&site.control, &other).unwrap();
+                site.lvm.remove(&site.control, &half).unwrap();
+            } else {
+                let another = keeper.try_take(number + 100, "thin", Space::Pool);
+                println!("made {is_made}: another one: {:?}", another.map(|made| made.ours.name().clone()));
+                site.lvm.remove(&site.control, &half).unwrap();
+                site.lvm.remove(&site.control, &other).unwrap();
+            }
+            machine.check_pool(site.group.as_str(), "pool");
             assert!(!site.status("thin").suspended && !site.status("pool-tpool").suspended);
             let (_, next) = keeper.take(number + 200, "thin", Space::Pool);
-            site.lvm.remove(&next).unwrap();
+            site.lvm.remove(&site.control, &next).unwrap();
             println!("{:?}", site.status("pool-tpool").targets);
         }
     });
@@ -213,31 +221,64 @@ fn field(site: &Site<'_>, field: &str, volume: &str) -> u64 {
 
 /// The steps in which LVM removes a thin snapshot: it is taken out of the records, which hold a message for the
 /// pool instead; the pool removes it; the pool counts the change.
+///
+/// What is removed next goes too. LVM puts its message beside the one that is left, and tells a pool that has counted
+/// neither.
 #[test]
 fn lab_a_removal_that_stopped_at_any_step_is_finished() {
     in_lab(Lab::new().disks(2, "512M"), |machine| {
         let site = Site::set_up(machine);
         site.thin("pool", "64m", "thin", "64m");
         let mut keeper = Keeper::at(&site);
-        for (number, is_done) in [(1, false), (2, true)] {
-            let (made, ours) = keeper.take(number, "thin", Space::Pool);
-            site.lvm.run(&Call::new("lvchange").option("--activate", "n").operand(ours.operand())).unwrap();
-            let delete = format!("delete {}", field(&site, "thin_id", &ours.operand()));
-            let count = field(&site, "transaction_id", &site.of("pool"));
-            let mut messages = vec![format!("set_transaction_id {count} {}", count - 1)];
-            if is_done {
-                messages.push(delete.clone());
+        let steps = [(false, false), (true, false), (true, true)];
+        let others = [Some(Activity::Active), Some(Activity::Inactive), None];
+        for (number, step) in (10..).step_by(10).zip(steps) {
+            for (number, other) in (number..).step_by(3).zip(others) {
+                println!("done and counted {step:?}, and then another one is removed: {other:?}");
+                let other = other.map(|activity| {
+                    let (_, other) = keeper.take(number + 1, "thin", Space::Pool);
+                    if activity == Activity::Inactive {
+                        deactivate(&site, &other);
+                    }
+                    other
+                });
+                let removed = stop_removing(&site, &mut keeper, number, step);
+                site.lvm.remove(&site.control, &other.unwrap_or(removed)).unwrap();
+                let (_, next) = keeper.take(number + 2, "thin", Space::Pool);
+                site.lvm.remove(&site.control, &next).unwrap();
+                machine.check_pool(site.group.as_str(), "pool");
             }
-            site.message("pool", &messages);
-            site.rewrite_records(|text| {
-                let (before, rest) = text.split_once(&format!("{} {{", made.ours.name())).unwrap();
-                let (_, after) = rest.split_once("\n\t\t}\n").unwrap();
-                with_message(&format!("{before}{after}"), &delete.replace(' ', " = "))
-            });
-            site.lvm.remove(&ours).unwrap();
-            let (_, next) = keeper.take(number + 100, "thin", Space::Pool);
-            site.lvm.remove(&next).unwrap();
-            println!("{:?}", site.status("pool-tpool").targets);
         }
     });
+}
+
+fn deactivate(site: &Site<'_>, ours: &Ours) {
+    site.lvm.run(&Call::new("lvchange").option("--activate", "n").operand(ours.operand())).unwrap();
+}
+
+/// Takes a snapshot, and leaves what there would be if LVM were stopped while it is removed.
+fn stop_removing(
+    site: &Site<'_>,
+    keeper: &mut Keeper<'_>,
+    number: u64,
+    (is_done, is_counted): (bool, bool),
+) -> Ours {
+    let (_, ours) = keeper.take(number, "thin", Space::Pool);
+    deactivate(site, &ours);
+    let delete = format!("delete {}", field(site, "thin_id", &ours.operand()));
+    let count = field(site, "transaction_id", &site.of("pool"));
+    let mut messages = Vec::new();
+    if !is_counted {
+        messages.push(format!("set_transaction_id {count} {}", count - 1));
+    }
+    if is_done {
+        messages.push(delete.clone());
+    }
+    site.message("pool", &messages);
+    site.rewrite_records(|text| {
+        let (before, rest) = text.split_once(&format!("{} {{", ours.name())).unwrap();
+        let (_, after) = rest.split_once("\n\t\t}\n").unwrap();
+        with_message(&format!("{before}{after}"), &delete.replace(' ', " = "))
+    });
+    ours
 }

@@ -40,7 +40,7 @@ fn lab_a_snapshot_of_the_most_that_is_needed_never_overflows_and_one_chunk_less_
                 site.wait_until("it overflows", || status() == Status::Invalid);
             }
             let status = status();
-            site.lvm.remove(&ours).unwrap();
+            site.lvm.remove(&site.control, &ours).unwrap();
             (total.to_bytes(), status)
         };
         let (total, status) = overwritten(1, most);
@@ -92,7 +92,7 @@ fn lab_small_chunks_copy_least_for_scattered_pages() {
                 bytes as f64 / MIB as f64
             );
             copied.push(bytes);
-            site.lvm.remove(&ours).unwrap();
+            site.lvm.remove(&site.control, &ours).unwrap();
         }
         assert!(copied.is_sorted(), "{copied:?}");
     });

@@ -123,14 +123,14 @@ fn lab_a_classic_snapshot_lives_from_its_making_to_its_removal() {
         let data = site.mounted(&Path::new("/dev").join(site.of("data")));
 
         let mounted = site.mounted(&made.node);
-        let error = lvm.remove(&ours).unwrap_err();
+        let error = lvm.remove(control, &ours).unwrap_err();
         assert_eq!(error.refusal(), Some(Refusal::InUse), "{error}");
         assert_eq!(Problem::from(error).code, Code::InUse);
         drop(mounted);
-        lvm.remove(&ours).unwrap();
+        lvm.remove(control, &ours).unwrap();
         assert!(!is_there(&site, made.ours.name().as_str()) && lvm.tagged().unwrap().is_empty());
         // Again, for whoever did not hear of it.
-        lvm.remove(&ours).unwrap();
+        lvm.remove(control, &ours).unwrap();
         let gone = lvm.extend(control, &ours, Bytes(MIB)).unwrap_err();
         assert!(matches!(gone, Error::Unseen { .. }), "{gone}");
 
@@ -143,7 +143,7 @@ fn lab_a_classic_snapshot_lives_from_its_making_to_its_removal() {
         });
         let error = lvm.extend(control, &lost, Bytes(8 * MIB)).unwrap_err();
         assert!(matches!(error, Error::Lost(_)), "{error}");
-        lvm.remove(&lost).unwrap();
+        lvm.remove(control, &lost).unwrap();
     });
 }
 
@@ -177,16 +177,16 @@ fn lab_a_thin_snapshot_lives_from_its_making_to_its_removal() {
         expect_node(&again);
 
         let mounted = site.mounted(&again.node);
-        assert_eq!(lvm.remove(&ours).unwrap_err().refusal(), Some(Refusal::InUse));
+        assert_eq!(lvm.remove(control, &ours).unwrap_err().refusal(), Some(Refusal::InUse));
         drop(mounted);
         // A snapshot of ours that somebody made for himself would go with ours.
         let theirs = Call::new("lvcreate").flag("--yes").flag("--snapshot").option("--size", "8m");
         lvm.run(&theirs.option("--name", "theirs").operand(ours.operand())).unwrap();
-        let error = lvm.remove(&ours).unwrap_err();
+        let error = lvm.remove(control, &ours).unwrap_err();
         assert!(matches!(error, Error::HasSnapshots(_)) && is_there(&site, "theirs"), "{error}");
         lvm.run(&Call::new("lvremove").flag("--yes").operand(site.of("theirs"))).unwrap();
-        lvm.remove(&ours).unwrap();
-        lvm.remove(&ours).unwrap();
+        lvm.remove(control, &ours).unwrap();
+        lvm.remove(control, &ours).unwrap();
         assert!(!is_there(&site, made.ours.name().as_str()));
     });
 }
@@ -206,16 +206,16 @@ fn lab_a_name_that_changed_hands_is_left_alone() {
             let (name, ours) = (made.ours.name().as_str(), keeper.find(made.ours.name().as_str()).unwrap());
             lvm.run(&Call::new("lvrename").operand(site.of(name)).operand(site.of("kept"))).unwrap();
             let elsewhere = |error: Error| assert!(matches!(error, Error::Elsewhere { .. }), "{error}");
-            elsewhere(lvm.remove(&ours).unwrap_err());
+            elsewhere(lvm.remove(control, &ours).unwrap_err());
             site.classic(name, "8m");
-            elsewhere(lvm.remove(&ours).unwrap_err());
+            elsewhere(lvm.remove(control, &ours).unwrap_err());
             elsewhere(lvm.extend(control, &ours, Bytes(12 * MIB)).unwrap_err());
             elsewhere(lvm.activate(control, &ours).unwrap_err());
             assert_eq!(site.volume(name).size, Bytes(8 * MIB));
             assert_eq!(site.volume("kept").uuid, made.ours.uuid());
             lvm.run(&Call::new("lvremove").flag("--yes").operand(site.of("kept"))).unwrap();
             // Ours is gone now, and what has its name is still not ours.
-            lvm.remove(&ours).unwrap();
+            lvm.remove(control, &ours).unwrap();
             assert!(is_there(&site, name) && keeper.find(name).is_err());
         }
     });

@@ -4,8 +4,9 @@
 //! Starting a program for it costs a thousand times the question, and needs memory, a process and a disk that
 //! answers. So the daemon opens `/dev/mapper/control` once and asks by ioctl.
 //!
-//! Two orders change a device: [`Control::suspend`] and [`Control::resume`]. Both take the UUID of a logical volume
-//! and nothing else; whose volume it is, the [`brake`](crate::brake) has to know.
+//! Three orders change a device. [`Control::suspend`] and [`Control::resume`] take the UUID of a logical volume
+//! and nothing else; whose volume it is, the [`brake`](crate::brake) has to know. [`Control::delete_thin`] has a pool give up
+//! what LVM has removed and failed to tell it.
 //!
 //! [`Events`] wakes whoever would look too late otherwise.
 //!

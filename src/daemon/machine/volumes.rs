@@ -246,7 +246,7 @@ impl Volumes {
             classic.is_ok_and(|state| state.targets.first().is_some_and(|one| State::parse(one).is_ok()));
         let _turn = self.turns.take(if classic { For::Removing } else { For::Anything });
         boundary::pass("volumes: remove");
-        tools.lvm.remove(ours)?;
+        tools.lvm.remove(&tools.control, ours)?;
         boundary::pass("volumes: removed");
         Ok(())
     }

@@ -18,10 +18,12 @@ use crate::volume::stack::parse_uuid;
 enum Command {
     Version = 0,
     ListDevices = 2,
-    /// The one that changes something: it suspends with [`wire::SUSPENDED`], and resumes without.
+    /// One of two that change something: it suspends with [`wire::SUSPENDED`], and resumes without.
     Suspend = 6,
     DeviceStatus = 7,
     TableStatus = 12,
+    /// The other one.
+    TargetMessage = 14,
     /// From now on, and no earlier, an event makes the node readable.
     ArmPoll = 16,
 }
@@ -144,6 +146,23 @@ impl Control {
             self.order(Command::Suspend, HELD, uuid)?;
         }
         Ok(())
+    }
+
+    /// Has a thin pool give up one of its volumes, by the number that it has there. One that is not there is no error, and
+    /// one that is active is not given up.
+    ///
+    /// The pool's device is meant by its UUID, which [`pool_uuid`](crate::lvm::names::pool_uuid) knows. Whose the volume is, the
+    /// pool does not know: only LVM's records say that.
+    ///
+    /// # Errors
+    /// Where there is no such device, and where the kernel refuses.
+    pub fn delete_thin(&self, pool_uuid: &str, number: u64) -> Result<(), Error> {
+        let pool = Selector::Uuid(pool_uuid);
+        let mut message = wire::message(pool, &format!("delete {number}"))?;
+        match self.put(Command::TargetMessage, &mut message) {
+            Ok(()) | Err(Errno::NODATA) => Ok(()),
+            Err(errno) => Err(refused(errno, "have a volume given up by", Some(pool))),
+        }
     }
 
     /// Whether the device of a volume is suspended, by whomever. This does not wait, whatever its state is.

@@ -113,6 +113,18 @@ pub fn question(size: usize, flags: u32, device: Option<Selector<'_>>) -> Result
     Err(Error::BadName(text))
 }
 
+/// Builds a message to the target of a device that has but one: `struct dm_target_msg` follows the header, which is the
+/// sector of the target and the text.
+///
+/// # Errors
+/// As [`question`].
+pub fn message(device: Selector<'_>, text: &str) -> Result<Vec<u8>, Error> {
+    let sector = size_of::<u64>();
+    let mut bytes = question(HEADER + sector + text.len() + 1, 0, Some(device))?;
+    put(&mut bytes, HEADER + sector, text.as_bytes());
+    Ok(bytes)
+}
+
 /// Writes a question into a buffer of zeros, which must have room for a header. It asks for no memory. Answers whether
 /// any device can have that name or UUID, and the kernel can be told how long the buffer is.
 #[must_use]

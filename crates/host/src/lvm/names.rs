@@ -254,6 +254,12 @@ pub fn is_device_name(device: &str) -> bool {
     }
 }
 
+/// The UUID of a thin pool's device in the device-mapper: the one that takes messages, below the pool that LVM shows.
+#[must_use]
+pub fn pool_uuid(group: Uuid, pool: Uuid) -> String {
+    format!("LVM-{}{}-tpool", group.compact(), pool.compact())
+}
+
 impl Ours {
     /// The volume that LVM has just made for a version: the kernel told its UUIDs.
     pub(super) fn made(

@@ -40,6 +40,8 @@ pub struct LogicalVolume {
     pub origin: Option<(Name, Uuid)>,
     /// The name and UUID of its pool.
     pub pool: Option<(Name, Uuid)>,
+    /// The number by which its pool knows it, where that is a thin pool.
+    pub thin_id: Option<u64>,
     /// Its tags.
     pub tags: BTreeSet<String>,
     /// How it is laid out: `linear`, or `thin` and `sparse`, or `raid` and `raid1`, ...
@@ -98,7 +100,7 @@ pub struct PhysicalVolume {
     pub missing: bool,
 }
 
-const VOLUME_FIELDS: &str = "vg_name,vg_uuid,lv_name,lv_uuid,lv_attr,lv_size,origin,origin_uuid,pool_lv,pool_lv_uuid,\
+const VOLUME_FIELDS: &str = "vg_name,vg_uuid,lv_name,lv_uuid,lv_attr,lv_size,origin,origin_uuid,pool_lv,pool_lv_uuid,thin_id,\
      lv_tags,lv_layout,lv_role,data_percent,metadata_percent,lv_metadata_size,lv_kernel_major,lv_kernel_minor";
 const GROUP_FIELDS: &str = "vg_name,vg_uuid,vg_attr,vg_extent_size,vg_extent_count,vg_free_count,vg_mda_free";
 const PHYSICAL_FIELDS: &str = "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_missing";
@@ -201,6 +203,7 @@ fn volume(row: &rows::Row) -> Result<LogicalVolume, String> {
         size: row.bytes("lv_size")?,
         origin: other(row, "origin", "origin_uuid")?,
         pool: other(row, "pool_lv", "pool_lv_uuid")?,
+        thin_id: row.optional("thin_id", |row, field| row.number(field))?,
         tags: row.set("lv_tags")?,
         layout: row.set("lv_layout")?,
         roles: row.set("lv_role")?,

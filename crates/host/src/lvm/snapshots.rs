@@ -5,10 +5,12 @@
 //! like any other.
 //!
 //! A command of LVM takes tens to hundreds of milliseconds, so each of these runs one and no more; what is to be
-//! known beside it is asked of the kernel. Only where a command has done nothing is a second one run, to say why.
+//! known beside it is asked of the kernel. Only where a command has done nothing is a second one run, to say why, and before a
+//! thin snapshot is removed, to know its number in its pool.
 
 mod device;
 mod error;
+mod pooled;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -106,10 +108,11 @@ impl Lvm {
     /// Removes a snapshot. One that is gone already is no error; one that is mounted or open is left alone.
     ///
     /// # Errors
-    /// Where LVM refuses, most of all with [`Refusal::InUse`]; with [`Error::HasSnapshots`] where somebody has
-    /// made snapshots of it; with [`Error::Elsewhere`] where somebody has renamed it; and with
+    /// Where LVM refuses, most of all with [`Refusal::InUse`]; with [`Error::Pool`] and
+    /// [`Error::Kept`] where the kernel does; with [`Error::HasSnapshots`] where somebody has made snapshots of it; with [`Error::Elsewhere`] where somebody has renamed it; and with
     /// [`Refusal::NoSuchGroup`] where its group is not to be seen, for nobody can say then whether it is gone.
-    pub fn remove(&self, ours: &Ours) -> Result<(), Error> {
+    pub fn remove(&self, control: &dm::Control, ours: &Ours) -> Result<(), Error> {
+        let pooled = self.pooled(control, ours)?;
         let said = match self.run(&removal(ours).operand(ours.operand())) {
             // LVM would first finish what it was doing to the pool when the power was cut. Where the pool has
             // done that already, it can never be done again, and until the volume is gone LVM does nothing
@@ -125,7 +128,9 @@ impl Lvm {
             said => said,
         };
         match said {
-            Ok(said) if said.contains(&format!("\"{}\" successfully removed", ours.name())) => Ok(()),
+            Ok(said) if said.contains(&format!("\"{}\" successfully removed", ours.name())) => {
+                pooled.map_or(Ok(()), |pooled| pooled.expect_gone(control, ours))
+            }
             // Nothing had this UUID under this name, or it has snapshots.
             Ok(_) => self.expect_gone(ours),
             Err(error) if error.refusal() == Some(Refusal::NoSuchVolume) => self.expect_gone(ours),

@@ -4,6 +4,7 @@ use asat_core::Problem;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_host::dm::target::{PoolState, PoolTable, Snapshot as State, ThinPool};
 use asat_host::dm::{self, Selector};
+use asat_host::lvm::names::pool_uuid;
 use asat_host::lvm::report::Uuid;
 
 use super::{Volumes, unreadable};
@@ -56,7 +57,7 @@ impl Volumes {
         group: &Uuid,
         pool: &Uuid,
     ) -> Result<Option<Pool>, Problem> {
-        let device = format!("LVM-{}{}-tpool", group.compact(), pool.compact());
+        let device = pool_uuid(*group, *pool);
         let control = &self.tools()?.control;
         let state = control.status(Selector::Uuid(&device))?;
         let state = state.targets.first().map(ThinPool::parse).ok_or_else(|| unreadable(&device))?;

@@ -39,6 +39,7 @@ fn a_thin_volume_its_snapshot_and_their_pool() {
     assert_eq!(snapshot.origin.unwrap().0, thin.name);
     assert_eq!((pool.attributes.kind, pool.metadata_percent), (Kind::ThinPool, Some(Percent(1094))));
     assert_eq!(pool.metadata_size, Some(Bytes(4 << 20)));
+    assert_eq!([thin.thin_id, snapshot.thin_id, pool.thin_id], [Some(1), Some(2), None]);
 }
 
 #[test]

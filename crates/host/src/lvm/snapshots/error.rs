@@ -23,6 +23,24 @@ pub enum Error {
         /// The kernel's answer.
         source: dm::Error,
     },
+    /// The pool that it is in cannot be asked.
+    #[error("the pool of the volume {volume} does not say how it is: {source}")]
+    Pool {
+        /// The snapshot.
+        volume: String,
+        /// The kernel's answer.
+        source: dm::Error,
+    },
+    /// LVM has removed it and did not tell its pool, and the pool refused to hear of it from us.
+    #[error("the volume {volume} is removed, but its pool still has it as number {number}: {source}")]
+    Kept {
+        /// The snapshot.
+        volume: String,
+        /// Its number in the pool.
+        number: u64,
+        /// The kernel's answer.
+        source: dm::Error,
+    },
     /// LVM ended well, but the device of that name is another one.
     #[error("the device of the volume {volume} has the UUID {uuid:?}, which is none of LVM's")]
     OtherDevice {
@@ -88,6 +106,11 @@ impl From<Error> for Problem {
             Error::Unseen { .. } | Error::OtherDevice { .. } => {
                 (Code::Internal, "see whether the volume is active (lvs), and look at the kernel's log")
             }
+            Error::Pool { .. } => (Code::Internal, "look at the pool (lvs --all), and at the kernel's log"),
+            Error::Kept { .. } => (
+                Code::Internal,
+                "have the pool give it up: dmsetup message GROUP-POOL-tpool 0 'delete NUMBER'",
+            ),
             Error::NoNode(_) => {
                 (Code::Internal, "let the daemon see the machine's /dev, or make the nodes: vgscan --mknodes")
             }
