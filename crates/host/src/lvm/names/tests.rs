@@ -28,7 +28,7 @@ fn installation(recorded: Option<&str>) -> Installation {
 fn ours() -> LogicalVolume {
     let text = format!(
         r#"{{"report":[{{"lv":[{{"vg_name":"vg","lv_name":"asat.12.d0e1f2a3.re+port-x","lv_uuid":"{VOLUME}","lv_attr":"swi-a-s---",
-        "lv_size":"8388608","origin":"data","origin_uuid":"{ORIGIN}","pool_lv":"","pool_lv_uuid":"",
+        "lv_size":"8388608","origin":"data","origin_uuid":"{ORIGIN}","pool_lv":"","pool_lv_uuid":"","thin_id":"",
         "lv_tags":"asat,asat.installation={ID},asat.number=12,asat.store=re_port-x","data_percent":"0.00",
         "metadata_percent":"","lv_kernel_major":"254","lv_kernel_minor":"3","lv_layout":"linear",
         "lv_role":"public,snapshot,thicksnapshot","lv_metadata_size":"","vg_uuid":"{GROUP}"}}]}}]}}"#
