@@ -13,6 +13,10 @@ const AHEAD_BYTES: usize = 8 << 20;
 /// The longest and the shortest piece.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = (8 << 10)..=(256 << 10);
 
+/// What is read around a frame of a single page. The frames of its neighbours are there, and a disk that has come so far
+/// reads this much in little more time than one frame: whoever asks for pages here and there soon waits for no disk.
+const AROUND_BYTES: u64 = 64 << 10;
+
 /// How much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -80,14 +84,20 @@ impl Frames {
     }
 
     /// Has the system begin to read all of a page's frames that lie in several files, so that a disk is not waited for by one
-    /// after another.
+    /// after another; and what lies around them, where pages do not come in order.
     fn expect(&self, map: &PageMap, chain: &[Frame], reading: Reading) {
-        let [_, _, ..] = chain else { return };
         for frame in chain {
             let Some((nth, pack)) = map.pack(frame) else { continue };
             let len = usize::try_from(frame.len).unwrap_or(usize::MAX);
-            if self.pieces.get(nth).is_none_or(|piece| piece.get(frame.offset, len).is_none()) {
-                pack.expect(frame.offset, piece_len(map, pack, frame, reading));
+            if self.pieces.get(nth).is_some_and(|piece| piece.get(frame.offset, len).is_some()) {
+                continue;
+            }
+            match reading {
+                Reading::Single => pack.expect(frame.offset - frame.offset % AROUND_BYTES, AROUND_BYTES),
+                Reading::InOrder if chain.len() > 1 => {
+                    pack.expect(frame.offset, bytes(piece_len(map, pack, frame, reading)));
+                }
+                Reading::InOrder => {}
             }
         }
     }
@@ -153,12 +163,15 @@ fn stored<'a>(
             return Err(error);
         }
         if reading == Reading::InOrder {
-            let end = frame.offset.saturating_add(u64::try_from(piece.bytes.len()).unwrap_or(u64::MAX));
-            let left = pack.frames_end().saturating_sub(end);
-            pack.expect(end, piece.bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            let end = frame.offset.saturating_add(bytes(piece.bytes.len()));
+            pack.expect(end, bytes(piece.bytes.len()).min(pack.frames_end().saturating_sub(end)));
         }
     }
     piece.get(frame.offset, len).ok_or_else(nowhere)
+}
+
+fn bytes(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
 }
 
 /// How much is read at once where this frame is needed.

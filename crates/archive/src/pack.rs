@@ -123,9 +123,10 @@ impl Pack {
     }
 
     /// Has the system begin to read bytes that are asked for soon. It is advice: where it is not taken, nothing else changes.
-    pub(crate) fn expect(&self, offset: u64, len: usize) {
-        let len = u64::try_from(len).ok().and_then(NonZeroU64::new);
-        let _ = rustix::fs::fadvise(&self.file, offset, len, Advice::WillNeed);
+    pub(crate) fn expect(&self, offset: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
     }
 
     /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.

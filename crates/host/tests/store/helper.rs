@@ -5,7 +5,6 @@
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -17,6 +16,7 @@ use crate::common::{Collector, PATIENT, ask, assert_free, collect, into_problem,
 
 const JOB: &str = "ASAT_HOST_TEST_JOB";
 const STORE: &str = "ASAT_HOST_TEST_STORE";
+const USER: &str = "ASAT_HOST_TEST_USER";
 
 /// A helper that has done its job, and stays until it is dropped.
 pub(crate) struct Helper {
@@ -96,7 +96,7 @@ impl Helper {
         command.args(["helper::another_process", "--exact", "--nocapture"]).env(JOB, job).env(STORE, store);
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(user) = user {
-            command.uid(user).gid(user);
+            command.env(USER, user.to_string());
         }
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -122,6 +122,9 @@ fn another_process() {
     let Ok(job) = env::var(JOB) else { return };
     let store = env::var_os(STORE).unwrap();
     let store = Path::new(&store);
+    if let Ok(user) = env::var(USER) {
+        become_user(user.parse().unwrap());
+    }
     if job == "read" {
         let mut sink = Collector::default();
         let result = read_pages(store, &PATIENT, &AtomicBool::new(false), &mut sink);
@@ -187,6 +190,13 @@ fn another_process() {
             connection.execute_batch(again).unwrap();
         }
     }
+}
+
+/// Goes on as another user. This binary may lie in a folder that only root looks into, so it is started by root.
+fn become_user(user: u32) {
+    nix::unistd::setgroups(&[]).unwrap();
+    nix::unistd::setgid(user.into()).unwrap();
+    nix::unistd::setuid(user.into()).unwrap();
 }
 
 /// One transaction after which everything is as it was, except for the generation and the distribution; the
