@@ -15,7 +15,7 @@ const PIECE_BYTES: std::ops::RangeInclusive<usize> = (8 << 10)..=(256 << 10);
 
 /// What is read around a frame of a single page. The frames of its neighbours are there, and a disk that has come so far
 /// reads this much in little more time than one frame: whoever asks for pages here and there soon waits for no disk.
-const AROUND_BYTES: u64 = 64 << 10;
+const AROUND_BYTES: u64 = 16 << 10;
 
 /// How much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,5 +53,5 @@ impl Drop for Dmeventd<'_> {
 
 /// A group that can cover everything, so that nothing has to go, and the disk of the state.
 fn systemd() -> Lab {
-    lab().disk_sizes(&["8G", "256M"]).systemd(true).deadline(Duration::from_secs(480))
+    lab().disk_sizes(&["8G", "256M"]).systemd(true).deadline(Duration::from_secs(900))
 }
