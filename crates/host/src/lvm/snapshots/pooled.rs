@@ -3,7 +3,7 @@
 //! LVM records a removal together with a message for the pool, gives the pool the message, has it count the change, and takes
 //! the message out of its records. Where the power goes just before the last step, LVM puts the message of the next removal
 //! beside the one that is left, finds that the pool has counted, and takes both for given (lvm2 2.03.16,
-//! `detach_pool_lv` and `_node_send_messages`; no later one is otherwise). The pool would keep a volume then that nobody
+//! `detach_pool_lv` and `_node_send_messages`; it is the same in 2.03.39). The pool would keep a volume then that nobody
 //! can see or remove, and refuse to make another one when LVM comes to its number again.
 //!
 //! So the pool's count is looked at before and after. Where a removal was not counted, the pool is told here.
