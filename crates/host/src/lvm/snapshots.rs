@@ -110,7 +110,8 @@ impl Lvm {
     /// # Errors
     /// Where LVM refuses, most of all with [`Refusal::InUse`]; with [`Error::Pool`] and
     /// [`Error::Kept`] where the kernel does; with [`Error::HasSnapshots`] where somebody has made snapshots of
-    /// it; with [`Error::Elsewhere`] where somebody has renamed it; and with [`Refusal::NoSuchGroup`] where its group is not to be seen, for nobody can say then whether it is gone.
+    /// it; with [`Error::Elsewhere`] where somebody has renamed it; and with [`Refusal::NoSuchGroup`] where its group
+    /// is not to be seen, for nobody can say then whether it is gone.
     pub fn remove(&self, control: &dm::Control, ours: &Ours) -> Result<(), Error> {
         let pooled = self.pooled(control, ours)?;
         let said = match self.run(&removal(ours).operand(ours.operand())) {
