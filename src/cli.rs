@@ -19,6 +19,7 @@ mod output;
 mod progress;
 mod publish;
 mod restore;
+mod retention;
 mod stores;
 mod table;
 mod text;
@@ -104,6 +105,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,
         Command::Archive(args) => archive::archive(args, &client, output).await,
+        Command::Retention(args) => retention::retention(args, &client, output).await,
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
         Command::Capacity(args) => capacity::capacity(args, &client, output).await,

@@ -3,9 +3,11 @@
 //! Whatever can be known to be wrong before the daemon does anything is refused here, with the file, the key
 //! and what to write instead.
 
+mod check;
 mod fuse;
 mod guard;
 mod raw;
+mod retention;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use asat_core::check::Check;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
@@ -82,6 +85,8 @@ pub struct StoreConfig {
     pub max_hold: Duration,
     /// Which versions may be given up.
     pub retention: Retention,
+    /// What its content must meet to be published, in the order in which it is asked.
+    pub checks: Vec<Check>,
 }
 
 /// A token, by the SHA-256 of its text.
@@ -134,7 +139,7 @@ impl Config {
             let detail = error.to_string().trim_end().to_owned();
             Problem::new(Code::Configuration, detail, "see config/asat.toml for every key and its form")
         })?;
-        validate::validate(raw, folder)
+        validate::validate(raw, text, folder)
     }
 
     /// What the engine needs to know of it. How each store is cut was found out on the machine; a store of which
@@ -180,6 +185,12 @@ impl Config {
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
         self.state.join("scratch")
+    }
+
+    /// Where it is recorded which pools keep a state of their metadata to be read.
+    #[must_use]
+    pub fn pools(&self) -> PathBuf {
+        self.state.join("pools")
     }
 
     /// The folder of a store's clones; each installation has a folder of its own in it.

@@ -15,6 +15,7 @@ mod pins;
 mod problem;
 mod ranges;
 mod restore;
+mod retention;
 mod snapshots;
 mod status;
 mod stores;
@@ -109,6 +110,7 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))
         .routes(routes!(stores::verify))
+        .routes(routes!(retention::plan, retention::plan_by))
         .routes(routes!(restore::restore))
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))

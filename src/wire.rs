@@ -7,6 +7,7 @@ mod archive;
 mod capacity;
 mod manifest;
 mod restore;
+mod retention;
 mod version;
 
 use asat_core::register::{Entry, History};
@@ -22,7 +23,9 @@ pub use capacity::{
 };
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
-pub use version::{Holding, Pin, Publication, Version, VersionList};
+pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
+pub(crate) use version::milliseconds;
+pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

@@ -16,6 +16,8 @@ mod common;
 mod access;
 #[path = "api/capacity.rs"]
 mod capacity;
+#[path = "api/checks.rs"]
+mod checks;
 #[path = "api/download.rs"]
 mod download;
 #[path = "api/events.rs"]
@@ -36,6 +38,8 @@ mod opening;
 mod publishing;
 #[path = "api/restoring.rs"]
 mod restoring;
+#[path = "api/retention.rs"]
+mod retention;
 #[path = "api/routes.rs"]
 mod routes;
 #[path = "api/stores.rs"]

@@ -250,6 +250,33 @@ fn stores_are_listed_and_verified() {
 }
 
 #[test]
+fn what_retention_lets_go_is_shown_before_it_does() {
+    let world = world_with_history();
+    let plan = world.get("/stores/report/retention").json();
+    assert_eq!(answered(&world, &["retention", "plan"]), plan);
+    assert_eq!(answered(&world, &["retention", "plan", "report"]), plan);
+    let text = done(&world, &["retention", "plan"]);
+    assert!(text.starts_with("report: all forever\n0 of 2 versions would go"), "{text}");
+    assert!(!text.contains("VERDICT"), "{text}");
+
+    let other = world.path("other.toml");
+    let store = "[[store]]\nname = \"report\"\npath = \"report.db\"\nretention.keep = \"the last 1\"";
+    fs::write(&other, format!("state = \"elsewhere\"\n{store}")).unwrap();
+    let other = other.to_str().unwrap();
+    let plan = answered(&world, &["retention", "plan", "--config", other]);
+    assert_eq!((&plan["rules"]["keep"], &plan["versions"][0]["keep"]), (&json!("the last 1"), &json!(false)));
+    let text = done(&world, &["retention", "plan", "report", "--config", other, "--all"]);
+    assert!(text.starts_with("report: the last 1\n1 of 2 versions would go"), "{text}");
+    assert!(text.contains("goes") && text.contains("it is the newest version"), "{text}");
+    assert_eq!(world.get("/versions").json()["versions"].as_array().unwrap().len(), 2, "nothing went");
+
+    refused(&world, &["retention", "plan", "none"], 4, "unknown_store");
+    refused(&world, &["retention", "plan", "none", "--config", other], 4, "unknown_store");
+    fs::write(other, "state = 7").unwrap();
+    refused(&world, &["retention", "plan", "--config", other], 78, "configuration");
+}
+
+#[test]
 fn damage_is_found_named_and_never_exported() {
     let world = world_with_history();
     let pack = world.path("state/archive/report/1.pack");

@@ -62,6 +62,8 @@ fn keys_that_there_are_not_are_refused_at_every_level() {
         ("[stores]\nname = \"a\"".to_owned(), "stores"),
         (store("a", "wal = true"), "wal"),
         (store("a", "[store.retention]\nhourly = 3"), "hourly"),
+        (store("a", "[[store.retention.label]]\nlabel = \"a\""), "label"),
+        (store("a", "[[store.check]]\nname = \"c\"\nquery = \"select 1\"\nat_most = 3"), "at_most"),
         (format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"\nexpires = 3"), "expires"),
         ("[guard]\nbreak = \"2s\"".to_owned(), "break"),
         ("[fuse]\nroot = \"t\"\numask = 7".to_owned(), "umask"),
@@ -91,9 +93,12 @@ fn what_is_no_toml_or_of_another_type_is_refused_with_its_place() {
     for (text, said) in cases {
         check_refused(folder.path(), text, &[said]);
     }
-    for negative in
-        ["keep_snapshots = -1", "[store.retention]\nkeep_last = -3", "[store.retention]\ndaily = 4294967296"]
-    {
+    for negative in [
+        "keep_snapshots = -1",
+        "[store.retention]\nat_least = -3",
+        "[store.retention]\nat_least = 4294967296",
+        "[store.retention]\nat_most = 200",
+    ] {
         check_refused(folder.path(), &store("a", negative), &[negative.rsplit('\n').next().unwrap()]);
     }
 }
@@ -164,17 +169,154 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         (store("a", "backend = \"pages\"\ntrim = true"), "store.trim", "leave it out"),
         (store("a", "snapshot_size = \"all\""), "store.snapshot_size", "500 MB"),
         ("mounts = \"\"".to_owned(), "mounts", "is empty"),
-        (store("a", "[store.retention]\nkeep_for = \"ever\""), "store.retention.keep_for", "1 year"),
-        (
-            store("a", "[store.retention]\nkeep_for = \"-3d\""),
-            "store.retention.keep_for",
-            "not longer than nothing",
-        ),
+        (store("a", "[store.retention]\nat_most = \"all\""), "store.retention.at_most", "10 GiB"),
+        (store("a", "[store.retention]\nat_most = \"0 GB\""), "store.retention.at_most", "no room"),
+        (store("a", "[store.retention]\nat_least = 0"), "store.retention.at_least", "newest version always"),
+        (store("a", "[store.retention]\nat_least = 3"), "store.retention.at_least", "has no effect"),
         ("[[store]]\nname = \"a\"\npath = \"\"".to_owned(), "store.path", "is empty"),
     ];
     for (text, key, said) in cases {
         check_refused(folder.path(), &text, &[&format!("{key}: "), &said.replace("\\\"", "\"")]);
     }
+}
+
+#[test]
+fn a_rule_of_retention_that_is_not_understood_is_refused_with_its_line_and_word() {
+    let folder = folder();
+    let keep = |words: &str| store("a", &format!("[store.retention]\nkeep = \"{words}\""));
+    let label = |words: &str| {
+        let rule = "[store.retention]\nkeep = \"the last 3\"\n[[store.retention.label]]";
+        store("a", &format!("{rule}\npattern = \"x*\"\nkeep = \"{words}\""))
+    };
+    for (text, key, said) in [
+        (keep(""), "keep: line 8", "it is empty"),
+        (keep("ever"), "keep: line 8", "it begins with \"ever\""),
+        (
+            keep("all for 14 days, then daly forever"),
+            "keep: line 8",
+            "\"daly\" stands after \"all for 14 days, then\"",
+        ),
+        (keep("all for 30d"), "keep: line 8", "\"30d\" stands after \"all for\""),
+        (label("daily"), "label.keep: line 11", "it ends after \"daily\""),
+    ] {
+        check_refused(folder.path(), &text, &[&format!("store.retention.{key}: "), said, "for example"]);
+    }
+    let nameless =
+        "[store.retention]\nkeep = \"the last 3\"\nlabel = [{ pattern = \"\", keep = \"all forever\" }]";
+    check_refused(folder.path(), &store("a", nameless), &["store.retention.label.pattern: ", "month-end *"]);
+}
+
+#[test]
+fn rules_of_retention_that_contradict_each_other_are_refused_with_both_lines() {
+    let folder = folder();
+    let label = "[[store.retention.label]]\npattern = \"x*\"\nkeep = \"all forever\"";
+    for (rules, lines) in [
+        ("at_most = \"0 GB\"\nat_least = 10", &["line 8: at_most = \"0 GB\"", "line 9: at_least = 10"]),
+        (
+            "at_least = 10\n\nkeep = \"the last 5\"",
+            &["line 8: at_least = 10", "line 10: keep = \"the last 5\""],
+        ),
+        (
+            "keep = \"all forever\"\nat_least = 10",
+            &["line 8: keep = \"all forever\"", "line 9: at_least = 10"],
+        ),
+        (
+            &format!("keep = \"all forever\"\n{label}"),
+            &["line 8: keep = \"all forever\"", "line 10: pattern = \"x*\""],
+        ),
+        (
+            &format!("keep = \"the last 5\"\n{label}\n{label}"),
+            &["line 10: pattern = \"x*\"", "line 13: pattern = \"x*\""],
+        ),
+        (
+            "keep = \"\"\"all for 3 months,\nthen daily for 14 days\"\"\"",
+            &["line 8: keep = \"\"\"all for 3 months,", "line 9: then daily for 14 days"],
+        ),
+        (
+            "keep = \"monthly for 3 years, then daily for 9 years\"",
+            &["\"daily for 9 years\" cannot follow \"monthly for 3 years\"", "line 8: keep"],
+        ),
+        (
+            &format!("keep = \"the last 5\"\n{}", label.replace("forever", "forever, then yearly forever")),
+            &["\"yearly forever\" cannot follow \"all forever\"", "line 11: keep"],
+        ),
+    ] {
+        let text = store("a", &format!("[store.retention]\n{rules}"));
+        let said = ["store.retention", "contradict each other", lines[0], lines[1]];
+        check_refused(folder.path(), &text, &said);
+    }
+}
+
+#[test]
+fn retention_is_what_is_written() {
+    let rules = |text: &str| {
+        let config = Config::parse(&store("a", text), Path::new("/etc/asat")).unwrap();
+        config.stores.into_values().next().unwrap().retention
+    };
+    assert!(rules("").keeps_everything());
+    let written = rules(
+        "[store.retention]\nkeep = \"all for 14 days, then month ends for 7 years\"\nat_most = \"200 GB\"\n\
+         at_least = 10\n[[store.retention.label]]\npattern = \"month-end *\"\nkeep = \"all forever\"",
+    );
+    assert_eq!(written.keep.unwrap().text(), "all for 14 days, then month ends for 7 years");
+    assert_eq!((written.at_most, written.at_least), (Some(200_000_000_000), 10));
+    assert!(
+        written.labels[0].pattern.matches("month-end 2026-10") && written.labels[0].keep.keeps_everything()
+    );
+}
+
+#[test]
+fn checks_that_contradict_themselves_or_cannot_be_asked_are_refused_by_their_name() {
+    let folder = folder();
+    let cases = [
+        ("query = \"select 1\"\nbuiltin = \"quick_check\"", "both query and builtin"),
+        ("equals = 0", "asks nothing"),
+        ("query = \"select 1\"\nequals = 1\nat_least = 1", "both equals and at_least"),
+        ("builtin = \"quick_check\"\nequals = \"ok\"", "knows itself"),
+        ("builtin = \"foreign_key_check\"\nat_least = 0", "knows itself"),
+        ("builtin = \"integrity_check\"", "which there is not"),
+        ("query = \"select 1\"\nequals = true", "neither a number nor a text"),
+        ("query = \"select 1\"\nequals = [1]", "neither a number nor a text"),
+        ("query = \"select 1\"\nequals = nan", "neither a number nor a text"),
+        ("query = \"select 1\"\nat_least = \"1\"", "is no number"),
+        ("query = \"select 1\"\nat_least = inf", "is no number"),
+        ("query = \"select 1\"\ndeadline = \"2h\"", "longer than an hour"),
+        ("query = \"select 1\"\ndeadline = \"soon\"", "deadline"),
+        ("query = \"\"", "should be a SELECT"),
+        ("query = \"delete from booking\"", "begins with \\\"delete\\\""),
+        ("query = \"attach 'other.db' as other\"", "begins with \\\"attach\\\""),
+        ("query = \"pragma user_version\"", "begins with \\\"pragma\\\""),
+        ("query = \"select 1; select 2\"", "more than one statement"),
+        ("query = \"select 1 from\"", "incomplete input"),
+        (
+            "query = \"select 1\"\n[[store.check]]\nname = \"balance\"\nquery = \"select 2\"",
+            "names two checks",
+        ),
+    ];
+    for (lines, what) in cases {
+        let text = store("a", &format!("[[store.check]]\nname = \"balance\"\n{lines}"));
+        let said = Config::parse(&format!("{STATE}{text}"), folder.path()).expect_err(lines).to_string();
+        let what = what.replace('\\', "");
+        assert!(
+            said.contains("store.check") && said.contains("balance") && said.contains(&what),
+            "{lines}: {said}"
+        );
+    }
+    for name in ["", " ", "a\u{7}", &"x".repeat(101)] {
+        let text = store(
+            "a",
+            &format!("[[store.check]]\nname = {name:?}\nquery = \"select 1\"").replace("\\u{7}", "\\u0007"),
+        );
+        let said = Config::parse(&format!("{STATE}{text}"), folder.path()).expect_err(name).to_string();
+        assert!(said.contains("store.check.name"), "{name:?}: {said}");
+    }
+    let many: String =
+        (0..101).map(|n| format!("[[store.check]]\nname = \"c{n}\"\nquery = \"select {n}\"\n")).collect();
+    let said = Config::parse(&format!("{STATE}{}", store("a", &many)), folder.path()).unwrap_err();
+    assert!(said.to_string().contains("at most 100"), "{said}");
+    // The daemon refuses it as any other wrong configuration, before it begins.
+    let wrong = store("a", "[[store.check]]\nname = \"c\"\nquery = \"drop table t\"");
+    check_refused(folder.path(), &wrong, &["store.check.query", "begins with"]);
 }
 
 #[test]

@@ -6,12 +6,18 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stdout
+    clippy::print_stdout,
+    unreachable_pub
 )]
 
+mod common;
+#[path = "lab_store/ground.rs"]
+mod ground;
 #[path = "lab/mod.rs"]
 mod lab;
 
+#[path = "lab_volumes/changes.rs"]
+mod changes;
 #[path = "lab_volumes/debris.rs"]
 mod debris;
 #[path = "lab_volumes/delta.rs"]

@@ -176,6 +176,7 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
         reused: false,
         cost: Cost::default(),
         elapsed_us: 50_000,
+        checks: Vec::new(),
     };
     Ok([Change::Version(Box::new(version)), Change::Published(publication)])
 }

@@ -1,30 +1,23 @@
 //! `archive stats`: what the archives take, version by version.
 
-use asat_core::Problem;
-
 use super::args::{ArchiveArgs, ArchiveCommand};
 use super::output::{Failure, Output};
-use super::table;
 use super::text::{clean, counted, size};
+use super::{stores, table};
 use crate::client::{Client, Request};
-use crate::wire::{ArchiveStats, StoreList};
+use crate::wire::ArchiveStats;
 
 pub(super) async fn archive(args: &ArchiveArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let ArchiveCommand::Stats { store } = &args.command;
     let stores = match store {
         Some(store) => vec![store.to_string()],
-        None => every_store(client).await?,
+        None => stores::every(client).await?,
     };
     for store in stores {
         let stats: ArchiveStats = client.ask(&Request::get(&["stores", &store, "archive"]).long()).await?;
         output.answer(&stats, text)?;
     }
     Ok(())
-}
-
-async fn every_store(client: &Client) -> Result<Vec<String>, Problem> {
-    let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
-    Ok(list.stores.into_iter().map(|store| store.name).collect())
 }
 
 fn text(stats: &ArchiveStats) -> String {

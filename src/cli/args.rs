@@ -1,5 +1,6 @@
 //! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
 
+mod archive;
 mod transfer;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use super::exit;
 use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
 use crate::client::Server;
+pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
 /// Keeps a SQLite store's history as it was at each certified moment.
@@ -81,6 +83,8 @@ pub(super) enum Command {
     Stores,
     /// Look into the archives
     Archive(ArchiveArgs),
+    /// Look ahead at what retention does
+    Retention(RetentionArgs),
     /// Read what is kept and compare it with what was written; exits with 9 where they differ
     Verify(VerifyArgs),
     /// Copy a version into a file, or a range of versions into a folder that `import` takes
@@ -250,21 +254,6 @@ pub(super) struct RestoreArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ArchiveArgs {
-    #[command(subcommand)]
-    pub(super) command: ArchiveCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum ArchiveCommand {
-    /// Show what each version takes, and what of it only that version needs
-    Stats {
-        /// The store; every store where left out
-        store: Option<StoreName>,
-    },
-}
-
-#[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// The store; without it, and without a version, every store
     pub(super) store: Option<StoreName>,
@@ -358,6 +347,8 @@ mod tests {
             "asat capacity --watch --json",
             "asat acknowledge group vg: short",
             "asat why report@latest --limit 3",
+            "asat retention plan",
+            "asat retention plan report --config other.toml --all --json",
             "asat serve --config asat.toml",
             "asat completions bash",
             "asat brake",
@@ -388,6 +379,8 @@ mod tests {
             "asat why",
             "asat why report",
             "asat why report@1 --limit 1001",
+            "asat retention",
+            "asat retention plan report@1",
         ] {
             let refused = parse(line).err().map(|error| error.exit_code());
             assert_eq!(refused, Some(i32::from(exit::USAGE)), "{line}");

@@ -11,7 +11,7 @@ pub(super) const INTERRUPTED: u8 = 128;
 pub(super) const ALARM: u8 = 13;
 
 /// What each exit code means, for the help and the manual pages.
-pub(super) const MEANINGS: [(u8, &str); 15] = [
+pub(super) const MEANINGS: [(u8, &str); 16] = [
     (0, "done"),
     (1, "an unexpected error"),
     (USAGE, "the arguments are wrong"),
@@ -26,6 +26,7 @@ pub(super) const MEANINGS: [(u8, &str); 15] = [
     (11, "not allowed: no token, or its role is too small"),
     (12, "the version was retired or cannot be read"),
     (ALARM, "an alarm is on that nobody has acknowledged, or the guard is kept from its work"),
+    (14, "the store does not meet a check; nothing was published"),
     (78, "the configuration is wrong"),
 ];
 
@@ -54,6 +55,7 @@ pub fn exit_code(code: Code) -> u8 {
         Code::Unreachable => 10,
         Code::Unauthenticated | Code::Forbidden => 11,
         Code::Retired | Code::NotReadable => 12,
+        Code::CheckFailed => 14,
         Code::Configuration => 78,
     }
 }
@@ -109,6 +111,7 @@ mod tests {
             ("hold_exceeded", 6),
             ("store_missing", 7),
             ("store_unreadable", 7),
+            ("check_failed", 14),
             ("storage_full", 8),
             ("lvm_stuck", 6),
             ("damaged", 9),

@@ -20,6 +20,12 @@ pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failu
     output.answer(&list, |list| table::stores(&list.stores, Timestamp::now()))
 }
 
+/// The names of all stores.
+pub(super) async fn every(client: &Client) -> Result<Vec<String>, Problem> {
+    let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
+    Ok(list.stores.into_iter().map(|store| store.name).collect())
+}
+
 /// A verification and the store that it is of.
 #[derive(Serialize)]
 struct Verified {
@@ -51,10 +57,7 @@ pub(super) async fn verify(
 /// The stores to verify, each with the number of the only version to look at.
 async fn targets(args: &VerifyArgs, client: &Client) -> Result<Vec<(String, Option<u64>)>, Problem> {
     match (&args.store, &args.version) {
-        (None, None) => {
-            let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
-            Ok(list.stores.into_iter().map(|store| (store.name, None)).collect())
-        }
+        (None, None) => Ok(every(client).await?.into_iter().map(|store| (store, None)).collect()),
         (None, Some(VersionChoice::Number(number))) => {
             let detail = format!("version {number} of which store?");
             Err(Problem::new(Code::Invalid, detail, format!("write it as STORE@{number}")))

@@ -5,7 +5,7 @@ use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
 use super::text::{clean, relative, short, size};
-use crate::wire::{ArchivedVersion, CapacityTarget, Store, Version};
+use crate::wire::{ArchivedVersion, CapacityTarget, RetentionVerdict, Store, Version};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
@@ -50,6 +50,16 @@ pub(super) fn archived(versions: &[ArchivedVersion]) -> String {
     let rows =
         versions.iter().map(|version| [clean(&version.id), size(version.bytes), size(version.only_bytes)]);
     table(["VERSION", "KEPT", "ONLY FOR IT"], rows)
+}
+
+/// What retention makes of versions.
+pub(super) fn verdicts(verdicts: &[&RetentionVerdict]) -> String {
+    let rows = verdicts.iter().map(|verdict| {
+        let (word, back) =
+            if verdict.keep { ("stays", String::new()) } else { ("goes", size(verdict.frees_bytes)) };
+        [clean(&verdict.id), word.to_owned(), back, clean(&verdict.why)]
+    });
+    table(["VERSION", "VERDICT", "GIVES BACK", "WHY"], rows)
 }
 
 /// A list of what can run out of space.

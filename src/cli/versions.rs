@@ -176,6 +176,10 @@ fn published(publication: &Publication, now: Timestamp) -> String {
     for line in publication.note.iter().flat_map(|note| note.lines()) {
         let _ = writeln!(text, "    {}", clean(&line.replace('\t', " ")));
     }
+    for check in &publication.checks {
+        let word = if check.passed { "met" } else { "not met" };
+        let _ = writeln!(text, "    check {} {word}: {}", clean(&check.name), clean(&check.found));
+    }
     text
 }
 
@@ -194,7 +198,8 @@ mod tests {
             ],
             "publications": [
                 {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
-                 "business_date": "2026-11-19", "note": "two\nlines\u{1b}"},
+                 "business_date": "2026-11-19", "note": "two\nlines\u{1b}",
+                 "checks": [{"name": "rows", "passed": true, "found": "1204", "took_ms": 0.4}]},
                 {"at": "2026-11-19T18:00:00Z", "label": null, "certified_by": null,
                  "business_date": null, "note": null},
             ],
@@ -217,6 +222,7 @@ report@12
   2026-11-19 17:00:00 UTC (3 hours ago), close, certified by ops, for 2026-11-19
     two
     lines\\u{1b}
+    check rows met: 1204
 ";
         assert_eq!(describe(&version, "2026-11-19T20:00:00Z".parse().unwrap()), expected);
     }

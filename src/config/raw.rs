@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::Role;
 
@@ -117,17 +118,37 @@ pub(super) struct Store {
     pub(super) max_hold: String,
     #[serde(default)]
     pub(super) retention: Retention,
+    #[serde(default)]
+    pub(super) check: Vec<Check>,
 }
 
-#[derive(Default, Deserialize)]
+/// What is expected of a query may be a number or a text.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Check {
+    pub(super) name: String,
+    pub(super) query: Option<String>,
+    pub(super) builtin: Option<String>,
+    pub(super) equals: Option<toml::Value>,
+    pub(super) at_least: Option<toml::Value>,
+    pub(super) deadline: Option<String>,
+}
+
+/// What stands here may contradict other lines, which are named then: so it is known where it stands.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Retention {
-    pub(super) keep_last: Option<u32>,
-    pub(super) keep_for: Option<String>,
-    pub(super) daily: Option<u32>,
-    pub(super) weekly: Option<u32>,
-    pub(super) monthly: Option<u32>,
-    pub(super) yearly: Option<u32>,
+    pub(super) keep: Option<Spanned<String>>,
+    pub(super) at_most: Option<Spanned<String>>,
+    pub(super) at_least: Option<Spanned<u32>>,
+    pub(super) label: Vec<LabelRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LabelRule {
+    pub(super) pattern: Spanned<String>,
+    pub(super) keep: Spanned<String>,
 }
 
 impl Default for Copies {

@@ -5,19 +5,19 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
 use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Listen, StoreConfig, Token, fuse, guard, raw};
+use super::{Config, Listen, StoreConfig, Token, check, fuse, guard, raw, retention};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
 
-pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Problem> {
+/// `text` is what `raw` was read from, to name lines of it.
+pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Config, Problem> {
     let state = at("state", folder, &raw.state)?;
     let repeated = raw::repeated(&raw.store);
     if let Some(name) = repeated.first() {
@@ -53,7 +53,7 @@ pub(super) fn validate(raw: raw::Config, folder: &Path) -> Result<Config, Proble
         ));
     }
     for store in &raw.store {
-        let (name, store) = self::store(store, folder)?;
+        let (name, store) = self::store(store, text, folder)?;
         check_apart(&config.state, &name, &store.path)?;
         if store
             .clones
@@ -125,7 +125,7 @@ fn token(raw: &raw::Token) -> Result<Token, Problem> {
     Ok(Token { name: raw.name.clone(), role: raw.role, sha256 })
 }
 
-fn store(raw: &raw::Store, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {
+fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {
     let name: StoreName = raw.name.parse().map_err(|error: asat_core::NameError| {
         wrong("store.name", error.to_string(), "choose a name that needs quoting nowhere")
     })?;
@@ -141,7 +141,8 @@ fn store(raw: &raw::Store, folder: &Path) -> Result<(StoreName, StoreConfig), Pr
         trim: raw.trim,
         busy_timeout: duration("store.busy_timeout", &raw.busy_timeout)?,
         max_hold: duration("store.max_hold", &raw.max_hold)?,
-        retention: retention(&raw.retention)?,
+        retention: retention::validate(&raw.retention, text)?,
+        checks: check::validate(&raw.check)?,
     };
     Ok((name, store))
 }
@@ -181,12 +182,6 @@ fn backend(name: &StoreName, text: &str) -> Result<Option<Backend>, Problem> {
         let what = format!("of {name} is {text:?}, which this version does not have");
         wrong("store.backend", what, &format!("write \"auto\", {}", names.join(" or ")))
     })
-}
-
-fn retention(raw: &raw::Retention) -> Result<Retention, Problem> {
-    let raw::Retention { keep_last, daily, weekly, monthly, yearly, .. } = *raw;
-    let keep_for = raw.keep_for.as_deref().map(|text| span("store.retention.keep_for", text)).transpose()?;
-    Ok(Retention { keep_last, keep_for, daily, weekly, monthly, yearly })
 }
 
 /// The catalogue and the archive must survive whatever happens to the store's folder, and nothing may be left

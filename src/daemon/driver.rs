@@ -4,23 +4,28 @@
 //! waits, and hands the intended effects to their lanes. Everything else only sends it events and reads the
 //! engine's state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use asat_catalogue::{About, Catalogue};
-use asat_core::event::{Answer, Change, CutFailure, Effect, EffectId, Event, Intent, Outcome};
+use asat_core::event::{
+    Answer, Change, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish,
+};
 use asat_core::guard::Entry;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Engine, Host, Problem};
+use asat_core::{Engine, Host, Problem, StoreName, StorePolicy, Together};
 use jiff::{SignedDuration, Timestamp};
 
 use super::handle::{Handle, Notice, Notices};
 use super::lanes::Lanes;
 use super::message::{Listener, Message};
+
+/// So many requests are answered with one commit at most.
+const MOST_TOGETHER: usize = 256;
 
 /// Somebody who waits for an answer, and what he asked.
 struct Waiting {
@@ -42,7 +47,12 @@ pub(super) struct Driver<H: Host> {
     /// Outcomes that the catalogue could not commit yet, and why not.
     unrecorded: Vec<(EffectId, Outcome, Problem)>,
     ticked_at: Timestamp,
+    /// The archives that were weighed: how large they were, and when.
+    weighed: BTreeMap<StoreName, (u64, Timestamp)>,
 }
+
+/// After how long an archive that is too large is weighed again although it takes what it took.
+const WEIGH_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 impl<H: Host> Driver<H> {
     /// A driver that has made catalogue and machine agree, and the way to it.
@@ -72,6 +82,7 @@ impl<H: Host> Driver<H> {
             again: HashMap::new(),
             unrecorded: Vec::new(),
             ticked_at,
+            weighed: BTreeMap::new(),
         };
         driver.commit(&Event::Started(survey))?;
         Ok((driver, handle))
@@ -79,17 +90,22 @@ impl<H: Host> Driver<H> {
 
     /// Works until it is told to stop, then waits for the effects under way.
     pub(super) fn run(mut self) {
+        let mut next = None;
         loop {
             let wait = self.until_next_tick();
             if wait.is_zero() {
                 self.tick();
                 continue;
             }
-            match self.messages.recv_timeout(wait) {
+            match next.take().map_or_else(|| self.messages.recv_timeout(wait), Ok) {
                 Ok(Message::Ask(event, reply)) => {
                     // Whoever asks may have made room: no need to wait for the next tick.
                     self.record_late();
-                    self.asked(Waiting { event, reply });
+                    let asked = Waiting { event, reply };
+                    match is_again(&asked.event) {
+                        true => next = self.asked_together(asked),
+                        false => self.asked(asked),
+                    }
                 }
                 Ok(Message::Finished(effect, outcome)) => self.finished(effect, outcome),
                 Ok(Message::Log(entries)) => self.log(&entries),
@@ -124,6 +140,30 @@ impl<H: Host> Driver<H> {
             Ok(Answer::Now(answer)) => (asked.reply)(answer),
             Err(problem) => (asked.reply)(Err(problem)),
         }
+    }
+
+    /// Answers everybody who publishes anew what has not changed and whose requests have come meanwhile: one commit does for
+    /// all of them. Answers the message after those, where it was taken already.
+    fn asked_together(&mut self, first: Waiting) -> Option<Message> {
+        let (mut asked, mut next) = (vec![first], None);
+        while asked.len() < MOST_TOGETHER && next.is_none() {
+            match self.messages.try_recv() {
+                Ok(Message::Ask(event, reply)) if is_again(&event) => asked.push(Waiting { event, reply }),
+                Ok(other) => next = Some(other),
+                Err(_) => break,
+            }
+        }
+        let requests: Vec<&Publish> = asked.iter().filter_map(|asked| publish_of(&asked.event)).collect();
+        let Together { changes, answers } = self.read().decide_together(self.host.now(), &requests);
+        let recorded = self.record(&changes).map(|()| self.hand_on(changes));
+        for (asked, answer) in asked.into_iter().zip(answers) {
+            match (answer, &recorded) {
+                (Some(_), Err(problem)) => (asked.reply)(Err(problem.clone())),
+                (Some(answer), Ok(())) => (asked.reply)(answer),
+                (None, _) => self.asked(asked),
+            }
+        }
+        next
     }
 
     fn finished(&mut self, effect: EffectId, outcome: Outcome) {
@@ -214,29 +254,55 @@ impl<H: Host> Driver<H> {
         if let Err(problem) = self.commit(&Event::Tick) {
             tracing::error!("the periodic work could not be recorded: {problem}");
         }
+        self.tell_sizes();
+    }
+
+    /// Tells the engine how large those archives are that have a size budget. One that was weighed is told of again once
+    /// its size has changed, or after a while, as a pin or a lease may be over: to weigh it takes its time.
+    fn tell_sizes(&mut self) {
+        let has_budget = |(name, policy): (&StoreName, &StorePolicy)| {
+            policy.retention.at_most.is_some().then(|| name.clone())
+        };
+        let stores: Vec<StoreName> = self.read().policy().stores.iter().filter_map(has_budget).collect();
+        for store in stores {
+            let (bytes, now) = (self.host.archive_bytes(&store), self.ticked_at);
+            let weighed = self.weighed.get(&store);
+            if weighed.is_some_and(|(then, at)| *then == bytes && now.duration_since(*at) < WEIGH_AGAIN) {
+                continue;
+            }
+            match self.commit(&Event::Sized { store: store.clone(), bytes }) {
+                Ok(Answer::After(_)) => _ = self.weighed.insert(store, (bytes, now)),
+                Ok(_) => {}
+                Err(problem) => tracing::error!(%store, "its archive could not be weighed: {problem}"),
+            }
+        }
     }
 
     /// Decides, commits, takes in, tells, and hands on. After an error nothing has changed.
     fn commit(&mut self, event: &Event) -> Result<Answer, Problem> {
-        let decision = self.read().decide(self.host.now(), event);
-        if !decision.changes.is_empty() {
-            self.catalogue.record(&decision.changes)?;
-            let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-            decision.changes.iter().for_each(|change| engine.evolve(change));
-        }
-        for remark in &decision.remarks {
+        let Decision { changes, answer, remarks } = self.read().decide(self.host.now(), event);
+        self.record(&changes)?;
+        for remark in &remarks {
             tracing::info!("{remark}");
         }
-        let published = decision.changes.iter().any(|change| matches!(change, Change::Published(_)));
-        self.hand_on(decision.changes);
-        if published {
-            // A new version may be what lets an old one go.
-            self.tick();
+        self.hand_on(changes);
+        Ok(answer)
+    }
+
+    /// Commits changes and takes them in; nothing has changed after an error.
+    fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
+        if !changes.is_empty() {
+            self.catalogue.record(changes)?;
+            let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+            changes.iter().for_each(|change| engine.evolve(change));
         }
-        Ok(decision.answer)
+        Ok(())
     }
 
     fn hand_on(&mut self, changes: Vec<Change>) {
+        let is_new =
+            |change: &Change| matches!(change, Change::Published(publication) if !publication.reused);
+        let published = changes.iter().any(is_new);
         for change in &changes {
             match change {
                 Change::Intended(Intent { id, effect, .. }) => self.lanes.perform(*id, effect.clone()),
@@ -247,6 +313,10 @@ impl<H: Host> Driver<H> {
         if !changes.is_empty() {
             // Nobody has to listen.
             let _ = self.notices.send(Notice::Changed(Arc::new(changes)));
+        }
+        if published {
+            // A new version may be what lets an old one go.
+            self.tick();
         }
     }
 
@@ -262,6 +332,18 @@ impl<H: Host> Driver<H> {
 
     fn read(&self) -> RwLockReadGuard<'_, Engine> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an event publishes what has not changed, as far as whoever asks has seen.
+fn is_again(event: &Event) -> bool {
+    publish_of(event).is_some_and(|publish| publish.unchanged.is_some())
+}
+
+fn publish_of(event: &Event) -> Option<&Publish> {
+    match event {
+        Event::Publish(publish) => Some(publish),
+        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use super::machine::Note;
 use crate::config::Config;
 use crate::wire::Imported;
-use folder::Exported;
+use folder::{Exported, Said};
 
 /// Takes in what `asat export` has written; `tell` hears how far it is. Nothing changes unless all of it is sound and
 /// fits what is there.
@@ -132,7 +132,7 @@ impl History {
             Some(bytes) => bytes,
             None => self.write(version)?,
         };
-        let begun_at = version.publications.first().map_or(version.content.cut_at, |(at, _)| *at);
+        let begun_at = version.publications.first().map_or(version.content.cut_at, |said| said.at);
         let ready = Version {
             id: version.id.clone(),
             state: State::Ready,
@@ -157,8 +157,11 @@ impl History {
             let detail = format!("{} has changed since it was checked", version.path.display());
             return Err(Problem::new(Code::Damaged, detail, "import it again when nobody writes to it"));
         }
-        let attributes = version.publications.first().map(|(_, attributes)| attributes.clone());
-        let note = Note { attributes: attributes.unwrap_or_default(), key: None };
+        let note = version.publications.first().map_or_else(Note::default, |said| Note {
+            attributes: said.attributes.clone(),
+            key: None,
+            checks: said.checks.clone(),
+        });
         let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
         let cut = Cut {
             store: version.id.store.clone(),
@@ -182,19 +185,21 @@ impl History {
             .filter_map(|&number| self.register.publication(number))
             .map(|publication| (publication.at, &publication.attributes))
             .collect();
-        let missing = version.publications.iter().filter(|(at, said)| !known.contains(&(*at, said)));
+        let missing =
+            version.publications.iter().filter(|said| !known.contains(&(said.at, &said.attributes)));
         let numbered = missing.zip(self.register.next_publication()..);
-        let publication = |((at, attributes), number): (&(Timestamp, Attributes), u64)| {
-            let first = version.publications.first().is_some_and(|(first, _)| first == at);
+        let publication = |(said, number): (&Said, u64)| {
+            let first = version.publications.first().is_some_and(|first| first.at == said.at);
             Change::Published(Publication {
                 number,
                 version: version.id.clone(),
-                at: *at,
-                attributes: attributes.clone(),
+                at: said.at,
+                attributes: said.attributes.clone(),
                 key: None,
                 reused: !first,
                 cost: Cost::default(),
                 elapsed_us: 0,
+                checks: said.checks.clone(),
             })
         };
         numbered.map(publication).collect()

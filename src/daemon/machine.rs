@@ -10,40 +10,46 @@ mod hot;
 mod mend;
 mod restore;
 mod room;
+mod seen;
 mod shortage;
 mod sight;
 mod source;
 mod space;
 mod survey;
 mod throttle;
+mod unchanged;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use asat_archive::{Archive, Report, Stats};
-use asat_core::event::{ArchiveFailure, CutFailure, Described, Effect, Outcome, Retired, Survey};
+use asat_core::check::Check;
+use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
+use asat_core::retention::Weight;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
-use asat_core::version::{Attributes, Content, Version};
+use asat_core::version::{Content, Version};
 use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
-use asat_host::store::{Limits, Witness};
+use asat_host::store::Limits;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::handle::{Notice, Notices};
 use super::progress::Meter;
 use super::tree::Recent;
 use crate::config::Config;
+use cut::Cutting;
+pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
-use hot::Hot;
+use hot::{Hot, Witnessed};
+use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
 use throttle::Throttle;
@@ -73,11 +79,16 @@ pub struct Machine {
     notices: Notices,
     /// The versions that are held by snapshots.
     hot: Mutex<BTreeMap<VersionId, Hot>>,
-    /// What each store's file was like when its last version was cut by a snapshot, and which that was.
-    witnesses: Mutex<BTreeMap<StoreName, (u64, Witness)>>,
+    /// What each store's file was like when its last version was cut by a snapshot.
+    witnesses: Mutex<BTreeMap<StoreName, Witnessed>>,
+    /// What each store was like when its last version was cut, as far as that shows without reading it.
+    seen: Seen,
+    /// Whether it was told why a pool cannot say what has changed.
+    is_told_of_pool: AtomicBool,
     paces: Paces,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
-    stopping: AtomicBool,
+    /// Shared with what ends the queries of checks.
+    stopping: Arc<AtomicBool>,
 }
 
 /// What a cut needs to know of a store.
@@ -88,13 +99,8 @@ struct Store {
     is_kind_chosen: bool,
     snapshot_size: Option<u64>,
     trim: bool,
-}
-
-/// What a pack says of the publication that it was made for, so that a lost catalogue can be rebuilt.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct Note {
-    pub(super) attributes: Attributes,
-    pub(super) key: Option<String>,
+    /// What its content must meet to be published.
+    checks: Vec<Check>,
 }
 
 impl Machine {
@@ -108,7 +114,7 @@ impl Machine {
         tree: Option<PathBuf>,
         notices: Notices,
     ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
-        let volumes = Volumes::new(installation, config.mounts.clone(), config.lvm_timeout);
+        let volumes = Volumes::new(installation, config.mounts.clone(), config.pools(), config.lvm_timeout);
         let (backings, grounds) = ground::discover(config, &volumes)?;
         Scratch::clean(&config.scratch())?;
         let machine = Self {
@@ -127,9 +133,11 @@ impl Machine {
             notices,
             hot: Mutex::default(),
             witnesses: Mutex::default(),
+            seen: Seen::new(config.stores.iter().map(|(name, store)| (name.clone(), store.path.clone()))),
+            is_told_of_pool: AtomicBool::new(false),
             paces: Paces::default(),
             last_cuts: Mutex::default(),
-            stopping: AtomicBool::new(false),
+            stopping: Arc::default(),
         };
         Ok((machine, backings))
     }
@@ -142,6 +150,13 @@ impl Machine {
         self.archives.get(store).ok_or_else(|| {
             Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon")
         })
+    }
+
+    /// The version whose content a store still has, where that can be seen without reading it; no lock of the store's is taken.
+    #[must_use]
+    pub fn unchanged_since(&self, store: &StoreName) -> Option<u64> {
+        // What a check finds may depend on more than the content: on the day, for example.
+        self.seen.unchanged(store).filter(|_| self.checks(store).is_empty())
     }
 
     /// Whether the tree of versions is mounted.
@@ -251,6 +266,14 @@ impl Machine {
         Ok(self.archive(store)?.stats()?)
     }
 
+    /// What of a store's archive which versions need.
+    ///
+    /// # Errors
+    /// Where the store is not known, or its archive cannot be read.
+    pub fn weigh(&self, store: &StoreName) -> Result<Weight, Problem> {
+        Ok(self.archive(store)?.weigh()?)
+    }
+
     fn describe(&self, id: &VersionId) -> Result<Described, Problem> {
         let archive = self.archive(&id.store)?;
         let meta = archive.describe(id.number)?;
@@ -266,7 +289,8 @@ impl Machine {
             wal: meta.wal,
         };
         let bytes = archive.stored_bytes(id.number).unwrap_or(0);
-        Ok(Described { content, bytes, attributes: note.attributes, key: note.key })
+        let Note { attributes, key, checks } = note;
+        Ok(Described { content, bytes, attributes, key, checks })
     }
 
     fn tell(&self, progress: crate::wire::Progress) {
@@ -284,20 +308,18 @@ impl Host for Machine {
         self.look_around(register)
     }
 
+    fn archive_bytes(&self, store: &StoreName) -> u64 {
+        self.archives.get(store).map_or(0, Archive::bytes)
+    }
+
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after, origin, .. } => {
-                let note = Note { attributes: attributes.clone(), key: key.clone() };
-                let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
-                let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
-                let allowed = self.check_advice(&version.store, origin.as_ref()).map_err(refused);
-                Outcome::Cut(allowed.and_then(|()| match origin {
-                    Some(origin) if origin.backend == Backend::Reflink => {
-                        self.cut_clone(version, &note, *after, origin)
-                    }
-                    Some(origin) => self.cut_hot(version, &note, *after, origin),
-                    None => self.with_room(&version.store, is_full, || self.cut(version, &note, *after)),
-                }))
+            Effect::Cut { version, attributes, key, after, origin, then_restore } => {
+                let note = Note { attributes: attributes.clone(), key: key.clone(), checks: Vec::new() };
+                // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
+                let checks = if then_restore.is_none() { self.checks(&version.store) } else { &[] };
+                let cutting = Cutting { id: version, note, after: *after, checks };
+                Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))
             }
             Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
             Effect::Archive { version } => {
@@ -309,6 +331,7 @@ impl Host for Machine {
             }
             Effect::Retire { version } => Outcome::Retire(self.retire(version)),
             Effect::Compact { store } => Outcome::Compact(self.compact(store)),
+            Effect::Weigh { store } => Outcome::Weigh(self.weigh(store)),
             Effect::MakeCopy { version, in_snapshot, .. } => {
                 Outcome::MakeCopy(self.make_copy(version, *in_snapshot))
             }
@@ -343,7 +366,8 @@ fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
     let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
         let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
         let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
-        (name.clone(), Store { path, limits, is_kind_chosen: store.backend.is_some(), snapshot_size, trim })
+        let (is_kind_chosen, checks) = (store.backend.is_some(), store.checks.clone());
+        (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks })
     };
     config.stores.iter().map(store).collect()
 }

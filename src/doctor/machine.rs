@@ -13,8 +13,9 @@ const FEW_FILES: u64 = 4096;
 pub(super) fn judge(machine: &Machine) -> Vec<Finding> {
     let mut findings = vec![device_mapper(&machine.mapper.answer), snapshots(&machine.mapper)];
     findings.push(tools(&machine.tools));
-    if let Tools::Usable { settings, .. } = &machine.tools {
+    if let Tools::Usable { settings, thin_delta, .. } = &machine.tools {
         findings.push(monitor(settings.as_ref()));
+        findings.push(changes(*thin_delta));
     }
     findings.push(open_files(machine.open_files));
     findings
@@ -67,6 +68,16 @@ fn tools(tools: &Tools) -> Finding {
         Tools::Missing => finding("lvm", Level::Note, "LVM is not installed; the backend pages needs none"),
         Tools::Unusable(why) => finding("lvm", Level::Note, format!("LVM cannot be used: {why}")),
     }
+}
+
+/// Without the command nothing is wrong, and everything is read.
+fn changes(thin_delta: bool) -> Finding {
+    let finding = |level, what| finding("thin-delta", level, what);
+    if thin_delta {
+        return finding(Level::Ok, "thin_delta is installed: thin pools can tell what has changed");
+    }
+    finding(Level::Note, "thin_delta is not installed: a store on a thin volume is read whole at each publication")
+        .advise("install thin-provisioning-tools (or device-mapper-persistent-data), where a store is on a thin volume")
 }
 
 /// LVM's monitor extends volumes by itself, and unmounts whatever is on a snapshot that overflowed. It would be at
@@ -139,20 +150,30 @@ mod tests {
     fn a_monitor_that_extends_is_named_with_its_thresholds() {
         let settings = |monitoring| {
             let settings = Settings { snapshot_threshold: 70, pool_threshold: 100, monitoring };
-            let tools = Tools::Usable { version: "2.03.16".to_owned(), settings: Ok(settings) };
+            let tools = Tools::Usable {
+                version: "2.03.16".to_owned(),
+                settings: Ok(settings),
+                thin_delta: monitoring,
+            };
             machine(Answer::Version(4, 47, 0), tools, Some(1024))
         };
         let found = settings(true);
         assert_eq!(found[0].2, "the device-mapper answers, version 4.47.0");
         assert_eq!((found[3].0, found[3].1), ("lvm-monitor", Level::Note));
         assert!(found[3].2.contains("classic snapshots that are 70 % full"), "{}", found[3].2);
-        assert_eq!(found[4].1, Level::Warning);
-        assert_eq!(settings(false)[3].1, Level::Ok);
+        assert_eq!((found[4].0, found[4].1), ("thin-delta", Level::Ok));
+        assert_eq!(found[5].1, Level::Warning);
+        let found = settings(false);
+        assert_eq!((found[3].1, found[4].1), (Level::Ok, Level::Note));
     }
 
     #[test]
     fn settings_that_cannot_be_read_are_a_note() {
-        let tools = Tools::Usable { version: "2.03.16".to_owned(), settings: Err("for a reason".to_owned()) };
+        let tools = Tools::Usable {
+            version: "2.03.16".to_owned(),
+            settings: Err("for a reason".to_owned()),
+            thin_delta: true,
+        };
         let found = machine(Answer::NotPermitted, tools, None);
         assert!(found[3].1 == Level::Note && found[3].2.ends_with("for a reason"), "{found:?}");
     }

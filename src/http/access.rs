@@ -84,7 +84,10 @@ pub(super) fn is_public(route: &str) -> bool {
 pub(super) fn needed(method: &Method, route: &str) -> Role {
     let reads = matches!(
         route,
-        "" | "/versions/{id}/mounts" | "/versions/{id}/mounts/{lease}" | "/stores/{name}/verify"
+        "" | "/versions/{id}/mounts"
+            | "/versions/{id}/mounts/{lease}"
+            | "/stores/{name}/verify"
+            | "/stores/{name}/retention"
     );
     if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
@@ -123,6 +126,7 @@ mod tests {
             (Method::POST, "/versions/{id}/mounts", "rpa"),
             (Method::DELETE, "/versions/{id}/mounts/{lease}", "rpa"),
             (Method::POST, "/stores/{name}/verify", "rpa"),
+            (Method::POST, "/stores/{name}/retention", "rpa"),
             (Method::DELETE, "", "rpa"),
             (Method::POST, "/snapshots", "pa"),
             (Method::PUT, "/versions/{id}/pin", "pa"),

@@ -75,8 +75,7 @@ impl Listener {
             Change::Version(version) => match register.entry(&version.id) {
                 Ok(entry) => {
                     // As this change has left it: by now it may be in another state, of which the next event tells.
-                    let entry =
-                        Entry { version: Version::clone(version), publications: entry.publications.clone() };
+                    let entry = Entry { version: Version::clone(version), ..entry.clone() };
                     event("version", &self.face.written(register, &entry))
                 }
                 Err(_) => Vec::new(),

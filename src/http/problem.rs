@@ -69,7 +69,7 @@ fn status(code: Code) -> StatusCode {
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
-        Code::Invalid | Code::KeyReused | Code::StoreMissing | Code::StoreUnreadable => {
+        Code::Invalid | Code::KeyReused | Code::StoreMissing | Code::StoreUnreadable | Code::CheckFailed => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Stopping | Code::Unreachable => {

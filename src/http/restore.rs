@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 
 use super::extract::{self, Body, Segments};
-use super::snapshots::{milliseconds, written};
+use super::snapshots::written;
 use super::{Answer, Face};
-use crate::wire::{ProblemBody, RestoreRequest, Restored};
+use crate::wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
 
 /// Brings a store back to one of its versions.
 ///

@@ -1,6 +1,9 @@
 //! `POST /snapshots`: somebody certified a store.
 
+use std::time::Instant;
+
 use asat_core::event::{Event, Publish, Reply};
+use asat_core::snapshot::Hold;
 use asat_core::version::Attributes;
 use asat_core::{Code, Problem};
 use axum::Json;
@@ -9,12 +12,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::extract::{self, Body};
 use super::{Answer, Face};
-use crate::wire::{ProblemBody, PublishRequest, Published};
+use crate::wire::{ProblemBody, PublishRequest, Published, milliseconds};
 
 /// Publishes a store: fixes its content as a version.
 ///
 /// The answer comes when the version is durable. Where nothing has changed since the newest version, that one
-/// is published again. A request that is repeated with the same `Idempotency-Key` gets the first one's answer.
+/// is published again; where the same was said of it before, that publication is answered again. A request that is
+/// repeated with the same `Idempotency-Key` gets the first one's answer.
 #[utoipa::path(
     post, path = "/snapshots", tag = "versions", request_body = PublishRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat")),
@@ -26,7 +30,7 @@ use crate::wire::{ProblemBody, PublishRequest, Published};
         (status = 409, description = "An earlier version is on its way in or out", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
-        (status = 422, description = "A value is not allowed, or the store cannot be read", body = ProblemBody),
+        (status = 422, description = "A value is not allowed, the store cannot be read, or it does not meet a check (`check_failed`)", body = ProblemBody),
         (status = 500, description = "An unexpected error", body = ProblemBody),
         (status = 503, description = "The store is busy", body = ProblemBody, headers(("Retry-After" = u32))),
         (status = 507, description = "There is no room", body = ProblemBody),
@@ -37,22 +41,46 @@ pub(super) async fn publish(
     headers: HeaderMap,
     Body(request): Body<PublishRequest>,
 ) -> Answer<(StatusCode, HeaderMap, Json<Published>)> {
-    let publish = read(request, &headers)?;
-    let Reply::Published(number) = face.handle.ask(Event::Publish(publish)).await? else {
-        return Err(Problem::new(
-            Code::Internal,
-            "a publication got another answer",
-            "report this as a defect",
-        )
-        .into());
+    let began = Instant::now();
+    let mut publish = read(request, &headers)?;
+    publish.unchanged = unchanged_since(&face, &publish);
+    // What was said before of a version that the store still is needs nobody's time.
+    let already = face.handle.engine().known(&publish);
+    let published = match already {
+        Some(number) => known(&face, number, began)?,
+        None => match face.handle.ask(Event::Publish(publish)).await? {
+            Reply::Published(number) => written(&face, number)?,
+            Reply::Known(number) => known(&face, number, began)?,
+            _ => {
+                let detail = "a publication got another answer";
+                return Err(Problem::new(Code::Internal, detail, "report this as a defect").into());
+            }
+        },
     };
-    let published = written(&face, number)?;
     let status = if published.reused { StatusCode::OK } else { StatusCode::CREATED };
     let mut headers = HeaderMap::new();
     if let Ok(location) = HeaderValue::from_str(&format!("/versions/{}", published.version.id)) {
         headers.insert(header::LOCATION, location);
     }
     Ok((status, headers, Json(published)))
+}
+
+/// The version whose content the store has still, where that shows without reading it.
+fn unchanged_since(face: &Face, publish: &Publish) -> Option<u64> {
+    let engine = face.handle.engine();
+    face.machine.unchanged_since(&engine.wanted(publish).ok()?.store.name)
+}
+
+/// A publication that was there already, as it is written for somebody who asks for the same again.
+fn known(face: &Face, number: u64, began: Instant) -> Result<Published, Problem> {
+    Ok(Published {
+        reused: true,
+        writer_blocked_ms: 0.0,
+        hold: Hold::Nobody.text().to_owned(),
+        snapshot_ms: 0.0,
+        elapsed_ms: began.elapsed().as_secs_f64() * 1e3,
+        ..written(face, number)?
+    })
 }
 
 /// The request as the engine takes it.
@@ -63,6 +91,7 @@ fn read(request: PublishRequest, headers: &HeaderMap) -> Result<Publish, Problem
         store: store.as_deref().map(extract::store).transpose()?,
         attributes: Attributes { label, certified_by, business_date, note },
         key: read_key(headers)?,
+        unchanged: None,
     })
 }
 
@@ -94,9 +123,4 @@ pub(super) fn written(face: &Face, number: u64) -> Result<Published, Problem> {
         snapshot_ms: milliseconds(publication.cost.snapshot_us),
         elapsed_ms: milliseconds(publication.elapsed_us),
     })
-}
-
-/// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
-pub(super) fn milliseconds(us: u64) -> f64 {
-    f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
 }

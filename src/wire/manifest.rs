@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::Publication;
 
 /// The manifest of an export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The format of the folder, [`Manifest::FORMAT`].
@@ -25,7 +25,7 @@ pub struct Manifest {
 }
 
 /// A version in the manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportedVersion {
     /// Its number within the store.

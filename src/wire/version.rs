@@ -1,5 +1,8 @@
 //! Versions, as they are written.
 
+use std::time::Duration;
+
+use asat_core::check;
 use asat_core::register::{Entry, Register};
 use asat_core::version as core;
 use jiff::Timestamp;
@@ -60,7 +63,7 @@ pub struct Holding {
 }
 
 /// One certification event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Publication {
     /// When it was asked for.
     #[schema(value_type = String, format = DateTime)]
@@ -73,6 +76,23 @@ pub struct Publication {
     pub business_date: Option<String>,
     /// Anything else that was said.
     pub note: Option<String>,
+    /// What its content was found to meet, in the order of the configuration of that time; none where nothing was checked.
+    #[serde(default)]
+    pub checks: Vec<CheckResult>,
+}
+
+/// What came of a check of the very content that was published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckResult {
+    /// The check's name.
+    pub name: String,
+    /// Whether the content met it. A content that does not is not published.
+    pub passed: bool,
+    /// What was found.
+    #[schema(example = "no rows")]
+    pub found: String,
+    /// How long it took, in milliseconds.
+    pub took_ms: f64,
 }
 
 /// A page of a list of versions, newest first.
@@ -155,8 +175,30 @@ impl Publication {
             certified_by: said.certified_by,
             business_date: said.business_date.map(|date| date.to_string()),
             note: said.note,
+            checks: publication.checks.iter().map(CheckResult::new).collect(),
         }
     }
+}
+
+impl CheckResult {
+    fn new(result: &check::CheckResult) -> Self {
+        let check::CheckResult { name, passed, found, took_us } = result.clone();
+        Self { name, passed, found, took_ms: milliseconds(took_us) }
+    }
+
+    /// The result as it is recorded.
+    #[must_use]
+    pub fn recorded(&self) -> check::CheckResult {
+        let Self { name, passed, found, took_ms } = self.clone();
+        let took = Duration::try_from_secs_f64(took_ms / 1000.0).unwrap_or_default();
+        let took_us = u64::try_from(took.as_micros()).unwrap_or_default();
+        check::CheckResult { name, passed, found, took_us }
+    }
+}
+
+/// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
+pub(crate) fn milliseconds(us: u64) -> f64 {
+    f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
 }
 
 impl Pin {

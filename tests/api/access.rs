@@ -61,6 +61,8 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("GET", "/as-of-business-date/9999-01-01", "", &ROLES),
         ("GET", "/stores", "", &ROLES),
         ("GET", "/stores/report/archive", "", &ROLES),
+        ("GET", "/stores/report/retention", "", &ROLES),
+        ("POST", "/stores/report/retention", "{\"keep\":\"the last 1\"}", &ROLES),
         ("GET", "/openapi.json", "", &ROLES),
         ("POST", "/stores/report/verify", "", &ROLES),
         ("POST", "/versions/report@1/mounts", "{\"holder\":\"x\"}", &ROLES),

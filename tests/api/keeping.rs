@@ -158,7 +158,7 @@ fn after_the_newest_version_is_retired_the_same_content_is_published_as_a_new_on
 
 #[test]
 fn retention_keeps_the_newest_and_what_is_pinned_or_leased() {
-    let world = configured("", "[store.retention]\nkeep_last = 3");
+    let world = configured("", "[store.retention]\nkeep = \"the last 3\"");
     let mut events = world.listen();
     // What is on its way into the archive is let go later: each is waited for.
     let publish = |n: u64| {
@@ -173,7 +173,7 @@ fn retention_keeps_the_newest_and_what_is_pinned_or_leased() {
     assert_eq!(kept(), ["report@6", "report@5", "report@4", "report@2", "report@1"]);
     events.until(|name, data| name == "version" && data["id"] == "report@3" && data["state"] == "retiring");
     let retired = world.until("report@3", |version| version["state"] == "retired");
-    assert_eq!(retired["end_reason"], "no rule of report's retention keeps it");
+    assert_eq!(retired["end_reason"], "given up by retention: it is not among \"the last 3\"");
     assert!(retired["ended_at"].is_string() && retired["holdings"] == json!([]), "{retired}");
     world.get("/versions/report@3/database").expect_problem(410, "retired");
 

@@ -94,6 +94,7 @@ fn a_version_is_readable_at_its_acknowledgement_and_stays_the_same_to_the_byte()
         assert!(download(&world, "report@1") == bytes, "{journal}: the archive has another file");
         assert!(std::fs::read(&path).unwrap() == bytes, "{journal}: what is leased has changed");
         close(&world, &lease);
+        world.archived("report@2");
         world.settled("report@1");
         let path = world.open("report@1");
         assert!(!is_in_snapshot(&world, &path), "{}", path.display());
@@ -135,6 +136,7 @@ fn the_last_lease_keeps_a_snapshot_and_its_end_lets_it_go() {
     assert_eq!(version["path"], json!(path));
     assert_eq!(read(&path), "a,b");
     close(&world, &second);
+    world.archived("report@2");
     assert_eq!(world.settled("report@1")["path"], Value::Null);
     assert_eq!(path.exists(), !world.ground.is_shown());
     assert_eq!(read(&world.open("report@1")), "a,b");

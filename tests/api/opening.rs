@@ -182,6 +182,8 @@ fn where_the_room_for_copies_is_used_up_by_leases_the_next_is_refused_with_the_n
     let world = crate::configured("[copies]\nmax_size = \"12 KiB\"", "");
     world.publish("first");
     publish_change(&world, "c");
+    publish_change(&world, "d");
+    world.archived("report@3");
     // A file in a snapshot takes no room in the cache.
     for id in ["report@1", "report@2"] {
         world.settled(id);
@@ -196,7 +198,8 @@ fn where_the_room_for_copies_is_used_up_by_leases_the_next_is_refused_with_the_n
     let path = format!("/versions/report@1/mounts/{}", mount["lease"].as_str().unwrap());
     assert_eq!(world.request("DELETE", &path, &[], b"").status, 204);
     if world.get("/versions/report@1").json()["leases"] != 0 {
-        events.until(|name, data| name == "version" && data["leases"] == 0);
+        let is_free = |data: &Value| data["id"] == "report@1" && data["leases"] == 0;
+        events.until(|name, data| name == "version" && is_free(data));
     }
     assert_eq!(lease(&world, "report@2", &json!({ "holder": "b" })).status, 201);
 }

@@ -1,6 +1,8 @@
 //! `POST /snapshots`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 
@@ -69,7 +71,10 @@ fn a_publication_answers_201_with_the_version_and_where_it_is() {
     assert!(version["cut_at"].as_str().unwrap() >= published["publication"]["at"].as_str().unwrap());
 
     let publication = &published["publication"];
-    assert_eq!(keys(publication), BTreeSet::from(["at", "business_date", "certified_by", "label", "note"]));
+    assert_eq!(
+        keys(publication),
+        BTreeSet::from(["at", "business_date", "certified_by", "checks", "label", "note"])
+    );
     for field in ["label", "certified_by", "business_date", "note"] {
         assert_eq!(publication[field], said[field], "{field}");
     }
@@ -121,6 +126,32 @@ fn an_unchanged_store_is_published_again_as_the_version_that_is_there() {
     world.sqlite().execute("delete from ledger where entry = 'third'", []).unwrap();
     let fourth = world.publish("fourth");
     assert_eq!((&fourth["reused"], &fourth["version"]["id"]), (&json!(false), &json!("report@3")));
+}
+
+#[test]
+fn an_unchanged_store_is_published_again_without_its_lock_and_a_commit_is_never_missed() {
+    let world = world();
+    for n in 1..=3 {
+        let id = publish_change(&world, &format!("v{n}"))["version"]["id"].as_str().unwrap().to_owned();
+        world.settled(&id);
+        // What was written a moment ago could be written again within the same tick of the file system's clock.
+        let written = || fs::metadata(world.store()).unwrap().modified().unwrap().elapsed();
+        while written().is_ok_and(|ago| ago < Duration::from_millis(50)) {
+            thread::yield_now();
+        }
+        world.publish("is compared, and seen from then on");
+        let writer = world.sqlite();
+        writer.execute_batch("begin exclusive").unwrap();
+        let held = world.publish("held");
+        assert_eq!((&held["reused"], &held["version"]["id"]), (&json!(true), &json!(id)));
+        let again = world.publish("held");
+        assert_eq!((&again["reused"], &again["hold"]), (&json!(true), &json!("nobody")));
+        assert_eq!(again["publication"], held["publication"], "the same was said before");
+        writer.execute_batch("rollback").unwrap();
+        drop(writer);
+        let publications = world.get(&format!("/versions/{id}")).json()["publications"].clone();
+        assert_eq!(publications.as_array().unwrap().len(), 3);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 23] = [
+const CALLS: [(&str, &str); 25] = [
     ("delete", "/versions/{id}"),
     ("delete", "/versions/{id}/mounts/{lease}"),
     ("delete", "/versions/{id}/pin"),
@@ -21,6 +21,7 @@ const CALLS: [(&str, &str); 23] = [
     ("get", "/readyz"),
     ("get", "/stores"),
     ("get", "/stores/{name}/archive"),
+    ("get", "/stores/{name}/retention"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
@@ -28,6 +29,7 @@ const CALLS: [(&str, &str); 23] = [
     ("post", "/capacity/alarms/acknowledge"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/restore"),
+    ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
     ("put", "/versions/{id}/mounts/{lease}"),

@@ -99,11 +99,13 @@ fn damage_is_named_with_its_file_and_versions_and_never_read_as_data() {
     world.sqlite().execute(blob, []).unwrap();
     world.publish("1");
     world.settled("report@1");
-    let contents = std::fs::read(world.open("report@1")).unwrap();
+    let contents = world.get("/versions/report@1/database").body;
     // Of what is damaged below, the second version needs nothing; its own pages may be differences from what is whole.
     world.sqlite().execute_batch("delete from ledger; vacuum; insert into ledger values ('x')").unwrap();
     world.publish("2");
     world.settled("report@2");
+    // What is in a snapshot would be repaired from there.
+    world.settled("report@1");
     let second = world.get("/versions/report@2/database");
     let pack = world.path("state/archive/report/1.pack");
     let length = std::fs::read(&pack).unwrap().len();
@@ -193,6 +195,9 @@ fn a_damaged_version_is_not_opened() {
     let world = world();
     world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
     world.publish("1");
+    // From the next one on it is in no snapshot, where it could be opened whole.
+    publish_change(&world, "2");
+    world.archived("report@2");
     world.settled("report@1");
     let pack = world.path("state/archive/report/1.pack");
     let length = std::fs::read(&pack).unwrap().len();
@@ -211,10 +216,10 @@ fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     publish_change(&world, "2");
     world.settled("report@2");
     world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
-    let clones = if world.ground.is_cloned() { world.snapshots() } else { BTreeSet::new() };
+    let snapshots = if world.ground.keeps_base() { world.snapshots() } else { BTreeSet::new() };
     assert!(world.stop().success());
-    // As long as its clone is there, nothing is lost.
-    clones.iter().for_each(|clone| std::fs::remove_dir_all(clone).unwrap());
+    // As long as its snapshot is there, nothing is lost.
+    world.remove_snapshots(&snapshots);
     let pack = world.path("state/archive/report/2.pack");
     let aside = world.path("aside.pack");
     std::fs::rename(&pack, &aside).unwrap();

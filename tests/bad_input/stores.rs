@@ -121,7 +121,9 @@ fn a_store_that_stays_locked_is_busy_and_the_answer_names_who_is_in_the_way() {
     {
         let kept = Kept::configured("busy_timeout = \"200ms\"");
         let holder = kept.sqlite();
-        holder.execute_batch(&format!("{mode}; begin exclusive; insert into ledger values ('x')")).unwrap();
+        // A store in which nothing was committed is published again whoever has it locked.
+        holder.execute_batch(&format!("{mode}; insert into ledger values ('committed')")).unwrap();
+        holder.execute_batch("begin exclusive; insert into ledger values ('x')").unwrap();
         let answer = kept.request("POST", "/snapshots", &[], b"");
         let problem = answer.expect_problem(503, "store_busy");
         let seconds: u32 = answer.header("retry-after").unwrap().parse().unwrap();

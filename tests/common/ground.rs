@@ -61,9 +61,14 @@ impl Ground {
         self.is_volume() && !self.is_cloned()
     }
 
-    /// Whether versions are cut by clones, of which the newest stays.
+    /// Whether versions are cut by clones.
     pub fn is_cloned(&self) -> bool {
         self.backend == "reflink"
+    }
+
+    /// Whether the newest archived version stays in its snapshot, for the next one to be compared with.
+    pub fn keeps_base(&self) -> bool {
+        self.is_cloned() || self.backend == "lvm-thin"
     }
 }
 
@@ -107,14 +112,49 @@ impl World {
         self.until(id, |version| held_by(version).contains("archive"))
     }
 
-    /// Waits until a version is where it stays: in the archive, and out of the snapshot that it may have been cut by. A clone
-    /// may stay, for the next one to be compared with.
+    /// Waits until a version is where it stays: in the archive, and out of the snapshot that it may have been cut by. That of
+    /// the newest one may stay, for the next one to be compared with.
     pub fn settled(&self, id: &str) -> Value {
-        let may_stay = self.ground.is_cloned();
         self.until(id, |version| {
             let held = held_by(version);
-            held.contains("archive") && (may_stay || held.len() == 1)
+            let may_stay = || self.ground.keeps_base() && self.newest_archived(id) == id;
+            held.contains("archive") && (held.len() == 1 || may_stay())
         })
+    }
+
+    /// The newest version in the archive of those of this one's store.
+    fn newest_archived(&self, id: &str) -> String {
+        let store = id.split('@').next().unwrap();
+        let list = self.get(&format!("/versions?store={store}&state=ready&limit=1000")).json();
+        let archived = |version: &&Value| held_by(version).contains("archive");
+        let newest = list["versions"].as_array().unwrap().iter().find(archived);
+        newest.map_or_else(String::new, |version| version["id"].as_str().unwrap().to_owned())
+    }
+
+    /// Removes by hand what holds versions besides the archive, while no daemon runs.
+    pub fn remove_snapshots(&self, snapshots: &BTreeSet<String>) {
+        if self.ground.is_cloned() {
+            snapshots.iter().for_each(|clone| std::fs::remove_dir_all(clone).unwrap());
+        } else {
+            self.take_off();
+        }
+    }
+
+    /// Takes everything of this world that is mounted off the volume, and the snapshots with it.
+    fn take_off(&self) {
+        let (mounts, table) = (self.path("mnt"), std::fs::read_to_string("/proc/self/mounts").unwrap());
+        let mounted = table.lines().rev().filter_map(|line| {
+            let mut words = line.split(' ');
+            words.next().zip(words.next()).filter(|(_, at)| Path::new(at).starts_with(&mounts))
+        });
+        let mut devices = BTreeSet::new();
+        for (device, at) in mounted {
+            run("umount", &[at]);
+            devices.insert(device);
+        }
+        for device in devices {
+            run("lvremove", &["-q", "--force", "--yes", device]);
+        }
     }
 
     /// Gives a version up; answers it when it is gone. On a volume that waits until neither it nor the next one is on
@@ -157,19 +197,7 @@ impl Drop for World {
             running.terminate();
             running.exit();
         }
-        let (mounts, table) = (self.path("mnt"), std::fs::read_to_string("/proc/self/mounts").unwrap());
-        let mounted = table.lines().rev().filter_map(|line| {
-            let mut words = line.split(' ');
-            words.next().zip(words.next()).filter(|(_, at)| Path::new(at).starts_with(&mounts))
-        });
-        let mut devices = BTreeSet::new();
-        for (device, at) in mounted {
-            run("umount", &[at]);
-            devices.insert(device);
-        }
-        for device in devices {
-            run("lvremove", &["-q", "--force", "--yes", device]);
-        }
+        self.take_off();
     }
 }
 

@@ -76,7 +76,7 @@ impl Run {
     pub fn new(journal_mode: &'static str) -> Self {
         let mut world = World::new();
         "[copies]\nmax_size = \"200 KB\"".clone_into(&mut world.config);
-        world.store_config = format!("retention = {{ keep_last = {KEPT} }}");
+        world.store_config = format!("retention = {{ keep = \"the last {KEPT}\" }}");
         let (asked, acknowledged, given_up, leases) = Default::default();
         let mut run = Self { world, journal_mode, next: 0, writes: 0, asked, acknowledged, given_up, leases };
         run.write(0, 24);

@@ -66,6 +66,8 @@ fn stop(world: &mut World) {
 fn lab_a_version_whose_volume_group_is_gone_is_lost_until_it_is_back() {
     in_lab(lab(1, "320M"), |machine| {
         let mut site = Site::thin(machine, "160M", "100M");
+        // No snapshot stays here for the next one to be compared with: only that which is lost is to be there.
+        "[guard]\nladder = [\"alarm\"]".clone_into(&mut site.world.config);
         site.put_state_on_small_disk();
         site.restart();
 

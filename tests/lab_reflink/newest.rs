@@ -17,7 +17,7 @@ fn read_by_changes(world: &mut World) -> usize {
     running.terminate();
     let log = running.rest_of_log();
     assert!(running.exit().success());
-    log.lines().filter(|line| line.contains("what its clone shares with that one is not read")).count()
+    log.lines().filter(|line| line.contains("what its snapshot shares with that one's is not read")).count()
 }
 
 #[test]

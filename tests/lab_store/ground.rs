@@ -130,8 +130,8 @@ impl<'a> Ground<'a> {
     /// Waits until the daemon has nothing more to do: every version is archived, and no more than the `keep` newest have
     /// a snapshot. Answers the versions.
     pub fn settled(&self, keep: usize) -> Vec<Value> {
-        // The next one is compared with the newest clone.
-        let keep = if self.kind == Kind::Reflink { keep.max(1) } else { keep };
+        // The next one is compared with the newest of these.
+        let keep = if matches!(self.kind, Kind::Reflink | Kind::Thin) { keep.max(1) } else { keep };
         let patience = Instant::now() + PATIENCE;
         loop {
             let versions = self.versions();

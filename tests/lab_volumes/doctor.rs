@@ -65,7 +65,7 @@ fn lab_the_doctor_knows_volumes_and_what_is_wrong() {
         assert!(mapper["what"].as_str().unwrap().contains("version 4."), "{mapper}");
         let lvm = found(&report, "machine", None, "lvm")["what"].as_str().unwrap();
         assert!(lvm.contains(&site.lvm.version().to_string()), "{lvm}");
-        for check in ["snapshot-modules", "lvm-monitor"] {
+        for check in ["snapshot-modules", "lvm-monitor", "thin-delta"] {
             assert_eq!(found(&report, "machine", None, check)["level"], "ok", "{report:#}");
         }
         // The state folder would lie beside the store `b`, and has not the room that copies may take.

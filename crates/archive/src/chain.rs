@@ -46,6 +46,15 @@ impl Layer {
         }
     }
 
+    /// Has the system begin to read what opening it will ask for. It is advice: where it is not taken, nothing else changes.
+    pub(crate) fn expect(&self, folder: &Folder) {
+        if lock(&self.open).strong_count() == 0
+            && let Ok(file) = folder.read(&self.name().text())
+        {
+            Pack::expect_ends(&file, self.bytes);
+        }
+    }
+
     /// Opens its file, or joins those who have it open.
     pub(crate) fn open(&self, folder: &Folder) -> Result<Arc<Pack>, Error> {
         let mut open = lock(&self.open);

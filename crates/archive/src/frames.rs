@@ -1,4 +1,4 @@
-//! Reads pages out of their frames.
+//! Reads pages out of their frames one by one, for whoever goes through whole layers.
 //!
 //! Who reads many pages one after another reads each layer in pieces, since frames lie in page order there.
 
@@ -12,10 +12,6 @@ use crate::pages::{Frame, PageMap};
 const AHEAD_BYTES: usize = 8 << 20;
 /// The longest and the shortest piece.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = (8 << 10)..=(256 << 10);
-
-/// What is read around a frame of a single page. The frames of its neighbours are there, and a disk that has come so far
-/// reads this much in little more time than one frame: whoever asks for pages here and there soon waits for no disk.
-const AROUND_BYTES: u64 = 16 << 10;
 
 /// How much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +80,13 @@ impl Frames {
     }
 
     /// Has the system begin to read all of a page's frames that lie in several files, so that a disk is not waited for by one
-    /// after another; and what lies around them, where pages do not come in order.
+    /// after another.
     fn expect(&self, map: &PageMap, chain: &[Frame], reading: Reading) {
-        for frame in chain {
+        for frame in chain.iter().filter(|_| chain.len() > 1) {
             let Some((nth, pack)) = map.pack(frame) else { continue };
             let len = usize::try_from(frame.len).unwrap_or(usize::MAX);
-            if self.pieces.get(nth).is_some_and(|piece| piece.get(frame.offset, len).is_some()) {
-                continue;
-            }
-            match reading {
-                Reading::Single => pack.expect(frame.offset - frame.offset % AROUND_BYTES, AROUND_BYTES),
-                Reading::InOrder if chain.len() > 1 => {
-                    pack.expect(frame.offset, bytes(piece_len(map, pack, frame, reading)));
-                }
-                Reading::InOrder => {}
+            if self.pieces.get(nth).is_none_or(|piece| piece.get(frame.offset, len).is_none()) {
+                pack.expect(frame.offset, bytes(piece_len(map, pack, frame, reading)));
             }
         }
     }
@@ -120,7 +109,7 @@ impl Frames {
     }
 
     /// Which layer it is whose fault it is that a page does not match its hash.
-    fn blame(&mut self, map: &PageMap, nth: usize, page: &mut [u8]) -> Error {
+    pub(crate) fn blame(&mut self, map: &PageMap, nth: usize, page: &mut [u8]) -> Error {
         let chain: Vec<Frame> = map.frames_of(nth).copied().collect();
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
         let mut blamed = None;

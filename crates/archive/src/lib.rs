@@ -29,6 +29,7 @@ mod repair;
 mod replay;
 mod resolve;
 mod retire;
+mod spans;
 mod spool;
 mod stats;
 mod survey;

@@ -19,6 +19,9 @@ use crate::index::Index;
 use crate::meta::Meta;
 use crate::naming::FileName;
 
+/// What is read at a pack file's end at once, before its length is known of anything there.
+const END_BYTES: u64 = 16 << 10;
+
 /// An open pack file whose ends and metadata are valid.
 #[derive(Debug)]
 pub(crate) struct Pack {
@@ -40,6 +43,8 @@ impl Pack {
         }
         let path = folder.path().join(name);
         let file = opened.map_err(|source| Error::io("open", &path, source))?;
+        // Who reads knows better than the system what will be needed next, and says so.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         let pack = Self::read_ends(path, file)?;
         if (pack.meta.covers_from, pack.meta.number) != (from, number) {
             let what = format!("it is the layer of {} to {}", pack.meta.covers_from, pack.meta.number);
@@ -122,11 +127,21 @@ impl Pack {
         self.file.read_exact_at(buffer, offset).map_err(|source| read_error(&self.path, source))
     }
 
+    /// Has the system begin to read what opening a pack file of this length asks for: both ends, and a short index with
+    /// the second.
+    pub(crate) fn expect_ends(file: &File, file_len: u64) {
+        expect(file, 0, HEADER_LEN);
+        expect(file, file_len.saturating_sub(END_BYTES), END_BYTES);
+    }
+
+    /// Has the system begin to read the index.
+    pub(crate) fn expect_index(&self) {
+        self.expect(self.footer.index_offset, self.footer.index_len);
+    }
+
     /// Has the system begin to read bytes that are asked for soon. It is advice: where it is not taken, nothing else changes.
     pub(crate) fn expect(&self, offset: u64, len: u64) {
-        if let Some(len) = NonZeroU64::new(len) {
-            let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
-        }
+        expect(&self.file, offset, len);
     }
 
     /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
@@ -151,6 +166,12 @@ impl Pack {
         } else {
             Err(Error::damaged(&self.path, "its bytes do not match the checksum of the whole file"))
         }
+    }
+}
+
+fn expect(file: &File, offset: u64, len: u64) {
+    if let Some(len) = NonZeroU64::new(len) {
+        let _ = rustix::fs::fadvise(file, offset, Some(len), Advice::WillNeed);
     }
 }
 

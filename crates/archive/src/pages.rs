@@ -4,6 +4,8 @@
 //! down to one that holds the page whole. Frames that nothing shown needs any more are forgotten at once, so a
 //! map takes no more memory than its version needs, however many layers there are.
 
+mod find;
+
 use std::sync::Arc;
 
 use asat_core::PageSize;
@@ -22,6 +24,13 @@ pub(crate) struct Frame {
     /// The frame of the page that this one differs from, or [`NONE`].
     before: u32,
     pub(crate) encoding: Encoding,
+}
+
+impl Frame {
+    /// The place of its layer among all that the map has seen.
+    pub(crate) fn layer(&self) -> usize {
+        index(self.pack)
+    }
 }
 
 /// The place of no frame.
@@ -191,8 +200,12 @@ impl PageMap {
 
     /// The layer of a frame, and its place among all that the map has seen.
     pub(crate) fn pack(&self, frame: &Frame) -> Option<(usize, &Arc<Pack>)> {
-        let nth = index(frame.pack);
-        Some((nth, self.held.get(nth)?.pack.as_ref()?))
+        Some((frame.layer(), self.pack_of(frame.layer())?))
+    }
+
+    /// The layer at a place among all that the map has seen, where something of it is needed.
+    pub(crate) fn pack_of(&self, layer: usize) -> Option<&Arc<Pack>> {
+        self.held.get(layer)?.pack.as_ref()
     }
 
     /// The number of a frame's layer.

@@ -10,25 +10,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::chain::lock;
 use crate::error::Error;
-use crate::frames::{Frames, Reading};
 use crate::meta::Meta;
 use crate::resolve::Resolved;
+use crate::spans::Spans;
 
 /// Whole versions are read and written in pieces of this many bytes.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a layer a disk has to look for.
+const WINDOW_BYTES: usize = 4 << 20;
 
 /// One version, open for reading from any number of threads. It keeps its files open, so what is given up or
 /// folded meanwhile does not concern it.
 pub struct Reader {
     version: Resolved,
     page_len: usize,
+    /// The window up to which the system was told what will be read.
+    expected: AtomicUsize,
     /// What nobody uses at the moment.
     idle: Mutex<Vec<Scratch>>,
 }
 
 /// What reading a page needs besides the page.
 struct Scratch {
-    frames: Frames,
+    spans: Spans,
     /// A page of which only a part was asked for.
     page: Vec<u8>,
 }
@@ -36,7 +41,7 @@ struct Scratch {
 impl Reader {
     pub(crate) fn new(version: Resolved) -> Self {
         let page_len = version.meta.page_size.as_usize();
-        Self { version, page_len, idle: Mutex::default() }
+        Self { version, page_len, expected: AtomicUsize::new(0), idle: Mutex::default() }
     }
 
     /// What the version's layer says about it.
@@ -169,11 +174,29 @@ impl Reader {
 
     /// Fills `pages` with whole pages from the `nth` on, counted from 0.
     fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
-        let reading = if pages.len() > self.page_len { Reading::InOrder } else { Reading::Single };
-        for (nth, page) in (nth..).zip(pages.chunks_exact_mut(self.page_len)) {
-            scratch.frames.page(&self.version.map, nth, reading, page)?;
+        if pages.len() > self.page_len {
+            self.expect_from(nth, scratch);
         }
-        Ok(())
+        scratch.spans.pages(&self.version.map, nth, pages)
+    }
+
+    /// Has the system begin to read what comes after the `nth` page, for somebody who reads pages in order: a window is
+    /// expected while the one before it is read.
+    fn expect_from(&self, nth: usize, scratch: &mut Scratch) {
+        let window_pages = (WINDOW_BYTES / self.page_len).max(1);
+        let (window, expected) = (nth / window_pages, self.expected.load(Ordering::Relaxed));
+        // One window further where several read side by side, of whom this one is behind.
+        if (window + 2..=window + 3).contains(&expected) {
+            return;
+        }
+        let first = if expected == window + 1 { expected } else { window };
+        let is_first =
+            self.expected.compare_exchange(expected, window + 2, Ordering::Relaxed, Ordering::Relaxed);
+        if is_first.is_ok() {
+            let end = self.version.map.page_count();
+            let pages = (first * window_pages).min(end)..((window + 2) * window_pages).min(end);
+            scratch.spans.expect_pages(&self.version.map, pages);
+        }
     }
 
     /// Fills `part` with bytes from within the `nth` page.
@@ -197,6 +220,6 @@ impl Reader {
 
 impl Scratch {
     fn new() -> Result<Self, Error> {
-        Ok(Self { frames: Frames::new()?, page: Vec::new() })
+        Ok(Self { spans: Spans::new()?, page: Vec::new() })
     }
 }

@@ -14,6 +14,9 @@ use crate::meta::Meta;
 use crate::pack::Pack;
 use crate::pages::PageMap;
 
+/// So many layers are expected at once while they are opened one after another: a disk finds them side by side.
+const EXPECTED: usize = 64;
+
 /// A version's pages, all found.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -53,10 +56,8 @@ fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, 
         let what = format!("it has {page_count} pages, more than all layers up to it can hold");
         return Err(Error::damaged(newest.path(), what));
     }
-    let mut map = PageMap::new(meta.page_size, page_count);
-    for pack in chain.iter().rev() {
-        map.apply(pack, &mut |_, _| {})?;
-    }
+    chain.iter().for_each(|pack| pack.expect_index());
+    let map = PageMap::find(newest, &chain, page_count)?;
     check(newest, &map)?;
     Ok(Resolved { meta, map })
 }
@@ -66,6 +67,10 @@ fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<P
     let mut chain: Vec<Arc<Pack>> = Vec::new();
     let mut next = Some(layer);
     while let Some(layer) = next {
+        if chain.len().is_multiple_of(EXPECTED) {
+            let coming = layers.range(..=layer.number).rev().take(EXPECTED);
+            coming.for_each(|(_, layer)| layer.expect(folder));
+        }
         let pack = layer.open(folder)?;
         if chain.first().is_some_and(|newest| newest.meta().page_size != pack.meta().page_size) {
             let what = "its pages have another size than those of the layer above";

@@ -1,4 +1,9 @@
-//! Says what each version takes, and what giving it up alone would give back.
+//! Says what each version takes, and what of it which versions need.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use asat_core::retention::{Part, Weight};
 
 use crate::archive::Archive;
 use crate::chain::{Layers, most_pages};
@@ -33,41 +38,71 @@ pub struct VersionStats {
 impl Archive {
     /// Reads the indexes of all layers, and says what each version takes.
     pub fn stats(&self) -> Result<Stats, Error> {
+        let (layers, weight) = self.weighed()?;
+        // A part that one version alone needs has its number at both ends.
+        let mut alone: BTreeMap<u64, u64> = BTreeMap::new();
+        for part in weight.parts.iter().filter(|part| part.first == part.last) {
+            *alone.entry(part.first).or_default() += part.bytes;
+        }
+        let live = layers.values().filter(|layer| layer.live).map(|layer| VersionStats {
+            number: layer.number,
+            bytes: layer.bytes,
+            only_bytes: alone.get(&layer.number).copied().unwrap_or(0),
+        });
+        let versions = live.collect();
+        let retired_bytes = layers.values().filter(|layer| !layer.live).map(|layer| layer.bytes).sum();
+        Ok(Stats { bytes: weight.bytes, layers: layers.len(), retired_bytes, versions })
+    }
+
+    /// Reads the indexes of all layers, and says what of the archive which versions need.
+    pub fn weigh(&self) -> Result<Weight, Error> {
+        Ok(self.weighed()?.1)
+    }
+
+    fn weighed(&self) -> Result<(Arc<Layers>, Weight), Error> {
         loop {
             let layers = self.inner.layers();
-            match self.stats_of(&layers) {
+            match self.weight_of(&layers) {
                 // A layer was given up or folded meanwhile.
-                Err(_) if !std::sync::Arc::ptr_eq(&layers, &self.inner.layers()) => {}
-                stats => return stats,
+                Err(_) if !Arc::ptr_eq(&layers, &self.inner.layers()) => {}
+                weight => return Ok((layers, weight?)),
             }
         }
     }
 
-    fn stats_of(&self, layers: &Layers) -> Result<Stats, Error> {
-        let live = layers.values().filter(|layer| layer.live);
-        let stats = |number, bytes| VersionStats { number, bytes, only_bytes: 0 };
-        let mut versions: Vec<VersionStats> = live.map(|layer| stats(layer.number, layer.bytes)).collect();
+    fn weight_of(&self, layers: &Layers) -> Result<Weight, Error> {
+        let live = layers.values().filter(|layer| layer.live).map(|layer| layer.number).collect();
+        let mut scales = Scales { live, parts: BTreeMap::new() };
         let mut map: Option<PageMap> = None;
         for layer in layers.values() {
             let pack = layer.open(&self.inner.folder)?;
             let map =
                 map.get_or_insert_with(|| PageMap::new(pack.meta().page_size, most_pages(layers.values())));
-            map.apply(&pack, &mut |frame, from| count(&mut versions, frame, from, layer.number))?;
+            map.apply(&pack, &mut |frame, from| scales.count(frame, from, layer.number))?;
         }
         if let Some(map) = &mut map {
-            map.clear(&mut |frame, from| count(&mut versions, frame, from, u64::MAX));
+            map.clear(&mut |frame, from| scales.count(frame, from, u64::MAX));
         }
-        let retired_bytes = layers.values().filter(|layer| !layer.live).map(|layer| layer.bytes).sum();
-        let bytes = layers.values().map(|layer| layer.bytes).sum();
-        Ok(Stats { bytes, layers: layers.len(), retired_bytes, versions })
+        let part = |((first, last), bytes)| Part { first, last, bytes };
+        let parts = scales.parts.into_iter().map(part).collect();
+        Ok(Weight { bytes: layers.values().map(|layer| layer.bytes).sum(), parts })
     }
 }
 
-/// Counts a frame that the versions from `from` to below `until` need, for the only one of them that lives.
-fn count(versions: &mut [VersionStats], frame: &Frame, from: u64, until: u64) {
-    let first = versions.partition_point(|version| version.number < from);
-    let end = versions.partition_point(|version| version.number < until);
-    if let Some([only]) = versions.get_mut(first..end.max(first)) {
-        only.only_bytes += u64::from(frame.len) + ENTRY_USUAL_BYTES;
+/// What has been counted so far, by the first and the last of the live versions that need it.
+struct Scales {
+    live: Vec<u64>,
+    parts: BTreeMap<(u64, u64), u64>,
+}
+
+impl Scales {
+    /// Counts a frame that the versions from `from` to below `until` need, where any of them lives.
+    fn count(&mut self, frame: &Frame, from: u64, until: u64) {
+        let first = self.live.partition_point(|number| *number < from);
+        let end = self.live.partition_point(|number| *number < until);
+        let needed = self.live.get(first..end.max(first)).unwrap_or_default();
+        if let (Some(first), Some(last)) = (needed.first(), needed.last()) {
+            *self.parts.entry((*first, *last)).or_default() += u64::from(frame.len) + ENTRY_USUAL_BYTES;
+        }
     }
 }

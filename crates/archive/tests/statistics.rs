@@ -35,6 +35,17 @@ fn what_only_one_version_needs_is_what_comes_back_with_it() {
     let own: Vec<u64> = stats.versions.iter().map(|version| version.bytes).collect();
     assert_eq!(own, [1, 2, 3, 4].map(|number| archive.stored_bytes(number).unwrap()));
 
+    // What versions share comes back with the last of them; the page that all have stays with any.
+    let weight = archive.weigh().unwrap();
+    assert_eq!(weight.bytes, stats.bytes);
+    let needed = |first, last| {
+        let parts = weight.parts.iter().filter(|part| first <= part.first && part.last <= last);
+        parts.map(|part| part.bytes).sum::<u64>()
+    };
+    assert_eq!([needed(1, 1), needed(1, 2), needed(1, 3)], [RAW, 2 * RAW, 3 * RAW]);
+    assert_eq!(needed(4, 4), only[3]);
+    assert!(needed(1, 4) < stats.bytes, "there is more around it");
+
     // The last page of the first three is seen by all of them; with version 2 retired its first page is nobody's.
     archive.retire(2).unwrap();
     let stats = archive.stats().unwrap();

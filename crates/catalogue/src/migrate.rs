@@ -17,8 +17,12 @@ use crate::error::Error;
 pub(crate) type Migration = &'static str;
 
 /// Every migration that this build knows.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// Brings an existing catalogue to the newest version, and keeps a copy of what it was.
 pub(crate) fn bring_forward(

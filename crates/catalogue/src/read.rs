@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
+use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
@@ -88,12 +89,23 @@ impl Loader<'_> {
     }
 
     fn publications(&mut self) -> Result<(), Error> {
+        let mut checks: BTreeMap<u64, Vec<CheckResult>> = BTreeMap::new();
+        let sql = "select * from check_result order by publication, position";
+        self.each("check_result", 2, sql, |_, row| {
+            checks.entry(row.get::<_, Int>("publication")?.0).or_default().push(check(row)?);
+            Ok(Vec::new())
+        })?;
         let sql = "select * from publication order by number";
         self.each("publication", 1, sql, |register, row| {
-            let publication = publication(row)?;
+            let mut publication = publication(row)?;
             known(register.entry(&publication.version).is_ok(), "version", &publication.version)?;
+            publication.checks = checks.remove(&publication.number).unwrap_or_default();
             Ok(vec![Change::Published(publication)])
-        })
+        })?;
+        match checks.into_keys().next() {
+            Some(number) => Err(self.bad("check_result", number.to_string(), "there is no such publication")),
+            None => Ok(()),
+        }
     }
 
     fn leases(&mut self) -> Result<(), Error> {
@@ -222,7 +234,13 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
             snapshot_us: row.get::<_, Int>("snapshot_us")?.0,
         },
         elapsed_us: row.get::<_, Int>("elapsed_us")?.0,
+        checks: Vec::new(),
     })
+}
+
+fn check(row: &Row<'_>) -> rusqlite::Result<CheckResult> {
+    let (name, passed, found) = (row.get("name")?, row.get("passed")?, row.get("found")?);
+    Ok(CheckResult { name, passed, found, took_us: row.get::<_, Int>("took_us")?.0 })
 }
 
 fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {

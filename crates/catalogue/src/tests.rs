@@ -12,11 +12,17 @@ use jiff::Timestamp;
 
 use super::*;
 
-const LONGER: &[Migration] = &[
-    MIGRATIONS[0],
-    "create table extra (a text) strict; insert into extra select name from store",
-    "alter table extra add column b integer not null default 7",
-];
+/// How many schemas there are.
+const KNOWN: usize = MIGRATIONS.len();
+
+/// They, and two more of a later asat.
+fn longer() -> Vec<Migration> {
+    let later = [
+        "create table extra (a text) strict; insert into extra select name from store",
+        "alter table extra add column b integer not null default 7",
+    ];
+    [MIGRATIONS, &later].concat()
+}
 
 fn store(name: &str, path: &str) -> Change {
     let added_at = Timestamp::UNIX_EPOCH;
@@ -65,26 +71,31 @@ fn a_full_disk_is_told_apart_and_changes_nothing() {
 fn an_older_catalogue_is_brought_forward_and_kept_beside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
-    let mut old = Catalogue::open_with(&path, &LONGER[..1]).unwrap();
+    let mut old = Catalogue::open(&path).unwrap();
     old.record(&[store("report", "/srv/report.db")]).unwrap();
     let (lived, installation) = (old.load().unwrap(), old.installation().to_owned());
     drop(old);
-    fs::write(folder.path().join("catalogue.db.v1"), "of an earlier attempt").unwrap();
+    let beside = format!("catalogue.db.v{KNOWN}");
+    fs::write(folder.path().join(&beside), "of an earlier attempt").unwrap();
 
-    let new = Catalogue::open_with(&path, LONGER).unwrap();
+    let new = Catalogue::open_with(&path, &longer()).unwrap();
     assert_eq!(new.load().unwrap(), lived);
     assert_eq!(new.installation(), installation);
     let extra: (String, u32) =
         new.connection.query_row("select a, b from extra", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!(extra, ("report".to_owned(), 7));
     drop(new);
-    assert_eq!(names(folder.path()), ["catalogue.db", "catalogue.db.v1"]);
+    assert_eq!(names(folder.path()), ["catalogue.db", &beside]);
 
     // Opened again, nothing is left to be done; an older asat refuses it, and can go back to the copy.
-    drop(Catalogue::open_with(&path, LONGER).unwrap());
-    let refused = Catalogue::open_with(&path, &LONGER[..2]);
-    assert!(matches!(refused, Err(Error::Newer { found: 3, known: 2, .. })), "{refused:?}");
-    let kept = Catalogue::open_with(&folder.path().join("catalogue.db.v1"), &LONGER[..1]).unwrap();
+    drop(Catalogue::open_with(&path, &longer()).unwrap());
+    let refused = Catalogue::open_with(&path, &longer()[..=KNOWN]);
+    let (newer, older) = (KNOWN + 2, KNOWN + 1);
+    assert!(
+        matches!(refused, Err(Error::Newer { found, known, .. }) if (found, known) == (newer, older)),
+        "{refused:?}"
+    );
+    let kept = Catalogue::open(&folder.path().join(&beside)).unwrap();
     assert_eq!(kept.load().unwrap(), lived);
 }
 
@@ -115,6 +126,7 @@ fn a_catalogue_of_the_first_schema_keeps_all_that_it_says() {
     assert!(version.content.as_ref().unwrap().fingerprint.is_some());
     assert!(version.copy.as_ref().is_some_and(|copy| copy.bytes == 12288 && !copy.in_snapshot));
     assert_eq!((publication.cost.writer_blocked_us, publication.cost.hold), (400, Hold::Nobody));
+    assert_eq!(publication.checks, []);
     assert_eq!(register.leases().count(), 1);
 }
 
@@ -123,9 +135,11 @@ fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
     let mut old = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
-    old.record(&[store("report", "/srv/report.db")]).unwrap();
-    let lived = old.load().unwrap();
+    let report = store("report", "/srv/report.db");
+    old.record(std::slice::from_ref(&report)).unwrap();
     drop(old);
+    let mut lived = Register::default();
+    lived.evolve(&report);
     let mut new = Catalogue::open(&path).unwrap();
     assert_eq!(new.load().unwrap(), lived);
     assert_eq!(new.guard_log(About::Anything, 10).unwrap(), []);
@@ -146,10 +160,10 @@ fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
 fn a_migration_that_fails_leaves_the_version_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
-    drop(Catalogue::open_with(&path, &LONGER[..1]).unwrap());
-    let broken = [LONGER[0], LONGER[1], "create table half (a) strict; select no_such_function()"];
+    drop(Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap());
+    let broken = [MIGRATIONS[0], MIGRATIONS[1], "create table half (a) strict; select no_such_function()"];
     assert!(matches!(Catalogue::open_with(&path, &broken), Err(Error::Sqlite { .. })));
-    let second = Catalogue::open_with(&path, &LONGER[..2]).unwrap();
+    let second = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
     assert!(!second.connection.table_exists(None, "half").unwrap());
     assert_eq!(
         names(folder.path()),

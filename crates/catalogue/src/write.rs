@@ -1,6 +1,7 @@
 //! Writing: what each change does to the rows.
 
 use asat_core::VersionId;
+use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::version::{Holding, Lease, Publication, Store, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
@@ -107,7 +108,19 @@ fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> 
         Int(publication.cost.snapshot_us),
         Int(publication.elapsed_us),
     ];
-    run(transaction, SQL, values)
+    run(transaction, SQL, values)?;
+    add_checks(transaction, publication)
+}
+
+fn add_checks(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
+    const SQL: &str = "insert into check_result (publication, position, name, passed, found, took_us)
+        values (?1, ?2, ?3, ?4, ?5, ?6)";
+    for (position, check) in (0_u64..).zip(&publication.checks) {
+        let CheckResult { name, passed, found, took_us } = check;
+        let number = Int(publication.number);
+        run(transaction, SQL, params![number, Int(position), name, passed, found, Int(*took_us)])?;
+    }
+    Ok(())
 }
 
 fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {

@@ -49,7 +49,7 @@ fn what_the_engine_decides_is_recorded_and_read_back() {
     for seed in 0..6 {
         let folder = tempfile::tempdir().unwrap();
         let mut catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
-        let rules = Retention { keep_last: Some(2), ..Retention::default() };
+        let rules = Retention { keep: Some("the last 2".parse().unwrap()), ..Retention::default() };
         let mut world = World::new(&[("report", rules), ("other", Retention::default())]);
         let (mut dice, mut lived) = (Dice(seed), Register::default());
         for _ in 0..150 {

@@ -4,11 +4,13 @@
 //! commits those changes to the catalogue, hands them to [`Engine::evolve`], and performs the intents among
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
+mod again;
 mod hot;
 mod keep;
 mod open;
 mod publish;
 mod restore;
+mod retain;
 mod space;
 mod start;
 
@@ -23,6 +25,8 @@ use crate::retention::Retention;
 use crate::snapshot::Origin;
 use crate::version::{End, Lease, State, Version};
 use crate::{Code, Problem, StoreName, VersionId};
+
+pub use again::Together;
 
 /// What the configuration says about the history.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +117,7 @@ impl Engine {
             Event::GiveUp { version, why } => self.give_up(&mut draft, version, why),
             Event::Overflowed(version) => self.overflowed(&mut draft, version),
             Event::Vanished(version) => self.vanished(&mut draft, version),
+            Event::Sized { store, bytes } => self.sized(&mut draft, store, *bytes),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {
@@ -160,6 +165,7 @@ impl Engine {
                 self.finish_restore(draft, version, *publication, result)
             }
             (Effect::Compact { .. }, Outcome::Compact(result)) => done(result.clone()),
+            (Effect::Weigh { store }, Outcome::Weigh(result)) => self.finish_weigh(draft, store, result),
             (Effect::MakeCopy { .. }, Outcome::MakeCopy(result)) => {
                 self.finish_copy(draft, &intent.effect, result)
             }

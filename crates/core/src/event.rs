@@ -84,12 +84,19 @@ pub enum Event {
     Overflowed(VersionId),
     /// The guard has seen that the snapshot of a version is gone: somebody has removed it.
     Vanished(VersionId),
+    /// The archive of a store takes so much. It is said at times of stores whose archives have a size budget.
+    Sized {
+        /// The store.
+        store: StoreName,
+        /// All of its archive, in bytes.
+        bytes: u64,
+    },
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }
 
 /// A request to publish.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publish {
     /// The store; may be left out where there is only one.
     pub store: Option<StoreName>,
@@ -97,6 +104,8 @@ pub struct Publish {
     pub attributes: Attributes,
     /// The caller's idempotency key.
     pub key: Option<String>,
+    /// The version whose content the store still has, where that was seen without reading it.
+    pub unchanged: Option<u64>,
 }
 
 /// A request to bring a store back to a version.
@@ -183,6 +192,11 @@ pub enum Effect {
         /// The store.
         store: StoreName,
     },
+    /// Find out what the versions in a store's archive need of it, as it takes more than it may.
+    Weigh {
+        /// The store.
+        store: StoreName,
+    },
     /// Have an intact as-at copy, then grant the lease.
     MakeCopy {
         /// The version.
@@ -216,7 +230,7 @@ impl Effect {
             | Self::Retire { version }
             | Self::MakeCopy { version, .. }
             | Self::DropCopy { version } => Some(version),
-            Self::Compact { .. } => None,
+            Self::Compact { .. } | Self::Weigh { .. } => None,
         }
     }
 }
@@ -258,6 +272,8 @@ pub enum Change {
 pub enum Reply {
     /// The publication of this number was recorded, now or at an earlier request with the same key.
     Published(u64),
+    /// The publication of this number has said the same of the version that the store still is; nothing was recorded.
+    Known(u64),
     /// The store is as this version is.
     Restored {
         /// The version.

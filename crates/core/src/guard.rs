@@ -37,12 +37,12 @@ pub use observation::{
 };
 pub use policy::{Policy, Rung};
 pub use target::{Target, TargetError};
+pub(crate) use text::Size;
 pub use text::Span;
 
 use case::Case;
 use ladder::Draft;
 use pace::lasts;
-use text::Size;
 
 /// What is to be done about what is seen. The memory has taken in this look already.
 ///

@@ -4,9 +4,9 @@
 
 use jiff::Timestamp;
 
-use crate::Problem;
 use crate::event::{Effect, Outcome, Survey};
 use crate::register::Register;
+use crate::{Problem, StoreName};
 
 /// Performs effects. Every method may block; the shell calls them from lanes of their own.
 pub trait Host: Send + Sync + 'static {
@@ -18,6 +18,9 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// Where the machine cannot be looked at; the daemon does not start then.
     fn survey(&self, register: &Register) -> Result<Survey, Problem>;
+
+    /// What a store's archive takes, in bytes; nothing where it has none.
+    fn archive_bytes(&self, store: &StoreName) -> u64;
 
     /// Performs an effect. Doing one again that has happened already changes nothing more.
     fn perform(&self, effect: &Effect) -> Outcome;

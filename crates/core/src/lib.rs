@@ -3,6 +3,7 @@
 //! Everything here is pure. There is no clock, no file, no process and no thread: time arrives with the
 //! events, and effects leave as values. `clippy.toml` makes the build fail where this crate reaches for one.
 
+pub mod check;
 pub mod engine;
 pub mod event;
 pub mod guard;
@@ -20,7 +21,7 @@ pub mod names;
 pub mod problem;
 pub mod units;
 
-pub use engine::{Backing, Engine, Policy, StorePolicy};
+pub use engine::{Backing, Engine, Policy, StorePolicy, Together};
 pub use host::Host;
 pub use names::{NameError, StoreName, VersionId, VersionRef};
 pub use problem::{Code, Problem};

@@ -60,6 +60,8 @@ pub enum Code {
     StoreMissing,
     /// The store's file is there, but is no SQLite database, or is encrypted or damaged.
     StoreUnreadable,
+    /// The store does not meet one of its checks.
+    CheckFailed,
     /// No room: on the disk, or within a configured bound.
     StorageFull,
     /// A command of LVM does not end, and no other may be started until it does.
@@ -78,7 +80,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -103,6 +105,7 @@ impl Code {
         Self::HoldExceeded,
         Self::StoreMissing,
         Self::StoreUnreadable,
+        Self::CheckFailed,
         Self::StorageFull,
         Self::LvmStuck,
         Self::Damaged,
@@ -140,6 +143,7 @@ impl Code {
             Self::HoldExceeded => ("hold_exceeded", "Writers would have been held too long"),
             Self::StoreMissing => ("store_missing", "The store's file is not there"),
             Self::StoreUnreadable => ("store_unreadable", "The store cannot be read"),
+            Self::CheckFailed => ("check_failed", "The store does not meet a check"),
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::Damaged => ("damaged", "Stored data is damaged"),

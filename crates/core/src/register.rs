@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Change, EffectId, Intent};
-use crate::version::{Lease, LeaseId, Publication, State, Store, Version};
+use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Version};
 use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
 /// All records.
@@ -36,6 +36,8 @@ pub struct Entry {
     pub version: Version,
     /// The numbers of its publications, oldest first.
     pub publications: Vec<u64>,
+    /// The newest publication that says just this.
+    pub said: HashMap<Attributes, u64>,
 }
 
 impl Register {
@@ -74,16 +76,19 @@ impl Register {
     fn put_version(&mut self, version: &Version) {
         let Some(history) = self.stores.get_mut(&version.id.store) else { return };
         let entry = history.versions.entry(version.id.number);
-        entry
-            .and_modify(|entry| entry.version = version.clone())
-            .or_insert_with(|| Entry { version: version.clone(), publications: Vec::new() });
+        entry.and_modify(|entry| entry.version = version.clone()).or_insert_with(|| Entry {
+            version: version.clone(),
+            publications: Vec::new(),
+            said: HashMap::new(),
+        });
     }
 
     fn put_publication(&mut self, publication: &Publication) {
-        let Publication { number, version, key, .. } = publication;
+        let Publication { number, version, key, attributes, .. } = publication;
         let history = self.stores.get_mut(&version.store);
         if let Some(entry) = history.and_then(|history| history.versions.get_mut(&version.number)) {
             entry.publications.push(*number);
+            entry.said.insert(attributes.clone(), *number);
         }
         if let Some(key) = key {
             self.keys.insert(key.clone(), *number);

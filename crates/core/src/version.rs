@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use crate::check::CheckResult;
 use crate::snapshot::{Cost, Snapshot};
 use crate::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 
@@ -177,6 +178,16 @@ impl Version {
         self.holdings.iter().any(|holding| matches!(holding, Holding::Archive { .. }))
     }
 
+    /// What it added to the archive, in bytes.
+    #[must_use]
+    pub fn archived_bytes(&self) -> u64 {
+        let bytes = |holding: &Holding| match holding {
+            Holding::Archive { bytes } => *bytes,
+            Holding::Snapshot(_) => 0,
+        };
+        self.holdings.iter().map(bytes).sum()
+    }
+
     /// The version without its snapshot.
     #[must_use]
     pub fn without_snapshot(mut self) -> Self {
@@ -186,7 +197,7 @@ impl Version {
 }
 
 /// What somebody says of a publication.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attributes {
     /// What it is called.
@@ -264,6 +275,8 @@ pub struct Publication {
     pub cost: Cost,
     /// From the request to the acknowledgement, in microseconds.
     pub elapsed_us: u64,
+    /// What its content was found to meet, in the order of the configuration.
+    pub checks: Vec<CheckResult>,
 }
 
 /// The name of a lease: unique, and chosen by whoever asks the engine for it.

@@ -110,6 +110,11 @@ impl Extent {
         self.flags & !HARMLESS == SHARED && self.physical != 0
     }
 
+    /// Whether its bytes are plainly where it says, be they another file's too or not.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.flags & !(HARMLESS | SHARED) == 0 && self.physical != 0
+    }
+
     /// Where the file's first `block` bytes are on the device; `None` where they are not plainly there.
     pub(crate) fn first_block(&self, block: usize) -> Option<u64> {
         let block = u64::try_from(block).ok()?;

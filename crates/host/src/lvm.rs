@@ -3,9 +3,10 @@
 //! A mistake here removes somebody's data, so each danger has one room that keeps it. [`command`] alone
 //! runs programs, and never waits for one longer than it was told. [`names`] alone decides which volume is
 //! ours. [`report`] alone reads what LVM says. [`snapshots`] alone makes, changes and removes volumes. [`units`]
-//! keeps bytes, sectors and extents apart.
+//! keeps bytes, sectors and extents apart. [`delta`] only asks: what two thin snapshots have in common.
 
 pub mod command;
+pub mod delta;
 pub mod names;
 pub mod report;
 pub mod snapshots;

@@ -1,11 +1,13 @@
-//! A program that the configuration names: started without a shell, and ended where it takes too long.
+//! A program that the configuration names, or one that only reads: started without a shell, and ended where it takes too long.
 //!
 //! LVM's commands are run otherwise, by [`crate::lvm::command`]: to end one of those could leave a volume suspended.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,7 +55,18 @@ pub enum Error {
         /// How long it was waited for.
         after: Duration,
     },
+    /// It said more than it may.
+    #[error("{program} said more than {most} bytes")]
+    TooMuch {
+        /// The program.
+        program: String,
+        /// How much it may say.
+        most: u64,
+    },
 }
+
+/// How long the output may stay open after the program's own end, held by something that it started.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Runs a program with its arguments to its end. It has this environment and a `PATH`, an empty standard input, and
 /// a process group of its own, all of which is killed at the deadline. What it says on standard error stands in
@@ -64,6 +77,39 @@ pub enum Error {
 /// # Errors
 /// Where it cannot be started, fails, or takes too long.
 pub fn run(words: &[String], environment: &[(&str, &str)], deadline: Duration) -> Result<(), Error> {
+    let (program, mut child) = start(words, environment, Stdio::null())?;
+    end(program, &mut child, deadline)
+}
+
+/// The same, and answers what the program says on its standard output, which may be so many bytes at most.
+///
+/// # Errors
+/// As [`run`], and where it says more.
+pub fn read(
+    words: &[String],
+    environment: &[(&str, &str)],
+    deadline: Duration,
+    most: u64,
+) -> Result<Vec<u8>, Error> {
+    let (program, mut child) = start(words, environment, Stdio::piped())?;
+    let output = child.stdout.take().map(|pipe| listen(pipe, most)).transpose();
+    // However the listening began, the program is ended and waited for.
+    let ended = end(program.clone(), &mut child, deadline);
+    let failed = |source| Error::Wait { program: program.clone(), source };
+    let unheard = || failed(io::Error::other("its output was not closed"));
+    let output = output.map_err(failed)?.ok_or_else(unheard)?.recv_timeout(GRACE);
+    let output = match (output, ended) {
+        // The pipe was closed before its end, and the program may have failed for that.
+        (Ok(Ok(output)), _) if u64::try_from(output.len()).is_ok_and(|length| length > most) => {
+            return Err(Error::TooMuch { program, most });
+        }
+        (output, ended) => ended.map(|()| output)?,
+    };
+    output.map_err(|_| unheard())?.map_err(failed)
+}
+
+/// Starts a program with its arguments.
+fn start(words: &[String], environment: &[(&str, &str)], output: Stdio) -> Result<(String, Child), Error> {
     let (program, arguments) = words.split_first().ok_or(Error::Nothing)?;
     let mut command = Command::new(program);
     command
@@ -74,15 +120,18 @@ pub fn run(words: &[String], environment: &[(&str, &str)], deadline: Duration) -
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(output)
         .process_group(0);
-    let program = program.clone();
-    let child = command.spawn();
-    let mut child = child.map_err(|source| Error::Start { program: program.clone(), source })?;
-    let in_time = ends_within(&child, deadline);
+    let child = command.spawn().map_err(|source| Error::Start { program: program.clone(), source })?;
+    Ok((program.clone(), child))
+}
+
+/// Waits for a program's end, or brings it about at the deadline.
+fn end(program: String, child: &mut Child, deadline: Duration) -> Result<(), Error> {
+    let in_time = ends_within(child, deadline);
     if !matches!(in_time, Ok(true)) {
         // One that has ended by now is no error.
-        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     }
     let waited = child.wait();
     match (in_time.and_then(|in_time| Ok((in_time, waited?))), child.id()) {
@@ -91,6 +140,18 @@ pub fn run(words: &[String], environment: &[(&str, &str)], deadline: Duration) -
         (Ok((false, _)), id) => Err(Error::Late { program, id, after: deadline }),
         (Err(source), _) => Err(Error::Wait { program, source }),
     }
+}
+
+/// Reads a pipe to its end, in a thread of its own, or until it has given one byte more than it may.
+fn listen(pipe: ChildStdout, most: u64) -> io::Result<mpsc::Receiver<io::Result<Vec<u8>>>> {
+    let (tell, told) = mpsc::sync_channel(1);
+    thread::Builder::new().name("program-output".to_owned()).spawn(move || {
+        let mut output = Vec::new();
+        let read = pipe.take(most.saturating_add(1)).read_to_end(&mut output);
+        // Where nobody waits any more, nobody wants to know.
+        let _ = tell.try_send(read.map(|_| output));
+    })?;
+    Ok(told)
 }
 
 /// Looks whether a program is there and may be run by this process, without running it.
@@ -195,6 +256,22 @@ mod tests {
         let Error::Late { id, .. } = error else { panic!("{error}") };
         assert!(!Path::new("/proc").join(id.to_string()).exists());
         assert!(error.to_string().contains("after 0.1 s"), "{error}");
+    }
+
+    #[test]
+    fn what_it_says_is_answered_and_too_much_is_an_error() {
+        let said = |script: &str, most| read(&sh(script, &[]), &[], LONG, most);
+        assert_eq!(said("printf 12345678", 8).unwrap(), b"12345678");
+        assert_eq!(said(":", 0).unwrap(), b"");
+        let error = said("printf 123456789", 8).unwrap_err();
+        assert_eq!(error.to_string(), "/bin/sh said more than 8 bytes");
+        assert!(matches!(said("yes", 1 << 20), Err(Error::TooMuch { .. })), "it has no end");
+        assert!(matches!(said("printf 1; exit 3", 8), Err(Error::Failed { .. })));
+        let late = read(&sh("sleep 1000; true", &[]), &[], Duration::from_millis(100), 8).unwrap_err();
+        assert!(matches!(late, Error::Late { .. }), "{late}");
+        // Half of what was to be said is nothing.
+        let held = said("sleep 20 & printf 1", 8).unwrap_err();
+        assert!(held.to_string().ends_with("its output was not closed"), "{held}");
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! ([`crate::clones`]).
 
 mod changed;
+mod check;
 mod content;
 mod error;
 mod file;
@@ -38,6 +39,7 @@ mod holders;
 mod open;
 mod restore;
 mod scan;
+mod signature;
 mod still;
 mod transaction;
 mod wait;
@@ -46,16 +48,20 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use asat_core::check::CheckResult;
 use asat_core::event::CutFailure;
 use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 
 pub use changed::read_changed;
+pub use check::{Checks, check_query};
+use content::Content;
 pub use error::Error;
-pub use frozen::{Frozen, read_frozen};
+pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
 use scan::Source;
+pub use signature::Signature;
 pub use still::{Hold, State, Still, Witness, still};
 use transaction::Transaction;
 use wait::Wait;
@@ -152,23 +158,46 @@ pub fn read_pages(
     cancel: &AtomicBool,
     sink: &mut dyn PageSink,
 ) -> Result<Read, CutError> {
+    read(path, limits, cancel, None, sink).map(|(read, _)| read)
+}
+
+/// As [`read_pages`], once the content has met all checks, which are made in the same transaction. In the rollback-journal
+/// modes they are part of the read that commits wait for, and bounded with it by [`Limits::hold`].
+///
+/// # Errors
+/// Those of [`read_pages`], and [`Error::Check`] where a check fails. The sink was not begun then.
+pub fn read_checked(
+    path: &Path,
+    limits: &Limits,
+    checks: &Checks<'_>,
+    sink: &mut dyn PageSink,
+) -> Result<(Read, Vec<CheckResult>), CutError> {
+    read(path, limits, checks.cancel, Some(checks), sink)
+}
+
+fn read(
+    path: &Path,
+    limits: &Limits,
+    cancel: &AtomicBool,
+    checks: Option<&Checks<'_>>,
+    sink: &mut dyn PageSink,
+) -> Result<(Read, Vec<CheckResult>), CutError> {
     let mut begun = false;
     let wait = Wait { limits, cancel, since: Instant::now() };
-    let result = Transaction::begin(path, &wait).and_then(|transaction| {
+    let result = Transaction::begin(path, &wait).and_then(|mut transaction| {
         let (content, cut_at) = (transaction.content, transaction.cut_at);
         let held = (!content.wal).then_some((transaction.since, limits.hold));
+        let results = checks.map(|checks| check::examine(transaction.connection_mut(), path, checks, held));
+        let results = results.transpose().map(Option::unwrap_or_default);
         let (connection, path) = (transaction.connection(), transaction.file.path.as_path());
         let source = Source { connection, path, content, held };
-        let handed = scan::hand_over(&source, cancel, sink, &mut begun);
+        let handed =
+            results.and_then(|results| scan::hand_over(&source, cancel, sink, &mut begun).map(|()| results));
         // The locks go here, whether the pages were handed over or not.
         let held = transaction.end();
-        handed.map(|()| Read {
-            page_size: content.page_size,
-            page_count: content.page_count,
-            wal: content.wal,
-            cut_at,
-            writer_blocked: if content.wal { Duration::ZERO } else { held },
-        })
+        let writer_blocked = if content.wal { Duration::ZERO } else { held };
+        let Content { page_size, page_count, wal } = content;
+        handed.map(|results| (Read { page_size, page_count, wal, cut_at, writer_blocked }, results))
     });
     result.map_err(|error| CutError { error, begun })
 }

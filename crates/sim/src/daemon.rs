@@ -22,7 +22,7 @@ fn lane(effect: &Effect) -> Lane {
         Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
             (0, version.store.to_string())
         }
-        Effect::Compact { store } => (4, store.to_string()),
+        Effect::Compact { store } | Effect::Weigh { store } => (4, store.to_string()),
         Effect::Archive { version } => (1, version.store.to_string()),
         Effect::DropSnapshot { .. } => (2, String::new()),
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => (3, String::new()),
@@ -302,6 +302,7 @@ fn failure(outcome: &Outcome) -> Option<String> {
         Outcome::Cut(result) => result.as_ref().err().map(|failure| failure.problem.to_string()),
         Outcome::Archive(result) => result.as_ref().err().map(|failure| failure.problem.to_string()),
         Outcome::Restore(result) => result.as_ref().err().map(ToString::to_string),
+        Outcome::Weigh(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Retire(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::MakeCopy(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::DropSnapshot(result) | Outcome::Compact(result) | Outcome::DropCopy(result) => {

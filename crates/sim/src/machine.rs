@@ -7,6 +7,7 @@ use asat_core::event::{
     Outcome, Retired, Survey, Surveyed,
 };
 use asat_core::guard;
+use asat_core::retention::Weight;
 use asat_core::snapshot::{Cost, Hold, Snapshot};
 use asat_core::version::{Attributes, Content};
 use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId, sizing};
@@ -30,7 +31,11 @@ impl Sim {
         let takes = match &effect {
             Effect::Cut { version, .. } => match self.unchanged(version) {
                 Some(same) => {
-                    let outcome = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(same) }));
+                    let outcome = Outcome::Cut(Ok(Cut {
+                        cost: Cost::default(),
+                        kept: Kept::SameAs(same),
+                        checks: Vec::new(),
+                    }));
                     return self.over(id, 5, outcome);
                 }
                 None => return self.command(Task::Take(id)),
@@ -49,6 +54,7 @@ impl Sim {
             Effect::Retire { .. }
             | Effect::DropCopy { .. }
             | Effect::Compact { .. }
+            | Effect::Weigh { .. }
             | Effect::Restore { .. } => self.dice.between(5, 100),
         };
         self.later(takes, Happening::Perform { life, effect: id });
@@ -101,6 +107,7 @@ impl Sim {
                 Outcome::DropCopy(Ok(()))
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
+            Effect::Weigh { .. } => Outcome::Weigh(Ok(Weight::default())),
             Effect::Restore { .. } | Effect::Cut { .. } | Effect::DropSnapshot { .. } => {
                 return Err(Violation::new(format!("nobody performs {effect:?} here")));
             }
@@ -124,7 +131,13 @@ impl Sim {
         }
         let content = volume.content.clone();
         let fingerprint = content.fingerprint.unwrap_or(Fingerprint(0));
-        let described = Described { content, bytes: 100, attributes: Attributes::default(), key: None };
+        let described = Described {
+            content,
+            bytes: 100,
+            attributes: Attributes::default(),
+            key: None,
+            checks: Vec::new(),
+        };
         self.world.archive.insert(id.clone(), described);
         Ok(Ok(Filed { fingerprint, bytes: 100 }))
     }
@@ -192,7 +205,7 @@ impl Sim {
             Fate::Works if made => {
                 let content = Content { fingerprint: None, ..content };
                 let cost = Cost { writer_blocked_us: 0, hold: Hold::Nobody, snapshot_us: 300_000 };
-                Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot } })
+                Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot }, checks: Vec::new() })
             }
             Fate::Works => {
                 let failure = refused(Code::StorageFull, "there is no room for a snapshot");

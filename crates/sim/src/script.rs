@@ -30,10 +30,11 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
         pool = Some(made);
     }
     let stores = origins.iter().map(|origin| {
-        let keep_last = dice.percent(40).then(|| u32::try_from(dice.between(1, 5)).unwrap_or(1));
+        let keep_last = dice.percent(40).then(|| format!("the last {}", dice.between(1, 5)));
+        let keep_last = keep_last.map(|words| words.parse().unwrap_or_else(|error| unreachable!("{error}")));
         let policy = StorePolicy {
             path: format!("/srv/{}.db", origin.store).into(),
-            retention: Retention { keep_last, ..Retention::default() },
+            retention: Retention { keep: keep_last, ..Retention::default() },
             backing: Backing::Volume(ground(origin)),
             keep_snapshots: usize::try_from(scenario.keep).unwrap_or(0),
         };

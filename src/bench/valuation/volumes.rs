@@ -17,7 +17,7 @@ use asat_core::{Code, Problem};
 use asat_host::lvm::Lvm;
 
 use super::opening::{self, Opening};
-use crate::bench::args::{Disks, ValuationArgs};
+use crate::bench::args::{Backend, Disks, ValuationArgs};
 use crate::bench::disk::Disk;
 use crate::bench::ground::{Ground, Kind, Shape, check_root};
 use crate::bench::report::Report;
@@ -144,14 +144,14 @@ async fn measure(
         measured.published.push((published, waited_ms));
         measured.plain_lvcreate_ms.push(snapshots.take(&grounds.plain, number)?);
         if !args.volumes.back_to_back {
-            measured.settled_ms.push(pending.settle(site, args.volumes.keep_snapshots).await?);
+            measured.settled_ms.push(pending.settle(site, staying(args)).await?);
         }
         measured.totals.push((version, same_totals(&books)?));
         if number % 10 == 0 {
             tell(&format!("{number} of {} publications", args.iterations));
         }
     }
-    pending.settle(site, args.volumes.keep_snapshots).await?;
+    pending.settle(site, staying(args)).await?;
     let after = written(grounds)?;
     measured.device_bytes = Three {
         asat: after.asat.saturating_sub(before.asat),
@@ -163,6 +163,12 @@ async fn measure(
     let without = snapshots.taken_bytes(&grounds.none)?;
     measured.plain_kept_bytes = snapshots.taken_bytes(&grounds.plain)?.saturating_sub(without);
     Ok(measured)
+}
+
+/// How many snapshots stay: with thin ones one does in any case, for the next version to be compared with.
+fn staying(args: &ValuationArgs) -> u32 {
+    let keep = args.volumes.keep_snapshots;
+    if args.backend == Backend::LvmThin { keep.max(1) } else { keep }
 }
 
 /// Commits a run on each of the stores; answers the milliseconds of each.

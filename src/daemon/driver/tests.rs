@@ -8,7 +8,7 @@ use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
 use asat_core::guard::{Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::version::{Attributes, Content};
-use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
+use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, VersionId};
 use tempfile::TempDir;
 
 use super::*;
@@ -44,7 +44,7 @@ impl Group {
             wal: false,
         };
         let kept = Kept::Snapshot { content, snapshot: Box::new(snapshot) };
-        Ok(Cut { cost: Cost::default(), kept })
+        Ok(Cut { cost: Cost::default(), kept, checks: Vec::new() })
     }
 }
 
@@ -55,6 +55,10 @@ impl Host for Group {
 
     fn survey(&self, _: &Register) -> Result<Survey, Problem> {
         Ok(Survey::default())
+    }
+
+    fn archive_bytes(&self, _: &StoreName) -> u64 {
+        0
     }
 
     fn perform(&self, effect: &Effect) -> Outcome {
@@ -112,7 +116,7 @@ fn ask(handle: &Handle, event: Event) -> Result<Reply, Problem> {
 /// Publishes, and waits until the newest version is in the archive.
 fn publish(handle: &Handle, version: &str) -> Result<Reply, Problem> {
     let mut notices = handle.listen();
-    let asked = Publish { store: None, attributes: Attributes::default(), key: None };
+    let asked = Publish::default();
     let reply = ask(handle, Event::Publish(asked))?;
     let id: VersionId = version.parse().unwrap();
     while !handle.engine().register().entry(&id)?.version.is_archived() {
@@ -143,6 +147,40 @@ fn a_publication_without_room_waits_for_the_oldest_kept_snapshot_to_go() {
     assert_eq!(taken(), ["report@2", "report@3"]);
     handle.stop();
     driver.join().unwrap();
+}
+
+#[test]
+fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (driver, handle) = start(&folder);
+    let driver = std::thread::spawn(|| driver.run());
+    publish(&handle, "report@1").unwrap();
+
+    // Whoever is answered on the driver's thread holds it up.
+    let (go_on, held) = channel();
+    handle.tell(Event::Tick, move |_| held.recv().unwrap());
+    let mut notices = handle.listen();
+    let (say, answers) = channel();
+    for number in 0..20 {
+        let label = Some(format!("label {}", number / 2));
+        let attributes = Attributes { label, ..Attributes::default() };
+        let say = say.clone();
+        let asked = Publish { attributes, unchanged: Some(1), ..Publish::default() };
+        handle.tell(Event::Publish(asked), move |answer| say.send(answer).unwrap());
+    }
+    go_on.send(()).unwrap();
+    let answers: Vec<_> = answers.iter().take(20).collect();
+    let expected = (2..12).flat_map(|number| [Ok(Reply::Published(number)), Ok(Reply::Known(number))]);
+    assert_eq!(answers, expected.collect::<Vec<_>>());
+    handle.stop();
+    driver.join().unwrap();
+    let mut commits = Vec::new();
+    while let Ok(notice) = notices.try_recv() {
+        if let Notice::Changed(changes) = notice {
+            commits.push(changes.iter().filter(|change| matches!(change, Change::Published(_))).count());
+        }
+    }
+    assert_eq!(commits, [10]);
 }
 
 #[test]

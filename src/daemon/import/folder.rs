@@ -6,13 +6,14 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use asat_archive::Fingerprinter;
-use asat_core::version::{Attributes, Content};
+use asat_core::check::CheckResult;
+use asat_core::version::{Attributes, Content, check_line};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::wire::{ExportedVersion, Manifest, Publication, exported_name, hex};
+use crate::wire::{self, ExportedVersion, Manifest, Publication, exported_name, hex};
 
 /// The longest manifest and the longest list of checksums, in bytes: enough for a million versions.
 const MOST_TEXT: u64 = 1 << 30;
@@ -26,9 +27,18 @@ pub(super) struct Exported {
     pub(super) id: VersionId,
     pub(super) content: Content,
     pub(super) fingerprint: Fingerprint,
-    /// When it was published, and what was said, oldest first; at least once.
-    pub(super) publications: Vec<(Timestamp, Attributes)>,
+    /// Its publications, oldest first; at least one.
+    pub(super) publications: Vec<Said>,
     pub(super) path: PathBuf,
+}
+
+/// A publication that was exported.
+pub(super) struct Said {
+    /// When it was asked for.
+    pub(super) at: Timestamp,
+    pub(super) attributes: Attributes,
+    /// What its content was found to meet.
+    pub(super) checks: Vec<CheckResult>,
 }
 
 /// Reads and checks a folder; answers the store, and its versions, oldest first.
@@ -164,14 +174,19 @@ fn described(
 }
 
 /// What was said of a publication, held to what may be said of one here.
-fn said(publication: &Publication) -> Result<(Timestamp, Attributes), Problem> {
-    let Publication { at, label, certified_by, business_date, note } = publication.clone();
+fn said(publication: &Publication) -> Result<Said, Problem> {
+    let Publication { at, label, certified_by, business_date, note, checks } = publication.clone();
     let business_date = business_date.map(|date| date.parse()).transpose();
     let business_date =
         business_date.map_err(|error: jiff::Error| wrong(format!("a business date: {error}")))?;
     let attributes = Attributes { label, certified_by, business_date, note };
     attributes.check().map_err(|problem| wrong(format!("a publication's {}", problem.detail)))?;
-    Ok((at, attributes))
+    for check in &checks {
+        let name = check_line("name", Some(&check.name), Attributes::MAX_LABEL);
+        let found = check_line("what it found", Some(&check.found), Attributes::MAX_NOTE);
+        name.and(found).map_err(|problem| wrong(format!("a check's {}", problem.detail)))?;
+    }
+    Ok(Said { at, attributes, checks: checks.iter().map(wire::CheckResult::recorded).collect() })
 }
 
 /// Compares a file with what the manifest says of it; answers its SHA-256.

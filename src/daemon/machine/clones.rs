@@ -10,27 +10,22 @@ use asat_core::version::Content;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged};
 use asat_host::store::{State, Still, still};
-use jiff::Timestamp;
 
+use super::cut::Cutting;
 use super::hot::{Hot, hold, micros};
 use super::survey::{Spoken, left_over};
-use super::{Machine, Note, lock};
+use super::{Machine, lock};
 
 impl Machine {
     /// Fixes a version's content in a clone of the store's file.
-    pub(super) fn cut_clone(
-        &self,
-        id: &VersionId,
-        note: &Note,
-        after: Option<Timestamp>,
-        origin: &Origin,
-    ) -> Result<Cut, CutFailure> {
+    pub(super) fn cut_clone(&self, cutting: &Cutting<'_>, origin: &Origin) -> Result<Cut, CutFailure> {
+        let id = cutting.id;
         let store = self.configured(&id.store).map_err(refused)?;
         // In a rollback mode writers are held; in WAL mode that is needed only where a reader is in the way.
         let still =
             still(&store.path, &store.limits, &self.stopping, true).map_err(|error| refused(error.into()))?;
-        if let Some(number) = self.witnessed(id, still.state()) {
-            return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number) });
+        if let Some((number, checks)) = self.witnessed(cutting, still.state()) {
+            return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number), checks });
         }
         let state = still.state().clone();
         let folder = folder(origin);
@@ -42,6 +37,10 @@ impl Machine {
             Ok(judged) => judged,
             Err(problem) => return Err(self.discard_clone(id, snapshot, problem)),
         };
+        let checks = match self.check_snapshot(cutting, &snapshot) {
+            Ok(checks) => checks,
+            Err(problem) => return Err(self.discard_clone(id, snapshot, problem)),
+        };
         tell_pieces(&folder, id);
         let cost = Cost {
             writer_blocked_us: micros(blocked),
@@ -49,19 +48,19 @@ impl Machine {
             snapshot_us: micros(took),
         };
         let content = Content {
-            cut_at: self.in_order(&id.store, after, state.cut_at),
+            cut_at: self.in_order(&id.store, cutting.after, state.cut_at),
             fingerprint: None,
             page_size: state.page_size,
             page_count: state.page_count,
             wal: state.wal,
         };
         if is_telling {
-            lock(&self.witnesses).insert(id.store.clone(), (id.number, state.witness));
+            self.bear_witness(id, state.witness, checks.clone());
         }
-        let (note, stamp) = (note.clone(), Some(stamp));
+        let (note, stamp) = (cutting.note(&checks), Some(stamp));
         let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp };
         lock(&self.hot).insert(id.clone(), hot);
-        Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) } })
+        Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) }, checks })
     }
 
     /// Removes a clone that is no version. Where that fails, the failure says what is left.
@@ -75,27 +74,16 @@ impl Machine {
         }
     }
 
-    /// What a version's clone has in common with that of the version before, and which that is; nothing where there is none, or
-    /// that cannot be told. Of a clone that was made before this process began it is not known whether it is as it was.
-    pub(super) fn unchanged(&self, id: &VersionId, hot: &Hot) -> Option<(u64, Unchanged)> {
-        let number = self.archive(&id.store).ok()?.live().into_iter().max()?;
-        let base = VersionId { number, ..id.clone() };
-        let before = self.hot(&base).ok()?;
-        let in_one_folder =
-            is_clone(&before.snapshot) && before.snapshot.origin.name == hot.snapshot.origin.name;
-        let alone = !before.snapshot.with_wal && !hot.snapshot.with_wal;
-        if !in_one_folder || !alone || before.content.page_size != hot.content.page_size {
-            return None;
-        }
-        let whole = presence(&base, &before.snapshot).is_ok_and(|presence| is_whole(&presence));
-        let stamp = before.stamp.filter(|_| whole)?;
-        match folder(&hot.snapshot.origin).unchanged(id, (&base, stamp)) {
-            Ok(unchanged) => Some((number, unchanged?)),
-            Err(error) => {
-                tracing::warn!(%id, "all of it is read: {}", Problem::from(error));
-                None
-            }
-        }
+    /// What a version's clone has in common with another one's; nothing where that cannot be told. Of a clone that was made
+    /// before this process began it is not known whether it is as it was.
+    pub(super) fn shared_with_clone(
+        (id, hot): (&VersionId, &Hot),
+        (base, before): (&VersionId, &Hot),
+    ) -> Result<Option<Unchanged>, Problem> {
+        let in_one_folder = before.snapshot.origin.name == hot.snapshot.origin.name;
+        let whole = || presence(base, &before.snapshot).is_ok_and(|presence| is_whole(&presence));
+        let Some(stamp) = before.stamp.filter(|_| in_one_folder && whole()) else { return Ok(None) };
+        Ok(folder(&hot.snapshot.origin).unchanged(id, (base, stamp))?)
     }
 
     /// What has become of a clone that the register speaks of; nothing is said of one that was never made.

@@ -1,37 +1,91 @@
 //! A cut by pages: they go straight into the archive while SQLite holds the store's state.
 
 use asat_archive::{Archive, Writer};
+use asat_core::check::{Check, CheckResult};
 use asat_core::event::{Cut, CutFailure, Kept};
-use asat_core::snapshot::{Cost, Hold};
-use asat_core::version::Content;
+use asat_core::snapshot::{Backend, Cost, Hold, Origin};
+use asat_core::version::{Attributes, Content};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
-use asat_host::store::{PageSink, Read, read_pages};
+use asat_host::clock;
+use asat_host::store::{Checks, PageSink, Read, read_checked};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
-use super::{Machine, Note, Store, lock};
+use super::{Machine, Store, lock};
 use crate::daemon::progress::Meter;
 use crate::wire::Progress;
 
+/// What a pack says of the publication that it was made for, so that a lost catalogue can be rebuilt.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(in crate::daemon) struct Note {
+    pub(in crate::daemon) attributes: Attributes,
+    pub(in crate::daemon) key: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::daemon) checks: Vec<CheckResult>,
+}
+
+/// What is to be cut.
+pub(super) struct Cutting<'a> {
+    /// The version to be.
+    pub(super) id: &'a VersionId,
+    /// What is said of its publication.
+    pub(super) note: Note,
+    /// The cut instant lies after this.
+    pub(super) after: Option<Timestamp>,
+    /// What the content must meet.
+    pub(super) checks: &'a [Check],
+}
+
+impl Cutting<'_> {
+    /// What the pack says of the publication, once the content is known to meet the checks.
+    pub(super) fn note(&self, checks: &[CheckResult]) -> Note {
+        Note { checks: checks.to_vec(), ..self.note.clone() }
+    }
+}
+
 impl Machine {
+    /// Fixes a version's content, in a snapshot where the store is cut by those.
+    pub(super) fn cut_as(&self, cutting: &Cutting<'_>, origin: Option<&Origin>) -> Result<Cut, CutFailure> {
+        let store = &cutting.id.store;
+        let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
+        let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
+        self.check_advice(store, origin).map_err(refused)?;
+        let since = clock::now();
+        let cut = match origin {
+            Some(origin) if origin.backend == Backend::Reflink => self.cut_clone(cutting, origin),
+            Some(origin) => self.cut_hot(cutting, origin),
+            None => self.with_room(store, is_full, || self.cut(cutting)),
+        }?;
+        self.seen.remember(cutting.id, &cut.kept, since);
+        Ok(cut)
+    }
+
     /// Fixes a version's content in the archive.
-    pub(super) fn cut(
-        &self,
-        id: &VersionId,
-        note: &Note,
-        after: Option<Timestamp>,
-    ) -> Result<Cut, CutFailure> {
+    pub(super) fn cut(&self, cutting: &Cutting<'_>) -> Result<Cut, CutFailure> {
+        let id = cutting.id;
         let failed = |begun| move |problem| CutFailure { problem, begun, left: None, lacks: None };
         let store = self.configured(&id.store).map_err(failed(false))?;
         let archive = self.archive(&id.store).map_err(failed(false))?;
         let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
         let mut sink = Sink::new(archive, id.number, meter);
-        let read =
-            read_pages(&store.path, &store.limits, &self.stopping, &mut sink).map_err(CutFailure::from)?;
-        let read = Read { cut_at: self.in_order(&id.store, after, read.cut_at), ..read };
-        let kept = sink.keep(id, note, &read).map_err(failed(true))?;
+        let checks = self.asking(cutting);
+        let (read, checks) =
+            read_checked(&store.path, &store.limits, &checks, &mut sink).map_err(CutFailure::from)?;
+        let read = Read { cut_at: self.in_order(&id.store, cutting.after, read.cut_at), ..read };
+        let kept = sink.keep(id, &cutting.note(&checks), &read).map_err(failed(true))?;
         let writer_blocked_us = u64::try_from(read.writer_blocked.as_micros()).unwrap_or(u64::MAX);
         let hold = if read.wal { Hold::Nobody } else { Hold::Read };
-        Ok(Cut { cost: Cost { writer_blocked_us, hold, snapshot_us: 0 }, kept })
+        Ok(Cut { cost: Cost { writer_blocked_us, hold, snapshot_us: 0 }, kept, checks })
+    }
+
+    /// What the content of a store must meet to be published.
+    pub(super) fn checks(&self, store: &StoreName) -> &[Check] {
+        self.stores.get(store).map_or(&[], |store| store.checks.as_slice())
+    }
+
+    /// The checks of a cut, which end where the daemon stops.
+    pub(super) fn asking<'a>(&'a self, cutting: &Cutting<'a>) -> Checks<'a> {
+        Checks { checks: cutting.checks, cancel: &self.stopping }
     }
 
     /// Where a store is, and how long one may wait for it.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use asat_core::event::{ArchiveFailure, Filed};
+use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::machine;
 use asat_host::store::{read_changed, read_frozen};
@@ -58,7 +59,7 @@ impl Machine {
         let mut sink = Sink::new(self.archive(&id.store)?, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);
         if let Some((base, unchanged)) = self.unchanged(id, hot) {
-            tracing::debug!(%id, base, unchanged = unchanged.bytes(), "what its clone shares with that one is not read");
+            tracing::debug!(%id, base, unchanged = unchanged.bytes(), "what its snapshot shares with that one's is not read");
             sink = sink.after(base);
             read_changed(&file, expected, &unchanged, &self.stopping, &mut sink)
                 .map_err(|failed| Problem::from(failed.error))?;
@@ -81,7 +82,7 @@ impl Machine {
         let lost = self.volumes.is_lost(&hot.snapshot).unwrap_or(false);
         if lost {
             tracing::error!(%id, "its snapshot {} was full: {problem}", hot.snapshot.name);
-            return ArchiveFailure { problem: overflowed(id, hot), lost };
+            return ArchiveFailure { problem: overflowed(id, &hot.snapshot), lost };
         }
         // A full archive says nothing of the snapshot, and is not worth two commands of LVM each time.
         if !matches!(problem.code, Code::StorageFull | Code::Stopping) && self.is_removed(id, &hot.snapshot) {
@@ -91,7 +92,7 @@ impl Machine {
     }
 
     pub(super) fn check_whole(&self, id: &VersionId, hot: &Hot) -> Result<(), Problem> {
-        if self.volumes.is_lost(&hot.snapshot)? { Err(overflowed(id, hot)) } else { Ok(()) }
+        if self.volumes.is_lost(&hot.snapshot)? { Err(overflowed(id, &hot.snapshot)) } else { Ok(()) }
     }
 
     /// How fast the volume of a store is written, as far as that was seen, and how long it may take until a version
@@ -118,8 +119,8 @@ impl Paces {
     }
 }
 
-fn overflowed(id: &VersionId, hot: &Hot) -> Problem {
-    let name = &hot.snapshot.name;
+pub(super) fn overflowed(id: &VersionId, snapshot: &Snapshot) -> Problem {
+    let name = &snapshot.name;
     let detail = format!("the snapshot {name} of {id} was full, and its content is lost");
     Problem::new(Code::NotReadable, detail, "publish again; write store.snapshot_size to make them larger")
 }

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use asat_core::check::CheckResult;
 use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::Content;
@@ -15,11 +16,12 @@ use asat_host::clones::Stamp;
 use asat_host::lvm::snapshots::{Made, Space};
 use asat_host::lvm::units::Bytes;
 use asat_host::mounts::{Log, into_rollback_mode};
-use asat_host::store::{self, State, Still, still};
+use asat_host::store::{self, State, Still, Witness, check_frozen, still};
 use asat_host::volume::{self, Standing};
 use asat_host::{machine, mounts};
-use jiff::Timestamp;
 
+use super::cut::Cutting;
+use super::filing::overflowed;
 use super::survey::left_over;
 use super::volumes::{Untaken, intended, record};
 use super::{Machine, Note, Store, clones, lock};
@@ -34,24 +36,27 @@ pub(super) struct Hot {
     pub(super) stamp: Option<Stamp>,
 }
 
+/// What a store's file was like when a version was cut by a snapshot.
+pub(super) struct Witnessed {
+    pub(super) number: u64,
+    pub(super) witness: Witness,
+    /// What the content was found to meet.
+    pub(super) checks: Vec<CheckResult>,
+}
+
 /// What one attempt came to.
 enum Attempt {
     Taken(Box<(Hot, Cost)>),
-    /// The store is as it was when this version was cut.
-    Unchanged(u64),
+    /// The store is as it was when this version was cut, and met this.
+    Unchanged(u64, Vec<CheckResult>),
     /// Somebody wrote to the store before the snapshot was there, as this tells. Writers were held for that long.
     Raced(String, Duration),
 }
 
 impl Machine {
     /// Fixes a version's content in a snapshot of the store's volume.
-    pub(super) fn cut_hot(
-        &self,
-        id: &VersionId,
-        note: &Note,
-        after: Option<Timestamp>,
-        origin: &Origin,
-    ) -> Result<Cut, CutFailure> {
+    pub(super) fn cut_hot(&self, cutting: &Cutting<'_>, origin: &Origin) -> Result<Cut, CutFailure> {
+        let id = cutting.id;
         let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
         let store = self.configured(&id.store).map_err(refused)?;
         check_place(id, store, origin).map_err(refused)?;
@@ -63,16 +68,17 @@ impl Machine {
         }
         let (mut blocked_before, mut told) = (Duration::ZERO, String::new());
         for must_hold in [false, true] {
-            match self.attempt(id, note, after, origin, store, must_hold)? {
+            match self.attempt(cutting, origin, store, must_hold)? {
                 Attempt::Taken(taken) => {
                     let (hot, mut cost) = *taken;
                     cost.writer_blocked_us += micros(blocked_before);
                     let (content, snapshot) = (hot.content.clone(), Box::new(hot.snapshot.clone()));
+                    let checks = hot.note.checks.clone();
                     lock(&self.hot).insert(id.clone(), hot);
-                    return Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot } });
+                    return Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot }, checks });
                 }
-                Attempt::Unchanged(number) => {
-                    return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number) });
+                Attempt::Unchanged(number, checks) => {
+                    return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number), checks });
                 }
                 Attempt::Raced(difference, blocked) => {
                     tracing::info!(%id, difference, "somebody wrote while the snapshot was taken");
@@ -87,18 +93,17 @@ impl Machine {
 
     fn attempt(
         &self,
-        id: &VersionId,
-        note: &Note,
-        after: Option<Timestamp>,
+        cutting: &Cutting<'_>,
         origin: &Origin,
         store: &Store,
         must_hold: bool,
     ) -> Result<Attempt, CutFailure> {
+        let id = cutting.id;
         let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
         let still = still(&store.path, &store.limits, &self.stopping, must_hold)
             .map_err(|error| refused(error.into()))?;
-        if let Some(number) = self.witnessed(id, still.state()) {
-            return Ok(Attempt::Unchanged(number));
+        if let Some((number, checks)) = self.witnessed(cutting, still.state()) {
+            return Ok(Attempt::Unchanged(number, checks));
         }
         let above = self.volumes.has_classic_snapshots(origin).map_err(refused)?;
         if above {
@@ -128,20 +133,52 @@ impl Machine {
                 return Err(CutFailure { problem, begun: false, left: None, lacks: None });
             }
         };
+        let checks = match self.check_snapshot(cutting, &snapshot) {
+            Ok(checks) => checks,
+            Err(problem) => {
+                self.discard(id, snapshot, Some(&problem))?;
+                return Err(refused(problem));
+            }
+        };
         let cost = Cost {
             writer_blocked_us: micros(blocked),
             hold: hold(&state, blocked),
             snapshot_us: micros(took),
         };
         let content = Content {
-            cut_at: self.in_order(&id.store, after, state.cut_at),
+            cut_at: self.in_order(&id.store, cutting.after, state.cut_at),
             fingerprint: None,
             page_size: state.page_size,
             page_count: state.page_count,
             wal: state.wal,
         };
-        lock(&self.witnesses).insert(id.store.clone(), (id.number, state.witness));
-        Ok(Attempt::Taken(Box::new((Hot { snapshot, content, note: note.clone(), stamp: None }, cost))))
+        let note = cutting.note(&checks);
+        self.bear_witness(id, state.witness, checks);
+        Ok(Attempt::Taken(Box::new((Hot { snapshot, content, note, stamp: None }, cost))))
+    }
+
+    /// Makes the checks on what a snapshot holds, while writers go on.
+    pub(super) fn check_snapshot(
+        &self,
+        cutting: &Cutting<'_>,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<CheckResult>, Problem> {
+        if cutting.checks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let file = self.mounted(cutting.id, snapshot)?;
+        let checked = check_frozen(&file, snapshot.with_wal, &self.asking(cutting));
+        // What was read of a snapshot that is full by now may be anything.
+        if self.volumes.is_lost(snapshot)? {
+            return Err(overflowed(cutting.id, snapshot));
+        }
+        Ok(checked?)
+    }
+
+    /// Remembers what the store's file was like when a version was cut, to know it again.
+    pub(super) fn bear_witness(&self, id: &VersionId, witness: Witness, checks: Vec<CheckResult>) {
+        let witnessed = Witnessed { number: id.number, witness, checks };
+        lock(&self.witnesses).insert(id.store.clone(), witnessed);
     }
 
     /// Takes the snapshot; answers also how long LVM took. Where the group has no room for a classic one of a thin volume,
@@ -216,12 +253,21 @@ impl Machine {
         })
     }
 
-    /// The version whose content the store still has, as its file shows, where that version is still there.
-    pub(super) fn witnessed(&self, id: &VersionId, state: &State) -> Option<u64> {
-        let (number, last) = lock(&self.witnesses).get(&id.store)?.clone();
-        // Frames of a WAL say nothing of what is in them.
-        let same = last == state.witness && !state.with_wal;
-        (same && self.is_kept(&VersionId { number, ..id.clone() })).then_some(number)
+    /// The version whose content the store still has, as its file shows, where that version is still there; with what it was
+    /// found to meet. The checks are those of this process, so they need not be made again on the same content, unless it
+    /// was cut without them.
+    pub(super) fn witnessed(&self, cutting: &Cutting<'_>, state: &State) -> Option<(u64, Vec<CheckResult>)> {
+        let id = cutting.id;
+        let (number, checks) = {
+            let witnesses = lock(&self.witnesses);
+            let last = witnesses.get(&id.store)?;
+            // Frames of a WAL say nothing of what is in them.
+            let same = last.witness == state.witness && !state.with_wal;
+            let checked = last.checks.len() >= cutting.checks.len();
+            (same && checked).then(|| (last.number, last.checks.clone()))?
+        };
+        let checks = if cutting.checks.is_empty() { Vec::new() } else { checks };
+        self.is_kept(&VersionId { number, ..id.clone() }).then_some((number, checks))
     }
 
     /// Whether a version's pages are in the archive, or in a snapshot that is there and not full.
@@ -241,7 +287,7 @@ impl Machine {
     /// Takes care that a version which is given up is not published again: its content would be cut anew.
     pub(super) fn forget_witness(&self, id: &VersionId) {
         let mut witnesses = lock(&self.witnesses);
-        if witnesses.get(&id.store).is_some_and(|(number, _)| *number == id.number) {
+        if witnesses.get(&id.store).is_some_and(|witnessed| witnessed.number == id.number) {
             witnesses.remove(&id.store);
         }
     }

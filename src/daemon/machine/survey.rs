@@ -40,6 +40,8 @@ impl Machine {
         snapshots.extend(clones);
         remarks.extend(self.strange_clones(&snapshots));
         self.remember(register, &snapshots);
+        // Nothing depends on it; a pool that keeps something is asked again when its next version is archived.
+        remarks.extend(self.volumes.let_go_of_pools().err().map(|problem| problem.to_string()));
         let mut copies = self.copies.survey()?;
         copies.extend(self.look_at_mounts(&snapshots));
         let (archived, tree) = (self.look_at_archives(register)?, self.has_tree());
@@ -129,6 +131,7 @@ impl Machine {
             let note = first.map_or_else(Note::default, |publication| Note {
                 attributes: publication.attributes.clone(),
                 key: publication.key.clone(),
+                checks: publication.checks.clone(),
             });
             hot.insert(id.clone(), Hot { snapshot: snapshot.clone(), content, note, stamp: None });
         }

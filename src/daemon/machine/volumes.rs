@@ -15,6 +15,7 @@ use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId, boundary};
 use asat_host::dm::target::{OriginTable, Snapshot as State};
 use asat_host::dm::{self, Selector};
+use asat_host::lvm::delta::Reservations;
 use asat_host::lvm::names::{self, InstallationId, Record};
 use asat_host::lvm::report::{Name, Uuid};
 use asat_host::lvm::snapshots::{self, Made, Space};
@@ -35,6 +36,8 @@ pub(super) struct Volumes {
     pub(super) mounts: Mounts,
     /// How long a command of LVM may take.
     patience: Duration,
+    /// The pools that keep a state of their metadata for this installation.
+    reserved: Reservations,
     tools: OnceLock<Tools>,
     turns: Turns,
     /// The snapshots that this process has taken, or recognised: whose they are need not be asked of LVM.
@@ -72,11 +75,17 @@ impl From<snapshots::Error> for Untaken {
 }
 
 impl Volumes {
-    pub(super) fn new(installation: InstallationId, mounts: PathBuf, patience: Duration) -> Self {
+    pub(super) fn new(
+        installation: InstallationId,
+        mounts: PathBuf,
+        pools: PathBuf,
+        patience: Duration,
+    ) -> Self {
         Self {
             installation,
             mounts: Mounts::new(mounts),
             patience,
+            reserved: Reservations::new(pools),
             tools: OnceLock::new(),
             turns: Turns::default(),
             ours: Mutex::default(),
@@ -100,6 +109,11 @@ impl Volumes {
         }
         let tools = Tools { lvm: Lvm::find_within(self.patience)?, control: dm::Control::open()? };
         Ok(self.tools.get_or_init(|| tools))
+    }
+
+    /// Has pools let go what they keep for a daemon that was killed. Nobody asks them yet.
+    pub(super) fn let_go_of_pools(&self) -> Result<(), Problem> {
+        Ok(self.reserved.let_go(dm::Control::open)?)
     }
 
     /// Refuses to begin where LVM is not there, or is stuck.

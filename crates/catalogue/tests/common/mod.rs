@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use asat_core::check::CheckResult;
 use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
@@ -149,7 +150,12 @@ pub(crate) fn publication(dice: &mut Dice, number: u64, version: VersionId) -> P
             snapshot_us: dice.bytes(),
         },
         elapsed_us: dice.bytes(),
+        checks: (0..dice.below(4)).map(|_| check(dice)).collect(),
     }
+}
+
+fn check(dice: &mut Dice) -> CheckResult {
+    CheckResult { name: dice.text(), passed: dice.coin(), found: dice.text(), took_us: dice.bytes() }
 }
 
 pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
@@ -157,7 +163,7 @@ pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
-pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 8] {
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {
     let version = version.clone();
     let lease = LeaseId(dice.text());
     [
@@ -174,6 +180,7 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 8] {
         Effect::DropSnapshot { version: version.clone(), snapshot: snapshot(dice) },
         Effect::Retire { version: version.clone() },
         Effect::Compact { store: version.store.clone() },
+        Effect::Weigh { store: version.store.clone() },
         Effect::MakeCopy {
             version: version.clone(),
             in_snapshot: dice.coin(),

@@ -27,8 +27,8 @@ impl Engine {
     }
 
     /// Drops the snapshots that nobody needs: those of archived versions, unless they are leased, pinned hot, or
-    /// among the newest that the configuration keeps; and all those of versions that are over. A clone stays until the next
-    /// version is archived, since it tells what has not changed.
+    /// among the newest that the configuration keeps; and all those of versions that are over. One that tells what has not
+    /// changed since stays until the next version is archived.
     fn let_snapshots_go(&self, draft: &mut Draft<'_>, store: &StoreName, hot: &[Version]) {
         let kept = self.policy.stores.get(store).map_or(0, |policy| policy.keep_snapshots);
         let newest_first = hot.iter().rev();
@@ -49,20 +49,36 @@ impl Engine {
         }
     }
 
-    /// The version whose clone the next one is compared with: the newest in the archive, where it has one, and as long as the
-    /// store is cloned. This is one clone at a time; many would make the next one slow to take.
+    /// The version whose snapshot the next one is compared with: the newest in the archive, where it has one that can tell what
+    /// has changed since. This is one snapshot at a time, which goes with its version or when the next one is archived, and
+    /// before that where somebody needs its space.
     fn base(&self, draft: &Draft<'_>, store: &StoreName) -> Option<VersionId> {
-        let is_clone = |origin: &Origin| origin.backend == Backend::Reflink;
-        let backing = self.policy.stores.get(store).map(|policy| &policy.backing);
-        if !matches!(backing, Some(Backing::Volume(origin)) if is_clone(origin)) {
-            return None;
-        }
+        let policy = self.policy.stores.get(store)?;
+        let Backing::Volume(backing) = &policy.backing else { return None };
         let history = self.register.history(store).ok()?;
         let newest_first = history.versions.values().rev().map(|entry| draft.latest(&entry.version));
         let mut archived =
             newest_first.filter(|version| version.state == State::Ready && version.is_archived());
         let newest = archived.next()?;
-        newest.snapshot().is_some_and(|snapshot| is_clone(&snapshot.origin)).then_some(newest.id)
+        newest.snapshot().is_some_and(|snapshot| self.tells_changes(snapshot, backing)).then_some(newest.id)
+    }
+
+    /// Whether a snapshot tells what has changed until another one is taken as the configuration says. A clone and a thin
+    /// snapshot do, which share with the store what neither has written since, and cost whoever writes to it no more by staying:
+    /// dm-thin goes by the instant of a snapshot, be it there or not. A classic one gets a copy of each block that is written.
+    fn tells_changes(&self, snapshot: &Snapshot, backing: &Origin) -> bool {
+        let origin = &snapshot.origin;
+        origin.backend == backing.backend
+            && match origin.backend {
+                Backend::Reflink => true,
+                // It takes space of the pool, so that it has to be one that may go when the pool is short. With the WAL
+                // belonging to it, it is never compared with.
+                Backend::LvmThin => {
+                    let same_volume = (&origin.group, &origin.volume) == (&backing.group, &backing.volume);
+                    same_volume && self.policy.may_demote && !snapshot.with_wal
+                }
+                Backend::LvmClassic | Backend::Pages => false,
+            }
     }
 
     /// Whether a snapshot is in use, or kept on purpose.

@@ -1,11 +1,9 @@
-//! Keeping and letting go: pins, retirement on request, and retention.
+//! Keeping and letting go: pins, and retirement on request.
 
 use jiff::Timestamp;
 
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply, Retired};
-use crate::register::{Entry, History};
-use crate::retention::Candidate;
 use crate::version::{Holding, Lease, Pin, State, Version, check_line};
 use crate::{Code, Problem, VersionId, VersionRef};
 
@@ -129,34 +127,9 @@ impl Engine {
         self.sweep_leases(draft);
         self.sweep_pins(draft);
         self.finish_retiring(draft);
-        for (name, store) in &self.policy.stores {
-            let Ok(history) = self.register.history(name) else { continue };
-            if store.retention.keeps_everything() {
-                continue;
-            }
-            let expired = store.retention.expired(&self.candidates(history, draft.now), draft.now);
-            for entry in expired.iter().filter_map(|number| history.versions.get(number)) {
-                self.let_go(draft, &entry.version, format!("no rule of {name}'s retention keeps it"));
-            }
-        }
+        self.retain(draft);
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
-    }
-
-    /// The readable versions as retention sees them.
-    fn candidates(&self, history: &History, now: Timestamp) -> Vec<Candidate> {
-        let readable = history.versions.values().filter(|entry| entry.version.state == State::Ready);
-        let candidate = |entry: &Entry| Candidate {
-            number: entry.version.id.number,
-            published_at: self.last_published(entry),
-            held: self.hold_on(&entry.version, now).is_some(),
-        };
-        readable.map(candidate).collect()
-    }
-
-    fn last_published(&self, entry: &Entry) -> Timestamp {
-        let published = entry.publications.iter().filter_map(|&number| self.register.publication(number));
-        published.map(|publication| publication.at).max().unwrap_or_else(|| entry.listed_at())
     }
 
     fn sweep_pins(&self, draft: &mut Draft<'_>) {

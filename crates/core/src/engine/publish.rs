@@ -2,6 +2,7 @@
 
 use super::hot::waits_for_archive;
 use super::{Backing, Draft, Engine};
+use crate::check::CheckResult;
 use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
 use crate::register::History;
@@ -11,18 +12,34 @@ use crate::{Code, Problem, StoreName, VersionId};
 
 impl Engine {
     pub(super) fn publish(&self, draft: &mut Draft<'_>, request: &Publish) -> Result<Answer, Problem> {
-        request.attributes.check()?;
-        check_line("Idempotency-Key", request.key.as_deref(), 255)?;
-        let history = match &request.store {
-            Some(name) => self.register.history(name)?,
-            None => self.the_store()?,
-        };
+        Self::check_request(request)?;
+        let history = self.wanted(request)?;
         let store = &history.store.name;
         if let Some(answer) = self.answer_again(store, request)? {
             return Ok(answer);
         }
+        if let Some(answer) = self.again(draft, history, request) {
+            return Ok(answer);
+        }
         let origin = self.origin_of(history)?;
         Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
+    }
+
+    /// Refuses what cannot be recorded as it is.
+    pub(super) fn check_request(request: &Publish) -> Result<(), Problem> {
+        request.attributes.check()?;
+        check_line("Idempotency-Key", request.key.as_deref(), 255)
+    }
+
+    /// The history of the store that a request is about.
+    ///
+    /// # Errors
+    /// [`Code::UnknownStore`]; [`Code::Invalid`] where it names none and there are several.
+    pub fn wanted(&self, request: &Publish) -> Result<&History, Problem> {
+        match &request.store {
+            Some(name) => self.register.history(name),
+            None => self.the_store(),
+        }
     }
 
     /// The volume that a store is cut by, where it is; refuses a store that cannot be cut now.
@@ -100,7 +117,7 @@ impl Engine {
         match result {
             Ok(cut) => {
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
-                let number = publish_as(draft, intent, id.clone(), reused, cut.cost);
+                let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks));
                 self.move_on(draft);
                 match &intent.effect {
                     Effect::Cut { then_restore: Some(wanted), .. } => {
@@ -162,7 +179,7 @@ impl Engine {
     pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
         draft.remarks.push(format!("{} was complete in the archive and is adopted", version.id));
         draft.put(ready(version, &described.content, Holding::Archive { bytes: described.bytes }));
-        publish_as(draft, intent, version.id.clone(), false, Cost::default());
+        publish_as(draft, intent, version.id.clone(), false, (Cost::default(), &described.checks));
     }
 
     /// Takes over a version that the archive holds and the register has never heard of.
@@ -241,10 +258,15 @@ fn ready(version: &Version, content: &Content, holding: Holding) -> Version {
 }
 
 /// Records the publication that an intent was for, under the version that it turned out to be.
-fn publish_as(draft: &mut Draft<'_>, intent: &Intent, version: VersionId, reused: bool, cost: Cost) -> u64 {
+fn publish_as(
+    draft: &mut Draft<'_>,
+    intent: &Intent,
+    version: VersionId,
+    reused: bool,
+    (cost, checks): (Cost, &[CheckResult]),
+) -> u64 {
     let Effect::Cut { attributes, key, .. } = &intent.effect else { return 0 };
-    let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
-    let number = draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0);
+    let number = next_publication(draft);
     let elapsed = draft.now.duration_since(intent.at).as_micros();
     draft.changes.push(Change::Published(Publication {
         number,
@@ -255,12 +277,36 @@ fn publish_as(draft: &mut Draft<'_>, intent: &Intent, version: VersionId, reused
         reused,
         cost,
         elapsed_us: u64::try_from(elapsed).unwrap_or(0),
+        checks: checks.to_vec(),
     }));
     number
 }
 
+/// Records a publication of a version that is there already.
+pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: VersionId) -> u64 {
+    let number = next_publication(draft);
+    draft.changes.push(Change::Published(Publication {
+        number,
+        version,
+        at: draft.now,
+        attributes: request.attributes.clone(),
+        key: request.key.clone(),
+        reused: true,
+        cost: Cost::default(),
+        elapsed_us: 0,
+        checks: Vec::new(),
+    }));
+    number
+}
+
+/// The number of the next publication, after those of the draft.
+fn next_publication(draft: &Draft<'_>) -> u64 {
+    let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
+    draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0)
+}
+
 /// Whether a publication has this idempotency key, in the register or in the draft.
-fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
+pub(super) fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
     let has = |change: &Change| matches!(change, Change::Published(p) if p.key.as_deref() == Some(key));
     draft.register.publication_by_key(key).is_some() || draft.changes.iter().any(has)
 }
@@ -278,6 +324,6 @@ impl Event {
     /// A publication request with nothing said of it.
     #[must_use]
     pub fn publish(store: &StoreName) -> Self {
-        Self::Publish(Publish { store: Some(store.clone()), attributes: Attributes::default(), key: None })
+        Self::Publish(Publish { store: Some(store.clone()), ..Publish::default() })
     }
 }

@@ -27,7 +27,7 @@ impl Engine {
             note: request.note.clone(),
         };
         attributes.check()?;
-        let first = Publish { store: Some(request.store.clone()), attributes, key: None };
+        let first = Publish { store: Some(request.store.clone()), attributes, ..Publish::default() };
         Ok(Answer::After(begin_cut(draft, history, &first, origin, Some(id.clone()))))
     }
 

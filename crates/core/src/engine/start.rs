@@ -102,8 +102,11 @@ impl Engine {
                 }
             }
             // Nobody was told of the lease; what is left of the copy goes with the other copies. Archives are
-            // tidied in any case, and hot versions are archived in any case.
-            Effect::MakeCopy { .. } | Effect::Compact { .. } | Effect::Archive { .. } => {}
+            // tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
+            Effect::MakeCopy { .. }
+            | Effect::Compact { .. }
+            | Effect::Weigh { .. }
+            | Effect::Archive { .. } => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! What came of an effect.
 
+use crate::check::CheckResult;
+use crate::retention::Weight;
 use crate::snapshot::{Cost, Snapshot};
 use crate::version::Content;
 use crate::{Fingerprint, Problem};
@@ -19,6 +21,8 @@ pub enum Outcome {
     Retire(Result<Retired, Problem>),
     /// The archive is compact.
     Compact(Result<(), Problem>),
+    /// What the archive takes, and for whom.
+    Weigh(Result<Weight, Problem>),
     /// The copy is there.
     MakeCopy(Result<Copied, Problem>),
     /// The copy is gone.
@@ -32,6 +36,8 @@ pub struct Cut {
     pub cost: Cost,
     /// The content and where it is.
     pub kept: Kept,
+    /// What the content was found to meet.
+    pub checks: Vec<CheckResult>,
 }
 
 /// Where a cut's content is.

@@ -1,6 +1,7 @@
 //! What a daemon that starts finds on the machine.
 
 use crate::VersionId;
+use crate::check::CheckResult;
 use crate::snapshot::Snapshot;
 use crate::version::{Attributes, Content};
 
@@ -63,4 +64,6 @@ pub struct Described {
     pub attributes: Attributes,
     /// The idempotency key of its first publication.
     pub key: Option<String>,
+    /// What its content was found to meet then.
+    pub checks: Vec<CheckResult>,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A size in bytes, or a rate without its `/s`.
-pub(super) struct Size(pub(super) u64);
+pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,11 @@
 //! Keeping and letting go: pins, retirement on request, and retention.
 
 use asat_core::event::{Answer, Event, Outcome, Reply, Retired};
-use asat_core::retention::Retention;
 use asat_core::version::State;
 use asat_core::{Code, VersionRef};
-use jiff::{SignedDuration, ToSpan};
+use jiff::SignedDuration;
 
-use crate::world::{World, exactly, id, trouble};
+use crate::world::{World, exactly, id, keeping, trouble};
 
 fn retiring(version: &str) -> Event {
     Event::Retire(exactly(version))
@@ -19,8 +18,7 @@ fn unpinning(version: &str) -> Event {
 /// A world in which only the newest version is kept, with versions 1 to `count`.
 fn forgetful(count: usize) -> World {
     let mut world = World::with_versions(count);
-    let rules = Retention { keep_last: Some(1), ..Retention::default() };
-    world.restart_with(&[("report", rules)]);
+    world.restart_with(&[("report", keeping("the last 1"))]);
     world
 }
 
@@ -196,9 +194,8 @@ fn leases_pins_and_what_is_under_way_stand_above_retention() {
 
 #[test]
 fn a_version_that_was_certified_again_counts_as_fresh() {
-    let rules = Retention { keep_for: Some(1.hour()), ..Retention::default() };
     let mut world = World::with_versions(2);
-    world.restart_with(&[("report", rules)]);
+    world.restart_with(&[("report", keeping("all for 1 hour"))]);
     world.pass(3000);
     assert_eq!(world.publish("report", "certified again"), id("report@2"));
     world.write("report");

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod again;
 mod clones;
 mod hot;
 mod invariants;
@@ -11,9 +12,11 @@ mod open;
 mod publish;
 mod query;
 mod restore;
+mod retain;
 mod room;
 mod space;
 mod start;
+mod thin;
 mod tree;
 mod walk;
 mod world;

@@ -1,9 +1,10 @@
 //! Publishing: what becomes of a certification.
 
+use asat_core::check::CheckResult;
 use asat_core::event::{Answer, Cut, Effect, EffectId, Event, Kept, Outcome, Publish, Reply};
 use asat_core::retention::Retention;
 use asat_core::snapshot::Cost;
-use asat_core::version::{Attributes, State};
+use asat_core::version::State;
 use asat_core::{Code, Problem};
 
 use crate::world::{World, id, store, trouble};
@@ -80,7 +81,7 @@ fn the_version_that_is_the_same_may_be_on_its_way_out() {
     let mut world = World::with_versions(2);
     let retire = world.begin(&Event::Retire("report@2".parse().unwrap()));
     let cut = world.begin(&World::publishing("report", "close", None));
-    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(2) }));
+    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(2), checks: Vec::new() }));
     let problem = world.finish(cut, same).unwrap_err();
     assert_eq!(problem.code, Code::InUse);
     assert!(problem.detail.contains("report@2"), "{problem}");
@@ -95,7 +96,7 @@ fn the_version_that_is_the_same_may_not_be_acknowledged_yet() {
     let first = world.begin(&World::publishing("report", "a", None));
     let second = world.begin(&World::publishing("report", "b", None));
     // The first cut was made, but its outcome could not be recorded; the second one follows it.
-    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(1) }));
+    let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(1), checks: Vec::new() }));
     assert_eq!(world.finish(second, same).map_err(|problem| problem.code), Err(Code::InUse));
     world.finish(first, World::fail_cut(Code::StorageFull, true)).unwrap_err();
     assert_eq!(world.states("report"), "1 failed");
@@ -142,7 +143,7 @@ fn a_key_whose_publication_failed_may_be_used_again() {
 fn the_store_may_be_left_out_where_there_is_one() {
     let unnamed = |key: Option<&str>| {
         let key = key.map(str::to_owned);
-        Event::Publish(Publish { store: None, attributes: Attributes::default(), key })
+        Event::Publish(Publish { key, ..Publish::default() })
     };
     let mut world = World::report();
     world.begin(&unnamed(None));
@@ -210,4 +211,36 @@ fn an_outcome_that_fits_no_effect_is_a_defect() {
     assert_eq!(unknown.code, Code::Internal);
     let refused: Result<Reply, Problem> = world.ask(&Event::publish(&store("nowhere")));
     assert_eq!(refused.map_err(|problem| problem.code), Err(Code::UnknownStore));
+}
+
+#[test]
+fn what_the_content_was_found_to_meet_is_recorded_with_the_publication() {
+    let mut world = World::report();
+    let met = |found: &str| CheckResult {
+        name: "rows".to_owned(),
+        passed: true,
+        found: found.to_owned(),
+        took_us: 7,
+    };
+    world.checks = vec![met("1")];
+    world.publish("report", "a");
+    // The same content is published again, and has met another check since.
+    world.checks = vec![met("2")];
+    world.publish("report", "b");
+    let checks: Vec<_> = world.register().publications().map(|publication| &publication.checks).collect();
+    assert_eq!(checks, [&vec![met("1")], &vec![met("2")]]);
+}
+
+#[test]
+fn a_store_that_does_not_meet_a_check_has_no_version_of_it() {
+    let mut world = World::report();
+    let before = world.register().clone();
+    let cut = world.begin(&World::publishing("report", "close", Some("key")));
+    let problem = world.finish(cut, World::fail_cut(Code::CheckFailed, false)).unwrap_err();
+    assert_eq!(problem.code, Code::CheckFailed);
+    assert_eq!(world.states("report"), "");
+    assert_eq!(world.register().publications().count(), before.publications().count());
+    assert_eq!(world.register().intents().count(), 0);
+    // The key was used for nothing, and the number either.
+    assert_eq!(world.publish("report", "close"), id("report@1"));
 }

@@ -53,7 +53,11 @@ fn publish_for(world: &mut World, day: &str, who: &str) -> VersionId {
         business_date: Some(day.parse().unwrap()),
         note: None,
     };
-    let cut = world.begin(&Event::Publish(Publish { store: Some(store("report")), attributes, key: None }));
+    let cut = world.begin(&Event::Publish(Publish {
+        store: Some(store("report")),
+        attributes,
+        ..Publish::default()
+    }));
     let Ok(Reply::Published(number)) = world.perform(cut) else { panic!("{day} was not published") };
     world.pass(60);
     world.register().publication(number).unwrap().version.clone()

@@ -4,7 +4,7 @@ use asat_core::event::{Answer, Change, Effect, EffectId, Event, Outcome, Reply, 
 use asat_core::retention::Retention;
 use asat_core::{Code, VersionRef};
 
-use crate::world::{World, exactly, id, store, trouble};
+use crate::world::{World, exactly, id, keeping, store, trouble};
 
 /// Two versions, and a store that has changed since.
 fn world() -> World {
@@ -108,7 +108,7 @@ fn a_daemon_that_stops_at_any_point_does_not_go_on_by_itself() {
 
 #[test]
 fn the_versions_that_a_restore_needs_are_not_given_up_meanwhile() {
-    let rules = Retention { keep_last: Some(1), ..Retention::default() };
+    let rules = keeping("the last 1");
     let mut world = World::new(&[("report", rules)]);
     world.publish_new("report");
     world.publish_new("report");

@@ -13,8 +13,11 @@ use crate::world::{World, store, trouble};
 /// One step, with numbers that choose among what there is.
 type Step = (u8, u8, u8);
 
-/// One that is cut by its pages, one on a volume, one that only keeps some versions, and one that is cloned.
-const STORES: [&str; 4] = ["other", "hot", "report", "cloned"];
+/// One that is cut by its pages, one on a volume, one that only keeps some versions, one that is cloned, and one on a thin
+/// volume.
+const STORES: [&str; 5] = ["other", "hot", "report", "cloned", "thin"];
+/// Those whose newest archived version may stay in its snapshot, for the next one to be compared with.
+const COMPARED: [&str; 2] = ["cloned", "thin"];
 
 fn some_store(choice: u8) -> &'static str {
     STORES[usize::from(choice) % STORES.len()]
@@ -38,7 +41,7 @@ fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
         }
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => None,
         // Lanes of their own, for which no store's name stands.
-        Effect::Compact { .. } => Some(store("compaction")),
+        Effect::Compact { .. } | Effect::Weigh { .. } => Some(store("compaction")),
         Effect::Archive { .. } => Some(store("archive")),
         Effect::DropSnapshot { .. } => Some(store("volumes")),
     };
@@ -56,6 +59,7 @@ fn failure(effect: &Effect, begun: bool) -> Outcome {
         Effect::DropSnapshot { .. } => Outcome::DropSnapshot(Err(problem)),
         Effect::Retire { .. } => Outcome::Retire(Err(problem)),
         Effect::Compact { .. } => Outcome::Compact(Err(problem)),
+        Effect::Weigh { .. } => Outcome::Weigh(Err(problem)),
         Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(problem)),
         Effect::DropCopy { .. } => Outcome::DropCopy(Err(problem)),
     }
@@ -81,6 +85,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         8 => Event::Demote(version),
         9 => Event::GiveUp { version, why: "space".to_owned() },
         10 if world.snapshots.get(&version).is_some_and(|volume| volume.full) => Event::Overflowed(version),
+        10 => world.sized(some_store(a)),
         _ => Event::Retire(named),
     }
 }
@@ -159,12 +164,13 @@ fn check_at_rest(world: &mut World) {
     };
     assert_eq!(world.copies.iter().collect::<Vec<_>>(), copied(false));
     assert_eq!(world.shown().collect::<Vec<_>>(), copied(true));
-    // Every snapshot is accounted for, and stays for a lease only, or a clone as what the next one is compared with.
+    // Every snapshot is accounted for, and stays for a lease only, or as what the next one is compared with.
     let hot = world.versions().filter(|version| version.snapshot().is_some());
     let hot: Vec<&VersionId> = hot.map(|version| &version.id).collect();
     assert_eq!(world.snapshots.keys().collect::<Vec<_>>(), hot);
-    let newest = world.archive.keys().rfind(|id| id.store == store("cloned"));
-    let stays = |id: &&VersionId| world.register().leases_on(id).next().is_some() || Some(*id) == newest;
+    let newest = COMPARED.map(|name| world.archive.keys().rfind(|id| id.store == store(name)));
+    let stays =
+        |id: &&VersionId| world.register().leases_on(id).next().is_some() || newest.contains(&Some(*id));
     assert!(hot.iter().all(stays), "{hot:?}");
     let over = |state| matches!(state, State::Ready | State::Retired | State::Failed | State::Lost);
     assert!(world.versions().all(|version| over(version.state)));
@@ -184,9 +190,11 @@ proptest! {
     #[test]
     fn whatever_happens(
         steps in proptest::collection::vec(any::<Step>(), 1..200),
-        keep_last in proptest::option::of(0u32..4),
+        keep_last in proptest::option::of(1u32..4),
+        at_most in proptest::option::of(0u64..2_000),
     ) {
-        let rules = Retention { keep_last, ..Retention::default() };
+        let keep = keep_last.map(|number| format!("the last {number}").parse().unwrap());
+        let rules = Retention { keep, at_most, ..Retention::default() };
         let with_rules = STORES[1..].iter().map(|name| (*name, rules.clone()));
         let stores: Vec<_> = with_rules.chain([(STORES[0], Retention::default())]).collect();
         let mut world = World::new(&stores);

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
     EffectId, Event, Filed, Kept, Open, Outcome, Publish, Reply, Restore, Retired, Survey, Surveyed,
 };
 use asat_core::register::{Entry, Register};
-use asat_core::retention::Retention;
+use asat_core::retention::{Part, Retention, Weight};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, LeaseId, State, Version};
 use asat_core::{
@@ -33,6 +34,8 @@ pub(crate) struct World {
     pub(crate) snapshots: BTreeMap<VersionId, Volume>,
     /// Whether the volume group is there.
     pub(crate) group_is_there: bool,
+    /// Whether the store's WAL belongs to the snapshots that are taken.
+    pub(crate) with_wal: bool,
     pub(crate) copies: BTreeSet<VersionId>,
     /// Whether the tree of versions is mounted when a daemon starts.
     pub(crate) tree: bool,
@@ -42,6 +45,8 @@ pub(crate) struct World {
     pub(crate) last_cuts: BTreeMap<StoreName, Timestamp>,
     /// What each store's file holds at the moment.
     pub(crate) live: BTreeMap<StoreName, u128>,
+    /// What each content is found to meet.
+    pub(crate) checks: Vec<CheckResult>,
     pub(crate) remarks: Vec<String>,
     /// The changes of every decision, in order.
     pub(crate) decided: Vec<Vec<Change>>,
@@ -60,16 +65,21 @@ pub(crate) struct Volume {
     pub(crate) shown: bool,
 }
 
-/// The volume that every store on volumes lies on.
+/// The volume that every store on volumes lies on that is cut by classic snapshots.
 pub(crate) fn origin() -> Origin {
     Origin {
-        backend: Backend::LvmThin,
+        backend: Backend::LvmClassic,
         group: "group".to_owned(),
         volume: "volume".to_owned(),
         name: "vg/data".to_owned(),
         fs: "ext4".to_owned(),
         inside: PathBuf::from("/report.db"),
     }
+}
+
+/// The volume that every store lies on that is cut by thin snapshots.
+pub(crate) fn thin_origin() -> Origin {
+    Origin { backend: Backend::LvmThin, volume: "thin".to_owned(), name: "vg/thin".to_owned(), ..origin() }
 }
 
 /// The folder of every clone.
@@ -99,9 +109,10 @@ pub(crate) fn exactly(text: &str) -> VersionRef {
 pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
     let one = |(name, retention): &(&str, Retention)| {
         let path = PathBuf::from(format!("/srv/{name}.db"));
-        // A name that begins with `hot` is that of a store on a volume, and `cloned` that of one that is cloned.
+        // A name that begins with `hot` or `thin` is that of a store on a volume, and `cloned` that of one that is cloned.
         let backing = match *name {
             name if name.starts_with("hot") => Backing::Volume(origin()),
+            name if name.starts_with("thin") => Backing::Volume(thin_origin()),
             name if name.starts_with("cloned") => Backing::Volume(folder()),
             _ => Backing::Pages,
         };
@@ -113,6 +124,11 @@ pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
         max_ttl_s: 3600,
         may_demote: true,
     }
+}
+
+/// The rules of a store that keeps what these words say.
+pub(crate) fn keeping(words: &str) -> Retention {
+    Retention { keep: Some(words.parse().unwrap()), ..Retention::default() }
 }
 
 pub(crate) fn trouble(code: Code) -> Problem {
@@ -128,11 +144,13 @@ impl World {
             archive: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             group_is_there: true,
+            with_wal: false,
             copies: BTreeSet::new(),
             tree: false,
             told_of_copies: BTreeSet::new(),
             last_cuts: BTreeMap::new(),
             live: BTreeMap::new(),
+            checks: Vec::new(),
             remarks: Vec::new(),
             decided: Vec::new(),
             acknowledged: BTreeSet::new(),
@@ -158,6 +176,10 @@ impl World {
 
     pub(crate) fn pass(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     pub(crate) fn register(&self) -> &Register {
@@ -286,13 +308,14 @@ impl World {
                             bytes: 100,
                             attributes: attributes.clone(),
                             key: key.clone(),
+                            checks: self.checks.clone(),
                         };
                         self.archive.insert(version.clone(), described);
                         Kept::Stored { content, bytes: 100 }
                     }
                 };
                 let cost = Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 };
-                Outcome::Cut(Ok(Cut { cost, kept }))
+                Outcome::Cut(Ok(Cut { cost, kept, checks: self.checks.clone() }))
             }
             Effect::Archive { version } => Outcome::Archive(self.file(version)),
             Effect::DropSnapshot { version, snapshot } => {
@@ -329,6 +352,7 @@ impl World {
                 Outcome::Restore(Ok(700))
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
+            Effect::Weigh { store } => Outcome::Weigh(Ok(self.weigh(store))),
             Effect::MakeCopy { version, in_snapshot: true, .. } if self.can_be_shown(version) => {
                 self.snapshots.get_mut(version).unwrap().shown = true;
                 Outcome::MakeCopy(Ok(Copied { bytes: COPY, in_snapshot: true }))
@@ -366,7 +390,7 @@ impl World {
             origin: origin.clone(),
             name: format!("vg/{id}"),
             uuid: format!("{id} at {}", content.cut_at),
-            with_wal: false,
+            with_wal: self.with_wal,
             bytes: if origin.backend == Backend::LvmClassic { 64 } else { 0 },
             lost: false,
         };
@@ -375,7 +399,11 @@ impl World {
         assert!(self.snapshots.insert(id.clone(), volume).is_none(), "{id} has a snapshot already");
         let content = Content { fingerprint: None, ..kept };
         let cost = Cost { writer_blocked_us: 0, hold: Hold::Nobody, snapshot_us: 300_000 };
-        Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) } }
+        Cut {
+            cost,
+            kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) },
+            checks: self.checks.clone(),
+        }
     }
 
     /// Puts a version into the archive, out of its snapshot.
@@ -389,7 +417,8 @@ impl World {
         assert!(newest.is_none_or(|newest| newest < id), "{id} comes into the archive after {newest:?}");
         let fingerprint = volume.content.fingerprint.unwrap();
         let (attributes, key) = (Attributes::default(), None);
-        let described = Described { content: volume.content.clone(), bytes: 100, attributes, key };
+        let described =
+            Described { content: volume.content.clone(), bytes: 100, attributes, key, checks: Vec::new() };
         self.archive.insert(id.clone(), described);
         Ok(Filed { fingerprint, bytes: 100 })
     }
@@ -443,7 +472,12 @@ impl World {
     /// Asks for a publication with a label.
     pub(crate) fn publishing(name: &str, label: &str, key: Option<&str>) -> Event {
         let attributes = Attributes { label: Some(label.to_owned()), ..Attributes::default() };
-        Event::Publish(Publish { store: Some(store(name)), attributes, key: key.map(str::to_owned) })
+        Event::Publish(Publish {
+            store: Some(store(name)),
+            attributes,
+            key: key.map(str::to_owned),
+            unchanged: None,
+        })
     }
 
     /// Publishes what the store holds.
@@ -552,6 +586,24 @@ impl World {
     }
 
     /// The same with another configuration.
+    /// What the archive of a store takes, where versions share nothing.
+    pub(crate) fn weigh(&self, store: &StoreName) -> Weight {
+        let archived = self.archive.iter().filter(|(id, _)| id.store == *store);
+        let part = |(id, described): (&VersionId, &Described)| Part {
+            first: id.number,
+            last: id.number,
+            bytes: described.bytes,
+        };
+        let parts: Vec<Part> = archived.map(part).collect();
+        Weight { bytes: parts.iter().map(|part| part.bytes).sum(), parts }
+    }
+
+    /// The event that the archive of a store takes what it takes.
+    pub(crate) fn sized(&self, store: &str) -> Event {
+        let store: StoreName = store.parse().unwrap();
+        Event::Sized { bytes: self.weigh(&store).bytes, store }
+    }
+
     pub(crate) fn restart_with(&mut self, stores: &[(&str, Retention)]) {
         self.engine = Engine::new(policy(stores), self.register().clone());
         self.restart();
@@ -581,6 +633,7 @@ fn show(effect: &Effect) -> String {
         Effect::DropSnapshot { version, .. } => format!("drop snapshot of {version}"),
         Effect::Retire { version } => format!("retire {version}"),
         Effect::Compact { store } => format!("compact {store}"),
+        Effect::Weigh { store } => format!("weigh {store}"),
         Effect::MakeCopy { version, lease, .. } => format!("copy {version} for {}", lease.0),
         Effect::DropCopy { version } => format!("drop {version}"),
     }

@@ -1,4 +1,5 @@
-//! What two clones of one file have in common, told from where their bytes are.
+//! What two clones of one file have in common, told from where their bytes are; and what a file has in common in two snapshots
+//! of its device, where besides that is known where these have the same bytes.
 //!
 //! Clones share their blocks until one of them is written. Neither clone is ever written, so a block that both have, at the
 //! same place of the file and of the device, has the content that it had when the older one was made: the file system
@@ -14,28 +15,35 @@ use crate::fiemap::Extent;
 pub struct Unchanged(Vec<Range<u64>>);
 
 impl Unchanged {
-    /// Compares two maps. Nothing is said where one of them cannot be one: then everything has to be read.
+    /// Compares the maps of two clones. Nothing is said where one of them cannot be one: then everything has to be read.
     pub(super) fn between(one: &[Extent], other: &[Extent]) -> Option<Self> {
-        if !is_a_map(one) || !is_a_map(other) {
-            return None;
-        }
-        let mut parts: Vec<Range<u64>> = Vec::new();
-        let mut others = other.iter().peekable();
-        for mine in one {
-            while let Some(theirs) = others.peek() {
-                if let Some(part) = in_common(mine, theirs) {
-                    match parts.last_mut() {
-                        Some(last) if last.end == part.start => last.end = part.end,
-                        _ => parts.push(part),
-                    }
-                }
-                if end(theirs) > end(mine) {
-                    break;
-                }
-                others.next();
+        let mut unchanged = Self::default();
+        common(one, other, Extent::is_shared, |part, _| unchanged.add(part))?;
+        Some(unchanged)
+    }
+
+    /// Compares the maps of a file in two snapshots of one device, of which it is known where both have the same bytes, in order.
+    /// Nothing is said as with [`Self::between`].
+    pub(crate) fn on_devices(one: &[Extent], other: &[Extent], same: &[Range<u64>]) -> Option<Self> {
+        let mut unchanged = Self::default();
+        common(one, other, Extent::is_plain, |part, physical| {
+            let physical_end = physical.saturating_add(part.end - part.start);
+            let first = same.partition_point(|same| same.end <= physical);
+            let meeting = same.iter().skip(first).take_while(|same| same.start < physical_end);
+            for same in meeting {
+                let (start, end) = (same.start.max(physical), same.end.min(physical_end));
+                unchanged.add(part.start + (start - physical)..part.start + (end - physical));
             }
+        })?;
+        Some(unchanged)
+    }
+
+    /// Adds a part behind all others.
+    fn add(&mut self, part: Range<u64>) {
+        match self.0.last_mut() {
+            Some(last) if last.end == part.start => last.end = part.end,
+            _ => self.0.push(part),
         }
-        Some(Self(parts))
     }
 
     /// Whether all of these bytes are unchanged.
@@ -69,15 +77,44 @@ fn end(extent: &Extent) -> u64 {
     extent.logical.saturating_add(extent.length)
 }
 
-/// The bytes that two extents have at the same place of the file and of the device.
-fn in_common(one: &Extent, other: &Extent) -> Option<Range<u64>> {
+/// Hands over what two maps have at the same place of the file and of the device, in order, with that place of the device, as far
+/// as the extents are usable. `None` where one of them cannot be a map.
+fn common(
+    one: &[Extent],
+    other: &[Extent],
+    usable: impl Fn(&Extent) -> bool,
+    mut hand_over: impl FnMut(Range<u64>, u64),
+) -> Option<()> {
+    if !is_a_map(one) || !is_a_map(other) {
+        return None;
+    }
+    let mut others = other.iter().peekable();
+    for mine in one {
+        while let Some(theirs) = others.peek() {
+            if usable(mine)
+                && usable(theirs)
+                && let Some((part, physical)) = in_common(mine, theirs)
+            {
+                hand_over(part, physical);
+            }
+            if end(theirs) > end(mine) {
+                break;
+            }
+            others.next();
+        }
+    }
+    Some(())
+}
+
+/// The bytes that two extents have at the same place of the file and of the device, and that place of the device.
+fn in_common(one: &Extent, other: &Extent) -> Option<(Range<u64>, u64)> {
     let start = one.logical.max(other.logical);
     let end = end(one).min(end(other));
-    if start >= end || !one.is_shared() || !other.is_shared() {
+    if start >= end {
         return None;
     }
     let place = |extent: &Extent| extent.physical + (start - extent.logical);
-    (place(one) == place(other)).then_some(start..end)
+    (place(one) == place(other)).then_some((start..end, place(one)))
 }
 
 #[cfg(test)]
@@ -166,6 +203,46 @@ mod tests {
             assert_eq!(Unchanged::between(&hostile, &sound), None, "{what}");
             assert_eq!(Unchanged::between(&sound, &hostile), None, "{what}, the other way");
         }
+    }
+
+    /// What of a file in two snapshots is unchanged, in blocks: two maps, what their devices have in common, and the answer.
+    type OnDevices<'a> = (Case<'a>, &'a [(u64, u64)]);
+
+    #[test]
+    fn in_two_snapshots_only_what_lies_at_one_place_of_what_is_the_same_is_unchanged() {
+        let cases: [OnDevices<'_>; 9] = [
+            (("all", &[(0, 100, 8)], &[(0, 100, 8)], &[(0, 8)]), &[(0, 500)]),
+            (("nothing", &[(0, 100, 8)], &[(0, 100, 8)], &[]), &[]),
+            (("before and behind it", &[(0, 100, 8)], &[(0, 100, 8)], &[]), &[(90, 100), (108, 120)]),
+            (("a part", &[(0, 100, 8)], &[(0, 100, 8)], &[(2, 4)]), &[(102, 104)]),
+            (("both ends", &[(0, 100, 8)], &[(0, 100, 8)], &[(0, 1), (7, 8)]), &[(0, 101), (107, 200)]),
+            (("parts side by side", &[(0, 100, 8)], &[(0, 100, 8)], &[(0, 8)]), &[(96, 104), (104, 112)]),
+            (("elsewhere", &[(0, 200, 8)], &[(0, 100, 8)], &[]), &[(0, 500)]),
+            // What comes later in the file may come earlier on the device.
+            (
+                ("out of order", &[(0, 200, 4), (4, 100, 4)], &[(0, 200, 4), (4, 100, 4)], &[(1, 2), (4, 6)]),
+                &[(90, 102), (201, 202)],
+            ),
+            (("moved within the file", &[(1, 100, 8)], &[(0, 100, 8)], &[]), &[(0, 500)]),
+        ];
+        for ((what, one, other, expected), same) in cases {
+            let same: Vec<Range<u64>> = same.iter().map(|(start, end)| start * BLOCK..end * BLOCK).collect();
+            // Whether other files have them too says nothing here.
+            let unshared: Vec<Extent> = one.iter().map(|place| extent(*place, 0)).collect();
+            let (one, other) = (shared(one), shared(other));
+            assert_eq!(Unchanged::on_devices(&one, &other, &same), Some(blocks(expected)), "{what}");
+            assert_eq!(Unchanged::on_devices(&other, &unshared, &same), Some(blocks(expected)), "{what}");
+        }
+        let (sound, everything) = (shared(&[(0, 100, 8)]), 0..u64::MAX);
+        let everywhere = std::slice::from_ref(&everything);
+        for flags in [0x2, 0x4, 0x8, 0x80, 0x100, 0x200, 0x400, 0x800, 0x8000] {
+            let other = [extent((0, 100, 8), flags)];
+            let unchanged = Unchanged::on_devices(&other, &sound, everywhere);
+            assert_eq!(unchanged, Some(Unchanged::default()), "{flags:#x}");
+        }
+        let hostile = shared(&[(4, 104, 4), (0, 100, 4)]);
+        assert_eq!(Unchanged::on_devices(&hostile, &sound, everywhere), None);
+        assert_eq!(Unchanged::on_devices(&sound, &hostile, everywhere), None);
     }
 
     /// A file as the places of its blocks, zero for a hole.

@@ -165,6 +165,32 @@ impl Control {
         }
     }
 
+    /// Has a thin pool write its metadata out and keep it readable as it is now, until it is told otherwise. A pool keeps one
+    /// such state at a time: the answer is `false` where there is one already, whose keeper is another one.
+    ///
+    /// # Errors
+    /// Where there is no such device, and where the kernel refuses.
+    pub fn reserve_metadata(&self, pool_uuid: &str) -> Result<bool, Error> {
+        let pool = Selector::Uuid(pool_uuid);
+        let mut message = wire::message(pool, "reserve_metadata_snap")?;
+        match self.put(Command::TargetMessage, &mut message) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(errno) => Err(refused(errno, "have a state of its metadata kept by", Some(pool))),
+        }
+    }
+
+    /// Has a thin pool keep that state no longer.
+    ///
+    /// # Errors
+    /// Where there is no such device, none was kept, and where the kernel refuses.
+    pub fn release_metadata(&self, pool_uuid: &str) -> Result<(), Error> {
+        let pool = Selector::Uuid(pool_uuid);
+        let mut message = wire::message(pool, "release_metadata_snap")?;
+        let told = self.put(Command::TargetMessage, &mut message);
+        told.map_err(|errno| refused(errno, "have its metadata let go by", Some(pool)))
+    }
+
     /// Whether the device of a volume is suspended, by whomever. This does not wait, whatever its state is.
     ///
     /// # Errors

@@ -122,6 +122,15 @@ pub struct PoolTable {
     pub low_water: u64,
 }
 
+/// What the table of a thin volume says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThinTable {
+    /// The device of its pool.
+    pub pool: (u32, u32),
+    /// Its number in the pool.
+    pub number: u64,
+}
+
 /// What the table of a classic snapshot's origin says: writes to it are copied first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginTable {
@@ -250,6 +259,19 @@ impl PoolTable {
                 block: Sectors(number(words.next()?)?),
                 low_water: number(words.next()?)?,
             })
+        })
+    }
+}
+
+impl ThinTable {
+    /// Reads the table of a `thin` target. One that shows another device where it has nothing itself is not known here.
+    ///
+    /// # Errors
+    /// Where it is another kind, or an unknown table.
+    pub fn parse(target: &Target) -> Result<Self, Error> {
+        read("thin", target, |text| {
+            let (pool, number_in_pool) = text.split_once(' ')?;
+            Some(Self { pool: device(pool)?, number: number(number_in_pool)? })
         })
     }
 }

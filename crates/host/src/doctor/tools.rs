@@ -1,6 +1,6 @@
 //! LVM's commands: whether they are there, and the settings by which LVM itself would extend volumes.
 
-use crate::lvm::{self, Call, Lvm};
+use crate::lvm::{self, Call, Lvm, delta};
 
 /// LVM on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Tools {
         version: String,
         /// Its settings, or why they cannot be read.
         settings: Result<Settings, String>,
+        /// Whether `thin_delta` is there, by which a thin pool tells what has changed.
+        thin_delta: bool,
     },
 }
 
@@ -46,7 +48,7 @@ pub fn find_tools(lvm: Result<&Lvm, &lvm::Error>) -> Tools {
     let settings = settings.and_then(|text| {
         parse(&text).ok_or_else(|| format!("the output of `{call}` cannot be read: {:?}", text.trim()))
     });
-    Tools::Usable { version: lvm.version().to_string(), settings }
+    Tools::Usable { version: lvm.version().to_string(), settings, thin_delta: delta::find_tool().is_some() }
 }
 
 /// Reads lines such as `snapshot_autoextend_threshold=100`.

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use asat_core::VersionId;
 
+pub(in crate::lvm) use device::is_node_of;
 pub use error::Error;
 
 use super::command::{Call, Lvm, Refusal};

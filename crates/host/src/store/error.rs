@@ -169,6 +169,31 @@ pub enum Error {
         /// The store's path.
         path: PathBuf,
     },
+    /// The content does not meet a check.
+    #[error("the store {} does not meet the check {check:?}: {what}", .path.display())]
+    Check {
+        /// The store's path.
+        path: PathBuf,
+        /// The check's name.
+        check: String,
+        /// What was expected, and what was found.
+        what: String,
+    },
+    /// A check took longer than writers may be held.
+    #[error(
+        "writers of the store {} would have been held for more than {} ms: the check {check:?} did not end within {} ms",
+        .path.display(), .bound.as_millis(), .held.as_millis()
+    )]
+    CheckHeld {
+        /// The store's path.
+        path: PathBuf,
+        /// The check's name.
+        check: String,
+        /// How long writers may be held.
+        bound: Duration,
+        /// How long the check had gone on.
+        held: Duration,
+    },
     /// The sink gave up.
     #[error("{0}")]
     Sink(Problem),
@@ -224,9 +249,11 @@ impl Error {
             | Self::NeedsWriting { .. } => Code::StoreUnreadable,
             Self::Busy { .. } | Self::Changed { .. } | Self::Replaced { .. } => Code::StoreBusy,
             Self::OtherPageSize { .. } => Code::Invalid,
-            Self::HoldExceeded { .. } | Self::HoldBroken { .. } | Self::RestoreTooLong { .. } => {
-                Code::HoldExceeded
-            }
+            Self::HoldExceeded { .. }
+            | Self::HoldBroken { .. }
+            | Self::CheckHeld { .. }
+            | Self::RestoreTooLong { .. } => Code::HoldExceeded,
+            Self::Check { .. } => Code::CheckFailed,
             Self::Failed { full: true, .. } => Code::StorageFull,
             Self::Failed { .. } => Code::Internal,
             Self::Stopping { .. } => Code::Stopping,
@@ -248,7 +275,12 @@ impl Error {
                 "let the daemon's user write the file and in its folder, or keep the application connected"
             }
             Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
-            Self::HoldExceeded { .. } => "raise `max_hold`, or put the store into WAL mode",
+            Self::Check { .. } => {
+                "nothing was published; correct the data, or the check in the configuration, and publish again"
+            }
+            Self::HoldExceeded { .. } | Self::CheckHeld { .. } => {
+                "raise `max_hold`, or put the store into WAL mode"
+            }
             Self::HoldBroken { .. } => {
                 "raise `max_hold`; in WAL mode, without long reading transactions, writers are not held"
             }

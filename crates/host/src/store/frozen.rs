@@ -14,16 +14,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use asat_core::check::CheckResult;
 use asat_core::{PageSize, Problem};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Advice;
 
+use super::check::{self, Checks};
 use super::content::Content;
 use super::error::Error;
 use super::file::StoreFile;
 use super::scan::{self, Source};
-use super::{CutError, PageSink, open};
+use super::{CutError, PageSink};
 
 /// How many bytes are read before they are dropped from the page cache.
 const WINDOW: u64 = 8 << 20;
@@ -61,16 +63,7 @@ fn read(
     sink: &mut dyn PageSink,
     begun: &mut bool,
 ) -> Result<Frozen, Error> {
-    let file = StoreFile::find(path)?;
-    let (main, wal) = file.lengths()?;
-    if with_wal && wal == 0 {
-        let what = "its WAL is missing in the snapshot".to_owned();
-        return Err(Error::Damaged { path: path.to_owned(), what });
-    }
-    let connection = if with_wal { alone(&file.path) } else { immutable(&file.path) };
-    let connection = connection.map_err(|error| Error::from_sqlite("open", path, &error))?;
-    let content = Content::read(&connection, path)?;
-    content.check_lengths(path, main, if with_wal { wal } else { 0 })?;
+    let (file, connection, content) = open(path, with_wal)?;
     let mut sink = Passing::new(sink, &file.path)?;
     let source = Source { connection: &connection, path, content, held: None };
     let handed = scan::hand_over(&source, cancel, &mut sink, begun);
@@ -82,6 +75,31 @@ fn read(
         let Content { page_size, page_count, wal } = content;
         Frozen { page_size, page_count, wal }
     })
+}
+
+/// Makes all checks on the store's file in a mounted snapshot, with the WAL beside it only where `with_wal` says so.
+/// Nothing is written, and no other file is made.
+///
+/// # Errors
+/// Where there is no readable database, or [`Error::Check`] where a check fails.
+pub fn check_frozen(file: &Path, with_wal: bool, checks: &Checks<'_>) -> Result<Vec<CheckResult>, Error> {
+    let (_, mut connection, _) = open(file, with_wal)?;
+    check::examine(&mut connection, file, checks, None)
+}
+
+/// Opens the file, and begins to read it.
+fn open(path: &Path, with_wal: bool) -> Result<(StoreFile, Connection, Content), Error> {
+    let file = StoreFile::find(path)?;
+    let (main, wal) = file.lengths()?;
+    if with_wal && wal == 0 {
+        let what = "its WAL is missing in the snapshot".to_owned();
+        return Err(Error::Damaged { path: path.to_owned(), what });
+    }
+    let connection = if with_wal { alone(&file.path) } else { immutable(&file.path) };
+    let connection = connection.map_err(|error| Error::from_sqlite("open", path, &error))?;
+    let content = Content::read(&connection, path)?;
+    content.check_lengths(path, main, if with_wal { wal } else { 0 })?;
+    Ok((file, connection, content))
 }
 
 /// Opens the file as one that never changes.
@@ -111,7 +129,7 @@ fn alone(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Begins the transaction that is read.
 fn ready(connection: Connection) -> rusqlite::Result<Connection> {
-    open::guard(&connection)?;
+    super::open::guard(&connection)?;
     connection.execute_batch("PRAGMA query_only = on; BEGIN; SELECT count(*) FROM sqlite_schema")?;
     Ok(connection)
 }

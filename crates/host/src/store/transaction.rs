@@ -46,6 +46,11 @@ impl Transaction {
         &self.connection
     }
 
+    /// The same, for statements that are bounded by handlers.
+    pub(super) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// How long the transaction has lasted.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()

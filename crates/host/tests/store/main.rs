@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod changed;
 #[cfg(test)]
+mod checks;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod content;

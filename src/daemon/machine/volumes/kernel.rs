@@ -1,12 +1,17 @@
 //! What the kernel says of volumes, without LVM.
 
+use std::path::Path;
+
 use asat_core::Problem;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_host::clones::Unchanged;
 use asat_host::dm::target::{PoolState, PoolTable, Snapshot as State, ThinPool};
 use asat_host::dm::{self, Selector};
+use asat_host::lvm::delta::{self, Side};
 use asat_host::lvm::names::pool_uuid;
 use asat_host::lvm::report::Uuid;
 
+use super::turns::For;
 use super::{Volumes, unreadable};
 
 /// A thin pool that runs.
@@ -66,5 +71,18 @@ impl Volumes {
         let table = table.targets.first().map(PoolTable::parse).ok_or_else(|| unreadable(&device))??;
         let block = table.block.to_bytes().ok_or_else(|| unreadable(&device))?;
         Ok(Some(Pool { state, block: block.0, devices: [table.data, table.metadata] }))
+    }
+
+    /// What two thin snapshots' files have in common, as their pool tells it; each is mounted.
+    pub(in crate::daemon::machine) fn shared(
+        &self,
+        sides: [(&Path, &Snapshot); 2],
+    ) -> Result<Option<Unchanged>, Problem> {
+        let device = |snapshot: &Snapshot| format!("LVM-{}{}", snapshot.origin.group, snapshot.uuid);
+        let [(one, first), (other, second)] = sides;
+        let (first, second) = (device(first), device(second));
+        let sides = [Side { file: one, device: &first }, Side { file: other, device: &second }];
+        let turn = || self.turns.take(For::Anything);
+        Ok(delta::unchanged((&self.tools()?.control, &self.reserved), self.patience, sides, turn)?)
     }
 }

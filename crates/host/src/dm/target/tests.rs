@@ -85,6 +85,17 @@ fn tables_as_kernel_6_1_writes_them() {
 }
 
 #[test]
+fn the_table_of_a_thin_volume_says_where_it_is_in_its_pool() {
+    let table = ThinTable::parse(&target("thin", "254:6 12 ")).unwrap();
+    assert_eq!((table.pool, table.number), ((254, 6), 12));
+    // The last one has its bytes from elsewhere, where it has none itself.
+    for text in ["", "254:6", "254:6 ", "254 12", "254:6 -1", "254:6 x", "6 12", "254:6 12 254:9"] {
+        assert!(ThinTable::parse(&target("thin", text)).is_err(), "{text:?}");
+    }
+    assert!(ThinTable::parse(&target("linear", "254:6 12")).is_err());
+}
+
+#[test]
 fn a_state_that_is_not_understood_is_never_a_healthy_one() {
     let words = [
         "",

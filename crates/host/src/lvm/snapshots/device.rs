@@ -68,7 +68,7 @@ fn found(state: &State, ours: Ours) -> Result<Made, Error> {
 }
 
 /// Whether a path leads to the node of a device. One that was left behind may lead to another by now.
-fn is_node_of(path: &Path, (major, minor): (u32, u32)) -> bool {
+pub(in crate::lvm) fn is_node_of(path: &Path, (major, minor): (u32, u32)) -> bool {
     fs::metadata(path).is_ok_and(|found| {
         found.file_type().is_block_device() && found.rdev() == rustix::fs::makedev(major, minor)
     })

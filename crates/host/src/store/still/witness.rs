@@ -7,17 +7,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::store::error::Error;
+use crate::store::signature::{SECONDS, TICKS};
 use crate::store::transaction::Transaction;
 
 /// How many bytes at the start of the file are compared: those of SQLite's header.
 const HEADER: usize = 100;
-
-/// How coarse file times are: they are those of the kernel's last tick, of which there are at least 100 a second. This
-/// is more than two ticks.
-const TICKS: Duration = Duration::from_millis(25);
-
-/// How coarse they are where inodes have no room for less than seconds (ext4 with inodes of 128 bytes).
-const SECONDS: Duration = Duration::from_millis(1025);
 
 /// What the store's file was like, to be found again in a snapshot of its volume.
 #[derive(Clone, Debug, PartialEq, Eq)]

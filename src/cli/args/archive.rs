@@ -1,0 +1,45 @@
+//! The arguments of `archive` and `retention`: what is kept, and what of it will go.
+
+use std::path::PathBuf;
+
+use asat_core::StoreName;
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ArchiveArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: ArchiveCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ArchiveCommand {
+    /// Show what each version takes, and what of it only that version needs
+    Stats {
+        /// The store; every store where left out
+        store: Option<StoreName>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RetentionArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: RetentionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum RetentionCommand {
+    /// Show which versions go now, why, and what that gives back; nothing is changed
+    Plan(PlanArgs),
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PlanArgs {
+    /// The store; every store where left out
+    pub(in crate::cli) store: Option<StoreName>,
+    /// Go by the rules in this configuration file instead of those that the daemon runs with
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+    /// Show the versions that stay, too
+    #[arg(long)]
+    pub(in crate::cli) all: bool,
+}

@@ -1,0 +1,134 @@
+//! `retention plan`: what would go, why, and what it gives back.
+
+use std::fmt::Write as _;
+
+use asat_core::{Code, Problem, StoreName};
+
+use super::args::{PlanArgs, RetentionArgs, RetentionCommand};
+use super::output::{Failure, Output};
+use super::text::{clean, counted, size};
+use super::{stores, table};
+use crate::client::{Client, Request};
+use crate::config::Config;
+use crate::wire::{RetentionPlan, RetentionRules, RetentionVerdict};
+
+pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let RetentionCommand::Plan(args) = &args.command;
+    let other = args.config.as_deref().map(Config::load).transpose()?;
+    for store in names(args, other.as_ref(), client).await? {
+        let request = match &other {
+            Some(config) => {
+                Request::post(&["stores", &store, "retention"]).json(&rules_in(config, &store)?)?
+            }
+            None => Request::get(&["stores", &store, "retention"]),
+        };
+        let plan: RetentionPlan = client.ask(&request.long()).await?;
+        output.answer(&plan, |plan| text(plan, args.all))?;
+    }
+    Ok(())
+}
+
+/// The stores to plan for: the one that is named, all of the other configuration, or all that the daemon has.
+async fn names(args: &PlanArgs, other: Option<&Config>, client: &Client) -> Result<Vec<String>, Problem> {
+    match (&args.store, other) {
+        (Some(store), _) => Ok(vec![store.to_string()]),
+        (None, Some(config)) => Ok(config.stores.keys().map(StoreName::to_string).collect()),
+        (None, None) => stores::every(client).await,
+    }
+}
+
+fn rules_in(config: &Config, store: &str) -> Result<RetentionRules, Problem> {
+    let found = config.stores.iter().find(|(name, _)| name.as_str() == store);
+    found.map(|(_, config)| RetentionRules::from(&config.retention)).ok_or_else(|| {
+        let detail = format!("the configuration has no store {store}");
+        Problem::new(Code::UnknownStore, detail, "name one that it has, or leave the store out")
+    })
+}
+
+fn text(plan: &RetentionPlan, all: bool) -> String {
+    let going = plan.versions.iter().filter(|version| !version.keep);
+    let total = u64::try_from(plan.versions.len()).unwrap_or(u64::MAX);
+    let mut text = format!(
+        "{}: {}\n{} of {} would go, and give back at least {} of {}\n",
+        clean(&plan.store),
+        rules(&plan.rules),
+        going.clone().count(),
+        counted(total, "version"),
+        size(plan.frees_bytes),
+        size(plan.archive_bytes),
+    );
+    if plan.over_bytes > 0 {
+        let over = size(plan.over_bytes);
+        let _ = writeln!(text, "the archive stays {over} above its budget: nothing else may be given up");
+    }
+    if plan.giving_back {
+        text.push_str("the space of versions that went before is still being given back: look again later\n");
+    }
+    let shown: Vec<&RetentionVerdict> = if all { plan.versions.iter().collect() } else { going.collect() };
+    if !shown.is_empty() {
+        text.push_str(&table::verdicts(&shown));
+    }
+    text
+}
+
+/// The rules as a sentence.
+fn rules(rules: &RetentionRules) -> String {
+    let mut words = vec![rules.keep.as_deref().map_or_else(|| "all forever".to_owned(), clean)];
+    words.extend(
+        rules.labels.iter().map(|label| format!("label {:?}: {}", label.pattern, clean(&label.keep))),
+    );
+    words.extend(rules.at_most_bytes.map(|bytes| format!("never more than {}", size(bytes))));
+    words.extend((rules.at_least > 1).then(|| format!("never fewer than {}", rules.at_least)));
+    words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::RetentionLabel;
+
+    #[test]
+    fn a_plan_for_people() {
+        let verdict = |id: &str, keep, why: &str, frees_bytes| RetentionVerdict {
+            id: id.to_owned(),
+            keep,
+            why: why.to_owned(),
+            frees_bytes,
+        };
+        let mut plan = RetentionPlan {
+            store: "report".to_owned(),
+            rules: RetentionRules {
+                keep: Some("all for 14 days, then daily for 3 months".to_owned()),
+                at_most_bytes: Some(1 << 30),
+                at_least: 10,
+                labels: vec![RetentionLabel { pattern: "x*".to_owned(), keep: "all forever".to_owned() }],
+            },
+            archive_bytes: 4096,
+            frees_bytes: 1536,
+            over_bytes: 2048,
+            giving_back: true,
+            versions: vec![
+                verdict("report@1", false, "it is older than \"daily for 3 months\" reaches", 1536),
+                verdict("report@2", true, "it is the newest version", 0),
+            ],
+        };
+        let lines = |text: String| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        let expected = [
+            "report: all for 14 days, then daily for 3 months; label \"x*\": all forever; never more than 1.0 GiB; \
+             never fewer than 10",
+            "1 of 2 versions would go, and give back at least 1.5 KiB of 4.0 KiB",
+            "the archive stays 2.0 KiB above its budget: nothing else may be given up",
+            "the space of versions that went before is still being given back: look again later",
+            "VERSION   VERDICT  GIVES BACK  WHY",
+            "report@1  goes     1.5 KiB     it is older than \"daily for 3 months\" reaches",
+            "report@2  stays                it is the newest version",
+        ];
+        assert_eq!(lines(text(&plan, true)), expected);
+        assert_eq!(lines(text(&plan, false)), expected[..6]);
+        plan.versions.clear();
+        (plan.over_bytes, plan.giving_back, plan.rules) = (0, false, RetentionRules::default());
+        let head =
+            "report: all forever\n0 of 0 versions would go, and give back at least 1.5 KiB of 4.0 KiB\n";
+        assert_eq!(text(&plan, false), head);
+    }
+}

@@ -1,0 +1,81 @@
+//! Retention: the rules of a store, and what they let go.
+
+use asat_core::retention::{LabelRule, Retention, Rule};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The rules of a store's retention.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionRules {
+    /// What is kept by its age; everything where left out.
+    #[serde(default)]
+    #[schema(example = "all for 14 days, then daily for 3 months, then month ends for 7 years")]
+    pub keep: Option<String>,
+    /// The most that the archive may take, in bytes.
+    #[serde(default)]
+    pub at_most_bytes: Option<u64>,
+    /// So many of the newest versions stay whatever the other rules say.
+    #[serde(default)]
+    pub at_least: u32,
+    /// What is kept besides, by its label.
+    #[serde(default)]
+    pub labels: Vec<RetentionLabel>,
+}
+
+/// A rule for the versions of which a publication has a certain label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionLabel {
+    /// Which labels: `*` stands for any characters or none, `?` for any one.
+    #[schema(example = "month-end *")]
+    pub pattern: String,
+    /// What is kept of those versions.
+    #[schema(example = "all forever")]
+    pub keep: String,
+}
+
+/// What a store's rules let go now.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RetentionPlan {
+    /// The store.
+    pub store: String,
+    /// The rules.
+    pub rules: RetentionRules,
+    /// What the archive takes, in bytes.
+    pub archive_bytes: u64,
+    /// What giving up those that go gives back at least, in bytes.
+    pub frees_bytes: u64,
+    /// By how much the archive stays above the size budget, as nothing else may go, in bytes.
+    pub over_bytes: u64,
+    /// Whether what earlier versions took is still being given back: the archive takes more than it will then.
+    pub giving_back: bool,
+    /// The versions that can be read, oldest first.
+    pub versions: Vec<RetentionVerdict>,
+}
+
+/// What is to be done about a version.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RetentionVerdict {
+    /// The version.
+    pub id: String,
+    /// Whether it stays.
+    pub keep: bool,
+    /// The rule that says so.
+    pub why: String,
+    /// What giving it up gives back at least, in bytes, once those have gone that go before it.
+    pub frees_bytes: u64,
+}
+
+impl From<&Retention> for RetentionRules {
+    fn from(rules: &Retention) -> Self {
+        let label =
+            |rule: &LabelRule| RetentionLabel { pattern: rule.pattern.to_string(), keep: rule.keep.text() };
+        Self {
+            keep: rules.keep.as_ref().map(Rule::text),
+            at_most_bytes: rules.at_most,
+            at_least: rules.at_least,
+            labels: rules.labels.iter().map(label).collect(),
+        }
+    }
+}
