@@ -5,6 +5,7 @@
 
 mod archive;
 mod capacity;
+mod instant;
 mod manifest;
 mod restore;
 mod retention;
@@ -114,6 +115,7 @@ pub struct Mount {
     pub holder: String,
     /// When it ends unless it is renewed.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "instant")]
     pub expires_at: Timestamp,
 }
 
@@ -129,7 +131,7 @@ pub struct PinRequest {
     #[schema(max_length = 200)]
     pub owner: Option<String>,
     /// When the pin stops counting; never where left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
     /// Whether its snapshot is to be kept too, where it has one.
@@ -154,6 +156,7 @@ pub struct Store {
     pub newest: Option<String>,
     /// When that one was cut.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "instant::option")]
     pub newest_cut_at: Option<Timestamp>,
     /// Bytes that its archive takes on disk.
     pub archive_bytes: u64,

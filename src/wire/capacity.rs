@@ -18,6 +18,7 @@ use super::Version;
 pub struct Capacity {
     /// When the guard looked last; absent where there is nothing to look at, or it has not looked yet.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
     pub looked_at: Option<Timestamp>,
     /// When it looks again, in milliseconds from then.
     pub tick_ms: u64,
@@ -90,6 +91,7 @@ pub struct PlannedAction {
 pub struct PastAction {
     /// When it ended.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "super::instant")]
     pub at: Timestamp,
     /// The rung of the ladder: `extend`, `demote`, `hurry`, `brake`, `retire`, `refuse` or `alarm`.
     pub action: String,
@@ -161,9 +163,11 @@ pub struct Alarm {
     pub hint: String,
     /// Since when.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "super::instant")]
     pub since: Timestamp,
     /// When somebody said that he knows: it is not repeated from then on.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
     pub acknowledged_at: Option<Timestamp>,
 }
 

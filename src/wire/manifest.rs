@@ -31,6 +31,7 @@ pub struct ExportedVersion {
     /// Its number within the store.
     pub number: u64,
     /// The instant at which its content was fixed.
+    #[serde(with = "super::instant")]
     pub cut_at: Timestamp,
     /// The size of its database file.
     pub bytes: u64,

@@ -23,6 +23,7 @@ pub struct Version {
     pub state: String,
     /// The instant at which its content was fixed; absent until then.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
     pub cut_at: Option<Timestamp>,
     /// The fingerprint of its content: equal contents have equal fingerprints. It is known once the version is archived.
     pub fingerprint: Option<String>,
@@ -42,6 +43,7 @@ pub struct Version {
     pub path: Option<String>,
     /// When it ended, where it did.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
     pub ended_at: Option<Timestamp>,
     /// Why it ended, where it did.
     pub end_reason: Option<String>,
@@ -67,6 +69,7 @@ pub struct Holding {
 pub struct Publication {
     /// When it was asked for.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "super::instant")]
     pub at: Timestamp,
     /// What it is called.
     pub label: Option<String>,
@@ -113,6 +116,7 @@ pub struct Pin {
     pub owner: Option<String>,
     /// When the pin stops counting.
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
     pub expires_at: Option<Timestamp>,
     /// Whether its snapshot is kept too.
     pub hot: bool,
