@@ -9,7 +9,7 @@ use super::failed;
 use super::site::Site;
 use super::statistics::ms_since;
 use crate::client::Request;
-use crate::wire::{ArchiveStats, Capacity, Mount, Published, StoreList, Version};
+use crate::wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
 
 /// Publishes the only store; answers also how many milliseconds the client waited.
 pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64), Problem> {
@@ -38,6 +38,12 @@ pub(super) async fn open(site: &Site, version: &str) -> Result<Mount, Problem> {
 pub(super) async fn close(site: &Site, mount: &Mount) -> Result<(), Problem> {
     let path = ["versions", mount.version.as_str(), "mounts", mount.lease.as_str()];
     site.client()?.order(&Request::delete(&path)).await
+}
+
+/// Brings the only store back to a version.
+pub(super) async fn restore(site: &Site, version: &str) -> Result<Restored, Problem> {
+    let body = json!({ "version": version });
+    site.client()?.ask(&Request::post(&["stores", "report", "restore"]).json(&body)?.long()).await
 }
 
 /// Gives a version up.

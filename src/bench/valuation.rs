@@ -18,6 +18,7 @@ use super::site::Site;
 use super::statistics::{Paired, Spread, float, over};
 use super::workload::{Book, ChangedPages, Run, Totals};
 use super::{Tell, api};
+use crate::wire::{Published, Version};
 use opening::Opening;
 use writing::Writing;
 
@@ -45,6 +46,15 @@ struct Figures {
     peak_rss_bytes: u64,
     openings: Vec<Opening>,
     while_writing: Option<Writing>,
+    brought_back: BroughtBack,
+}
+
+/// What it takes that the store is again what it was at a version.
+#[derive(Serialize)]
+struct BroughtBack {
+    version: String,
+    size_bytes: u64,
+    archive_bytes: u64,
 }
 
 /// The writer's slow-down around one publication.
@@ -98,6 +108,8 @@ async fn run_on_pages(args: &ValuationArgs, dir: Option<&Path>, tell: Tell<'_>) 
     } else {
         None
     };
+    tell("bringing the store back");
+    let brought_back = bring_back(args.iterations.div_ceil(2), &site).await?;
     let peak_rss_bytes = daemon.peak_rss_bytes()?;
     daemon.stop()?;
     let around =
@@ -121,8 +133,19 @@ async fn run_on_pages(args: &ValuationArgs, dir: Option<&Path>, tell: Tell<'_>) 
             peak_rss_bytes,
             openings,
             while_writing,
+            brought_back,
         },
     )
+}
+
+/// Restores a version, and publishes that.
+async fn bring_back(number: u32, site: &Site) -> Result<BroughtBack, Problem> {
+    let version = format!("report@{number}");
+    api::restore(site, &version).await?;
+    let (published, _) = api::publish(site, "brought back").await?;
+    let Published { version: Version { size_bytes, holdings, .. }, .. } = published;
+    let archive_bytes = holdings.iter().map(|holding| holding.bytes).sum();
+    Ok(BroughtBack { version, size_bytes: size_bytes.unwrap_or(0), archive_bytes })
 }
 
 /// The runs: each on both stores, the one first that was second before, and then a publication.
@@ -194,6 +217,9 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     if let Some(writing) = &figures.while_writing {
         report.line("small commits while publishing", writing.text());
     }
+    let back = &figures.brought_back;
+    let size = mb(back.size_bytes);
+    report.line(format!("kept for {} again ({size})", back.version), mb(back.archive_bytes));
     report.target("writer slow-down, median of the runs", 1.05, writer.ratio.median);
     report.target("writer slow-down, all runs", 1.05, writer.ratio_of_sums);
     report.target("writer blocked, median ms", 5.0, figures.writer_blocked_ms.median);

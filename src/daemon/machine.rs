@@ -25,6 +25,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use asat_archive::{Archive, Report, Stats};
 use asat_core::check::Check;
@@ -247,14 +248,14 @@ impl Machine {
 
     /// Compacts slowly, and not to the end where the daemon stops.
     fn compact(&self, store: &StoreName) -> Result<(), Problem> {
-        let mut throttle = Throttle::new(self.compaction_rate);
-        self.archive(store)?.compact(&mut |written| {
-            if throttle.wait(written, &self.stopping) {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        })?;
+        let (archive, mut throttle) = (self.archive(store)?, Throttle::new(self.compaction_rate));
+        let mut pace = |written| match throttle.wait(written, &self.stopping) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        while archive.compact(&mut pace)?.more && !self.stopping.load(Ordering::Relaxed) {
+            archive.wait_for_writer(Duration::from_secs(1));
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{PageSize, StoreName};
 
@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) upkeep: Mutex<()>,
     /// Held during a compaction, which may take its time: giving up a version must not wait for it.
     pub(crate) compaction: Mutex<()>,
+    /// Tells that no version is being written any more.
+    pub(crate) written: Condvar,
     /// The page hashes of the newest version, while somebody may want to write the next one.
     pub(crate) head: Mutex<Option<HeadHashes>>,
 }
@@ -66,6 +68,7 @@ impl Archive {
             chain,
             upkeep: Mutex::default(),
             compaction: Mutex::default(),
+            written: Condvar::new(),
             head: Mutex::default(),
         };
         Ok((Self { inner: Arc::new(inner) }, opened))

@@ -91,8 +91,8 @@ pub(crate) struct Chain {
     pub(crate) generation: u64,
     /// The live versions below which nothing is worth compacting, as far as looked.
     pub(crate) settled: BTreeSet<u64>,
-    /// The version that is being written.
-    pub(crate) writing: Option<u64>,
+    /// While a version is being written: the layers as they were when it was begun, which it may refer to.
+    pub(crate) writing: Option<Arc<Layers>>,
 }
 
 impl Chain {

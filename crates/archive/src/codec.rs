@@ -82,7 +82,7 @@ impl Decoder {
                 page.copy_from_slice(frame);
                 return true;
             }
-            Encoding::Raw => return false,
+            Encoding::Raw | Encoding::Earlier => return false,
             Encoding::Zstd => self.context.decompress(page, frame),
             Encoding::Difference => {
                 self.before.clear();

@@ -1,8 +1,10 @@
 //! Gives back the space of pages that no live version needs, by folding runs of retired layers, or by trimming them
 //! where there is no room to fold.
 
+use std::time::Duration;
+
 use crate::archive::{Archive, Inner};
-use crate::chain::{lock, run_below};
+use crate::chain::{Chain, lock, run_below};
 use crate::error::Error;
 use crate::fold::Pace;
 use crate::survey::Survey;
@@ -16,7 +18,7 @@ pub struct Compacted {
     pub layers_before: usize,
     /// How many there are now.
     pub layers_after: usize,
-    /// Whether the pace ended it while there was more to do.
+    /// Whether there is more to do: the pace ended it, or what is left must wait for a version that is being written.
     pub more: bool,
 }
 
@@ -34,6 +36,10 @@ impl Archive {
                 more = true;
                 break;
             }
+            if archive.may_be_referred_to(above) {
+                more = true;
+                continue;
+            }
             match archive.compact_below(above, pace) {
                 Ok(freed) => freed_bytes += freed,
                 Err(Error::Stopped) => {
@@ -48,6 +54,15 @@ impl Archive {
             Some(error) => Err(error),
             None => Ok(Compacted { freed_bytes, layers_before, layers_after, more }),
         }
+    }
+}
+
+impl Archive {
+    /// Waits until no version is being written, for so long at most. What compaction left because of one can be done then.
+    pub fn wait_for_writer(&self, patience: Duration) {
+        let chain = lock(&self.inner.chain);
+        let is_writing = |chain: &mut Chain| chain.writing.is_some();
+        drop(self.inner.written.wait_timeout_while(chain, patience, is_writing));
     }
 }
 
@@ -70,6 +85,7 @@ impl Inner {
 
     /// Compacts the run below one live version; answers the bytes given back.
     fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<u64, Error> {
+        self.redirect(above)?;
         let Some(survey) = self.survey(above)? else {
             return Ok(0);
         };

@@ -14,12 +14,14 @@ use std::thread::JoinHandle;
 use asat_core::PageSize;
 
 use crate::archive::Inner;
+use crate::chain::lock;
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::packer::Packer;
 use crate::pages::{PageMap, nth_of};
+use crate::past::Past;
 use crate::spool::{Batch, Spool};
 
 /// Pages travel in batches of about this many bytes.
@@ -30,6 +32,8 @@ const BATCHES_WAITING: usize = 16;
 /// So many threads make frames of a batch at most, as long as each has this many pages.
 const MOST_HANDS: usize = 4;
 const LEAST_SHARE: usize = 16;
+/// A frame that is no longer is stored even where an earlier version has the page: it costs little more than saying so.
+const SHORT_FRAME_BYTES: usize = 64;
 
 /// The compressing thread and the way to it.
 pub(crate) struct Press {
@@ -130,7 +134,15 @@ fn press(
     batches: &Receiver<Batch>,
 ) -> Result<Packer, Error> {
     // Where the version before cannot be read, pages are stored whole: damage to it must not reach the new one.
-    let before = before.and_then(|(archive, number)| archive.resolve(number).ok()).map(|version| version.map);
+    let map = before.as_ref().and_then(|(archive, number)| archive.resolve(*number).ok());
+    let map = map.map(|version| version.map);
+    let mut past = match &before {
+        Some((archive, _)) => {
+            let layers = lock(&archive.chain).writing.clone().unwrap_or_default();
+            Some(Past::of(archive, &layers, page_size.as_usize())?)
+        }
+        None => None,
+    };
     let page_len = page_size.as_usize();
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
     let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
@@ -141,15 +153,15 @@ fn press(
         let first = shares.next();
         std::thread::scope(|scope| {
             for ((pages, data), hand) in shares {
-                let before = before.as_ref();
+                let before = map.as_ref();
                 scope.spawn(move || hand.encode(pages, data, before));
             }
             if let Some(((pages, data), hand)) = first {
-                hand.encode(pages, data, before.as_ref());
+                hand.encode(pages, data, map.as_ref());
             }
         });
         for hand in &mut hands {
-            hand.deliver(&mut packer)?;
+            hand.deliver(&mut packer, past.as_mut())?;
         }
     }
     Ok(packer)
@@ -188,12 +200,16 @@ impl Hand {
         nth.is_some_and(|nth| self.frames.page(map, nth, Reading::InOrder, &mut self.page).is_ok())
     }
 
-    /// Appends what was made.
-    fn deliver(&mut self, packer: &mut Packer) -> Result<(), Error> {
+    /// Appends what was made, but for what an earlier version has.
+    fn deliver(&mut self, packer: &mut Packer, mut past: Option<&mut Past>) -> Result<(), Error> {
         let mut rest = self.bytes.as_slice();
         for (number, hash, encoding, len) in self.made.drain(..) {
             let (frame, after) = rest.split_at(len.min(rest.len()));
-            packer.frame(number, (encoding, frame), hash)?;
+            let past = past.as_mut().filter(|_| len > SHORT_FRAME_BYTES);
+            match past.and_then(|past| past.version_with(number, hash)) {
+                Some(version) => packer.earlier(number, version, hash)?,
+                None => packer.frame(number, (encoding, frame), hash)?,
+            }
             rest = after;
         }
         self.bytes.clear();

@@ -40,7 +40,10 @@ impl Inner {
             stacked: self.stacked_upon(above.number, map)?,
         };
         rest.write(&mut packer, pace)?;
-        let needs_below = packer.needs_below || packer.count() < u64::from(above.page_count);
+        // Layers above may refer to versions below even where this one does not.
+        let needs_below = packer.needs_below
+            || packer.count() < u64::from(above.page_count)
+            || !survey.stands_alone(self)?;
         let from = survey.run.last().map_or(survey.above.from, |layer| layer.from);
         let meta = Meta {
             covers_from: from,
@@ -130,7 +133,7 @@ impl Rest<'_> {
     /// Writes what is needed of one page, counted from 0.
     fn page(&self, nth: usize, bench: &mut Bench, packer: &mut Packer) -> Result<(), Error> {
         let map = &self.survey.version.map;
-        let mut within = self.survey.frames_within(nth);
+        let mut within = self.survey.entries_within(nth);
         let (Some(top), further) = (within.next(), within.next()) else {
             return Ok(());
         };
@@ -145,6 +148,9 @@ impl Rest<'_> {
         if below.and_then(|below| below.map.hash(nth)) == Some(hash) {
             // It is what it was: nothing needs to be stored.
             return Ok(());
+        }
+        if further.is_none() && top.encoding == Encoding::Earlier {
+            return packer.earlier(number, self.survey.below(top.offset), hash);
         }
         if further.is_none() && (top.encoding == Encoding::Difference || !fits(1)) {
             let frame = bench.frames.stored(map, top, Reading::InOrder)?;

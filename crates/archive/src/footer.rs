@@ -8,11 +8,14 @@ use std::path::Path;
 use twox_hash::xxhash3_128::Hasher;
 
 use crate::error::Error;
+use crate::index::Encoding;
 
 /// The format version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The first format version, in which every page is stored whole.
 const WHOLE_PAGES: u32 = 1;
+/// The second one, in which a page may be a difference from the page below.
+const DIFFERENCES: u32 = 2;
 /// The header's length: magic, format version.
 pub(crate) const HEADER_LEN: u64 = 12;
 /// The footer's length.
@@ -58,9 +61,13 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Whether pages may be stored as differences.
-    pub(crate) fn allows_differences(&self) -> bool {
-        self.version > WHOLE_PAGES
+    /// How pages may be stored.
+    pub(crate) fn encodings(&self) -> &'static [Encoding] {
+        match self.version {
+            WHOLE_PAGES => &[Encoding::Raw, Encoding::Zstd],
+            DIFFERENCES => &[Encoding::Raw, Encoding::Zstd, Encoding::Difference],
+            _ => &Encoding::ALL,
+        }
     }
 
     /// The footer's bytes.

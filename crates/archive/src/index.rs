@@ -9,7 +9,7 @@ use asat_core::PageSize;
 
 use crate::error::Error;
 
-/// How a frame is stored. Two bits of the entry; the fourth value is not assigned.
+/// How a page is stored. Two bits of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The page as it is.
@@ -18,19 +18,30 @@ pub(crate) enum Encoding {
     Zstd,
     /// What makes the page out of the one that the layer below shows.
     Difference,
+    /// No frame is stored: the page is what an earlier version has in its place.
+    Earlier,
 }
 
 impl Encoding {
+    /// In the order in which the format came to have them.
+    pub(crate) const ALL: [Self; 4] = [Self::Raw, Self::Zstd, Self::Difference, Self::Earlier];
+
+    /// Whether the frame has all of the page.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Raw | Self::Zstd)
+    }
+
     fn bits(self) -> u64 {
         match self {
             Self::Raw => 0,
             Self::Zstd => 1,
             Self::Difference => 2,
+            Self::Earlier => 3,
         }
     }
 
     fn of_bits(bits: u64) -> Option<Self> {
-        [Self::Raw, Self::Zstd, Self::Difference].into_iter().find(|encoding| encoding.bits() == bits)
+        Self::ALL.into_iter().find(|encoding| encoding.bits() == bits)
     }
 }
 
@@ -39,11 +50,11 @@ impl Encoding {
 pub(crate) struct Entry {
     /// The page's number, from 1.
     pub(crate) page: u32,
-    /// The stored frame's length: that of a page where it is raw, and else shorter.
+    /// The stored frame's length: that of a page where it is raw, 0 where there is none, and else shorter.
     pub(crate) len: u32,
     /// How it is stored.
     pub(crate) encoding: Encoding,
-    /// Where the frame begins in the file.
+    /// Where the frame begins in the file. Where there is none: the version that has the page.
     pub(crate) offset: u64,
     /// XXH3-128 of the raw page.
     pub(crate) hash: u128,
@@ -61,8 +72,17 @@ pub(crate) struct IndexBuilder {
 impl IndexBuilder {
     /// Adds the next page's frame.
     pub(crate) fn add(&mut self, page: u32, len: u32, encoding: Encoding, hash: u128) {
+        self.put(page, u64::from(len), encoding, hash);
+    }
+
+    /// Adds the next page, which is what it was so many version numbers before.
+    pub(crate) fn add_earlier(&mut self, page: u32, back: u32, hash: u128) {
+        self.put(page, u64::from(back), Encoding::Earlier, hash);
+    }
+
+    fn put(&mut self, page: u32, value: u64, encoding: Encoding, hash: u128) {
         put_varint(&mut self.bytes, u64::from(page.saturating_sub(self.last_page)));
-        put_varint(&mut self.bytes, (u64::from(len) << 2) | encoding.bits());
+        put_varint(&mut self.bytes, (value << 2) | encoding.bits());
         self.bytes.extend(hash.to_le_bytes());
         self.last_page = page;
         self.count += 1;
@@ -90,8 +110,10 @@ pub(crate) struct Index<'a> {
     pub(crate) page_size: PageSize,
     /// The highest page number allowed.
     pub(crate) page_count: u32,
-    /// Whether pages may be stored as differences.
-    pub(crate) allows_differences: bool,
+    /// The layer's own number.
+    pub(crate) number: u64,
+    /// The encodings that there are in the format of the file.
+    pub(crate) encodings: &'static [Encoding],
 }
 
 impl Index<'_> {
@@ -101,17 +123,18 @@ impl Index<'_> {
         let (mut rest, mut page, mut offset) = (self.bytes.as_slice(), 0_u32, self.first_offset);
         for _ in 0..self.count {
             let delta = take_varint(&mut rest).ok_or_else(|| wrong("a page number"))?;
-            let coded_len = take_varint(&mut rest).ok_or_else(|| wrong("a length"))?;
+            let coded = take_varint(&mut rest).ok_or_else(|| wrong("a length"))?;
             let (hash, after) = rest.split_first_chunk::<16>().ok_or_else(|| wrong("a hash"))?;
             rest = after;
             let step = u32::try_from(delta).ok().filter(|&step| step > 0);
             let next = step.and_then(|step| page.checked_add(step)).filter(|&next| next <= self.page_count);
             page = next.ok_or_else(|| wrong("page numbers out of range or order"))?;
-            let (len, encoding) =
-                self.frame(coded_len).ok_or_else(|| wrong("a frame's length or encoding"))?;
-            each(Entry { page, len, encoding, offset, hash: u128::from_le_bytes(*hash) });
+            let mut entry =
+                Entry { page, len: 0, encoding: Encoding::Raw, offset, hash: u128::from_le_bytes(*hash) };
+            self.decode(coded, &mut entry).ok_or_else(|| wrong("a frame's length or encoding"))?;
+            each(entry);
             offset = offset
-                .checked_add(u64::from(len))
+                .checked_add(u64::from(entry.len))
                 .filter(|&end| end <= self.end_offset)
                 .ok_or_else(|| wrong("frames longer than the file"))?;
         }
@@ -122,15 +145,20 @@ impl Index<'_> {
         }
     }
 
-    fn frame(&self, coded_len: u64) -> Option<(u32, Encoding)> {
-        let len = u32::try_from(coded_len >> 2).ok()?;
-        let encoding = Encoding::of_bits(coded_len & 3)?;
-        let allowed = match encoding {
-            Encoding::Raw => len == self.page_size.bytes(),
-            Encoding::Zstd => len > 0 && len < self.page_size.bytes(),
-            Encoding::Difference => self.allows_differences && len > 0 && len < self.page_size.bytes(),
+    /// Completes an entry by its second number; `None` where that cannot be.
+    fn decode(&self, coded: u64, entry: &mut Entry) -> Option<()> {
+        let value = u32::try_from(coded >> 2).ok()?;
+        entry.encoding = Encoding::of_bits(coded & 3).filter(|encoding| self.encodings.contains(encoding))?;
+        let fits = match entry.encoding {
+            Encoding::Raw => value == self.page_size.bytes(),
+            Encoding::Zstd | Encoding::Difference => value > 0 && value < self.page_size.bytes(),
+            Encoding::Earlier => {
+                entry.offset = self.number.checked_sub(u64::from(value)).filter(|&version| version > 0)?;
+                return (value > 0).then_some(());
+            }
         };
-        allowed.then_some((len, encoding))
+        entry.len = value;
+        fits.then_some(())
     }
 }
 
@@ -176,7 +204,8 @@ mod tests {
             end_offset,
             page_size,
             page_count,
-            allows_differences: true,
+            number: 1000,
+            encodings: &Encoding::ALL,
         }
     }
 
@@ -192,12 +221,28 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_refused_where_the_format_has_none() {
-        let mut builder = IndexBuilder::default();
-        builder.add(1, 100, Encoding::Difference, 7);
-        for allows_differences in [true, false] {
-            let index = Index { allows_differences, ..index(builder.bytes().to_vec(), 1, 112) };
-            assert_eq!(index.each(|_| {}).is_ok(), allows_differences);
+    fn encodings_are_refused_where_the_format_has_them_not() {
+        let (mut difference, mut earlier) = (IndexBuilder::default(), IndexBuilder::default());
+        difference.add(1, 100, Encoding::Difference, 7);
+        earlier.add_earlier(1, 3, 7);
+        for (nth, encodings) in
+            [&Encoding::ALL[..2], &Encoding::ALL[..3], &Encoding::ALL[..]].into_iter().enumerate()
+        {
+            let with_difference = Index { encodings, ..index(difference.bytes().to_vec(), 1, 112) };
+            assert_eq!(with_difference.each(|_| {}).is_ok(), nth > 0);
+            let with_earlier = Index { encodings, ..index(earlier.bytes().to_vec(), 1, 12) };
+            assert_eq!(with_earlier.each(|_| {}).is_ok(), nth > 1);
+        }
+    }
+
+    #[test]
+    fn an_earlier_version_is_one_that_comes_before() {
+        for (back, version) in [(0, None), (1, Some(999)), (999, Some(1)), (1000, None), (u32::MAX, None)] {
+            let mut builder = IndexBuilder::default();
+            builder.add_earlier(1, back, 7);
+            let mut found = None;
+            let read = index(builder.bytes().to_vec(), 1, 12).each(|entry| found = Some(entry.offset));
+            assert_eq!((read.is_ok(), found), (version.is_some(), version), "{back} back");
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Meta {
     /// The layer that this one was compared with, which may have been given up since. `None`: the layer
     /// stands alone, and no page of an older layer is visible through it.
     pub parent: Option<u64>,
+    /// The lowest version number that the layer refers to for the content of pages; `None`: it refers to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refers_to: Option<u64>,
     /// The size of every page.
     pub page_size: PageSize,
     /// How many pages the version has.

@@ -118,7 +118,8 @@ impl Pack {
             end_offset: footer.index_offset,
             page_size: self.meta.page_size,
             page_count: self.meta.page_count,
-            allows_differences: self.footer.allows_differences(),
+            number: self.meta.number,
+            encodings: self.footer.encodings(),
         })
     }
 

@@ -29,8 +29,12 @@ pub(crate) struct Packer {
     body: Hasher,
     written: u64,
     index: IndexBuilder,
-    /// Whether a page is stored as a difference from that of the layer below.
+    /// The layer's number.
+    number: u64,
+    /// Whether a page is stored as a difference from that of the layer below, or not at all.
     pub(crate) needs_below: bool,
+    /// The lowest version that pages are referred to.
+    refers_to: Option<u64>,
     in_place: bool,
 }
 
@@ -47,7 +51,9 @@ impl Packer {
             body: Hasher::new(),
             written: 0,
             index: IndexBuilder::default(),
+            number,
             needs_below: false,
+            refers_to: None,
             in_place: false,
         };
         packer.append(&header())?;
@@ -57,6 +63,11 @@ impl Packer {
     /// The folder that the file is in.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The number of the layer.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// How many bytes were appended so far.
@@ -82,12 +93,25 @@ impl Packer {
         self.append(frame)
     }
 
+    /// Has the next page be what an earlier version has in its place. Nothing is stored.
+    pub(crate) fn earlier(&mut self, page: u32, version: u64, hash: u128) -> Result<(), Error> {
+        let back = self.number.checked_sub(version).and_then(|back| u32::try_from(back).ok());
+        let Some(back) = back.filter(|back| *back > 0) else {
+            return Err(Error::Misuse(format!("version {} refers to version {version}", self.number)));
+        };
+        self.index.add_earlier(page, back, hash);
+        self.needs_below = true;
+        self.refers_to = Some(self.refers_to.map_or(version, |lowest| lowest.min(version)));
+        Ok(())
+    }
+
     /// Ends the file, makes it durable and gives it its name; answers its length.
     pub(crate) fn publish(mut self, meta: &Meta, name: FileName) -> Result<u64, Error> {
         let index = std::mem::take(&mut self.index);
         let unfit =
             |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
-        let meta = serde_json::to_vec(meta).map_err(unfit)?;
+        let meta = Meta { refers_to: self.refers_to, ..meta.clone() };
+        let meta = serde_json::to_vec(&meta).map_err(unfit)?;
         // A note can be nested more deeply than a reader follows.
         serde_json::from_slice::<Meta>(&meta).map_err(unfit)?;
         let (index_len, meta_len) = (len_of(index.bytes()), len_of(&meta));

@@ -4,8 +4,10 @@
 //! down to one that holds the page whole. Frames that nothing shown needs any more are forgotten at once, so a
 //! map takes no more memory than its version needs, however many layers there are.
 
+mod earlier;
 mod find;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use asat_core::PageSize;
@@ -14,9 +16,10 @@ use crate::error::Error;
 use crate::index::{Encoding, Entry};
 use crate::pack::Pack;
 
-/// One frame. Frames are known by their place in [`PageMap::frames`].
+/// One entry of a layer. Entries are known by their place in [`PageMap::frames`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
+    /// Where its bytes begin; of one that has none, the version that has the page.
     pub(crate) offset: u64,
     pub(crate) len: u32,
     /// Which of the map's packs holds it.
@@ -27,6 +30,10 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    fn of(entry: &Entry, pack: u32, before: u32) -> Self {
+        Self { offset: entry.offset, len: entry.len, pack, before, encoding: entry.encoding }
+    }
+
     /// The place of its layer among all that the map has seen.
     pub(crate) fn layer(&self) -> usize {
         index(self.pack)
@@ -59,6 +66,8 @@ pub(crate) struct PageMap {
     /// How many pages the layers so far have; no page beyond is looked for.
     page_count: usize,
     most_pages: usize,
+    /// Frames that were shown again after they had been forgotten: their layers and offsets.
+    shared: BTreeSet<(u64, u64)>,
 }
 
 impl PageMap {
@@ -66,12 +75,28 @@ impl PageMap {
     pub(crate) fn new(page_size: PageSize, most_pages: usize) -> Self {
         let (hashes, tops, frames) = (Vec::new(), Vec::new(), Vec::new());
         let (free, held) = (Vec::new(), Vec::new());
-        Self { page_size, hashes, tops, frames, free, held, page_count: 0, most_pages }
+        Self {
+            page_size,
+            hashes,
+            tops,
+            frames,
+            free,
+            held,
+            page_count: 0,
+            most_pages,
+            shared: BTreeSet::new(),
+        }
     }
 
-    /// Lays the next layer upon those before. `gone` hears of each frame that is not shown from here on, with the
-    /// number of its layer. Fails where the index is malformed, or for want of memory.
-    pub(crate) fn apply(&mut self, pack: &Arc<Pack>, gone: &mut dyn FnMut(&Frame, u64)) -> Result<(), Error> {
+    /// Lays the next layer upon those before, which are `older`, newest first, should it refer to them. `gone` hears of
+    /// each frame that is not shown from here on, with the number of its layer. Fails where an index is malformed, or
+    /// for want of memory.
+    pub(crate) fn apply(
+        &mut self,
+        pack: &Arc<Pack>,
+        older: &mut dyn FnMut() -> Result<Vec<Arc<Pack>>, Error>,
+        gone: &mut dyn FnMut(&Frame, u64),
+    ) -> Result<(), Error> {
         let meta = pack.meta();
         if meta.parent.is_none() || meta.page_size != self.page_size {
             self.resize(0, pack, gone)?;
@@ -80,7 +105,14 @@ impl PageMap {
         self.resize(usize::try_from(meta.page_count).unwrap_or(usize::MAX), pack, gone)?;
         let nth = u32::try_from(self.held.len()).unwrap_or(NONE);
         self.held.push(Held { pack: Some(Arc::clone(pack)), number: meta.number, uses: 0 });
-        let read = pack.index()?.each(|entry| self.add(nth, &entry, gone));
+        let mut again = Vec::new();
+        let mut read = pack.index()?.each(|entry| match entry.encoding {
+            Encoding::Earlier => again.push(entry),
+            _ => self.add(nth, &entry, gone),
+        });
+        if read.is_ok() && !again.is_empty() {
+            read = older().and_then(|older| self.add_earlier(nth, &again, &older, gone));
+        }
         self.held.iter_mut().filter(|held| held.uses == 0).for_each(|held| held.pack = None);
         read
     }
@@ -114,11 +146,14 @@ impl PageMap {
         }
         // A difference from a page that is nowhere is nowhere too.
         let is_lost = entry.encoding == Encoding::Difference && before == NONE;
-        let frame =
-            Frame { offset: entry.offset, len: entry.len, pack: nth, before, encoding: entry.encoding };
-        let place = if is_lost { NONE } else { self.put(frame) };
+        let place = if is_lost { NONE } else { self.put(Frame::of(entry, nth, before)) };
+        self.show(page, place, entry.hash);
+    }
+
+    /// Has a page, counted from 0, begin with this entry.
+    fn show(&mut self, page: usize, place: u32, page_hash: u128) {
         if let (Some(top), Some(hash)) = (self.tops.get_mut(page), self.hashes.get_mut(page)) {
-            (*top, *hash) = (place, entry.hash);
+            (*top, *hash) = (place, page_hash);
         }
     }
 
@@ -178,6 +213,11 @@ impl PageMap {
         self.hashes.get(page).filter(|_| page < self.page_count).copied()
     }
 
+    /// Frames that more than one row of versions needs, by their layers and offsets.
+    pub(crate) fn shared(&self) -> &BTreeSet<(u64, u64)> {
+        &self.shared
+    }
+
     /// The pages that are in no layer.
     pub(crate) fn missing(&self) -> impl Iterator<Item = usize> {
         (0..self.page_count).filter(|&page| self.top(page).is_none())
@@ -189,6 +229,11 @@ impl PageMap {
 
     /// The frames that make a page, counted from 0: the newest first, the one that holds it whole last.
     pub(crate) fn frames_of(&self, page: usize) -> impl Iterator<Item = &Frame> + Clone {
+        self.entries_of(page).filter(|frame| frame.encoding != Encoding::Earlier)
+    }
+
+    /// These, and among them those without bytes that say where to go on.
+    pub(crate) fn entries_of(&self, page: usize) -> impl Iterator<Item = &Frame> + Clone {
         let first = self.top(page).and_then(|top| self.frames.get(index(top)));
         std::iter::successors(first, |frame| self.frames.get(index(frame.before)))
     }

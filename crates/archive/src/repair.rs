@@ -11,7 +11,7 @@ use crate::chain::{Layer, lock};
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
-use crate::index::Entry;
+use crate::index::{Encoding, Entry};
 use crate::meta::Meta;
 use crate::packer::Packer;
 
@@ -53,11 +53,19 @@ impl Archive {
         for (&(from, number), pages) in &damage.layers {
             let can_be = pages.is_empty() || pages.values().any(|hash| contents.contains_key(hash));
             let Some(layer) = archive.layer(from, number).filter(|_| can_be) else { continue };
-            let repair = |entry: &Entry| {
-                let content = pages.get(&entry.page).and_then(|_| contents.get(&entry.hash))?;
-                (page_hash(content) == entry.hash).then_some(content.as_slice())
+            let page_len = layer.open(&archive.folder)?.meta().page_size.as_usize();
+            let mut encoder = Encoder::new(page_len)?;
+            let mut repair = |entry: &Entry, packer: &mut Packer| {
+                let content = pages.get(&entry.page).and_then(|_| contents.get(&entry.hash));
+                match content.filter(|content| content.len() == page_len && page_hash(content) == entry.hash)
+                {
+                    Some(content) => {
+                        packer.frame(entry.page, encoder.encode(content, None), entry.hash).map(|()| true)
+                    }
+                    None => Ok(false),
+                }
             };
-            if let Some(layer) = archive.write_anew(&layer, repair)? {
+            if let Some(layer) = archive.write_anew(&layer, &mut repair)? {
                 repaired.push(archive.folder.path().join(layer.name().text()));
             }
         }
@@ -71,28 +79,28 @@ impl Inner {
         self.layers().get(&number).filter(|layer| layer.from == from).cloned()
     }
 
-    /// Writes a layer anew, with the pages that `repair` knows, and puts it in the place of the old one. `None`: it is
-    /// gone meanwhile.
-    fn write_anew<'a>(
+    /// Writes a layer anew and puts it in the place of the old one. Each page is what `write` makes of it, or else what it
+    /// was where that answers that it wrote nothing. `None`: the layer is gone meanwhile.
+    pub(crate) fn write_anew(
         &self,
         layer: &Layer,
-        repair: impl Fn(&Entry) -> Option<&'a [u8]>,
+        write: &mut dyn FnMut(&Entry, &mut Packer) -> Result<bool, Error>,
     ) -> Result<Option<Layer>, Error> {
         let pack = layer.open(&self.folder)?;
         let mut entries = Vec::new();
         pack.index()?.each(|entry| entries.push(entry))?;
-        let page_len = pack.meta().page_size.as_usize();
-        let (mut encoder, mut frame) = (Encoder::new(page_len)?, Vec::new());
-        let mut packer = Packer::create(&self.folder, layer.number)?;
+        let (mut packer, mut frame) = (Packer::create(&self.folder, layer.number)?, Vec::new());
         for entry in entries {
-            match repair(&entry).filter(|page| page.len() == page_len) {
-                Some(page) => packer.frame(entry.page, encoder.encode(page, None), entry.hash)?,
-                None => {
-                    frame.resize(usize::try_from(entry.len).unwrap_or(usize::MAX), 0);
-                    pack.read_at(entry.offset, &mut frame)?;
-                    packer.frame(entry.page, (entry.encoding, &frame), entry.hash)?;
-                }
+            if write(&entry, &mut packer)? {
+                continue;
             }
+            if entry.encoding == Encoding::Earlier {
+                packer.earlier(entry.page, entry.offset, entry.hash)?;
+                continue;
+            }
+            frame.resize(usize::try_from(entry.len).unwrap_or(usize::MAX), 0);
+            pack.read_at(entry.offset, &mut frame)?;
+            packer.frame(entry.page, (entry.encoding, &frame), entry.hash)?;
         }
         let _upkeep = lock(&self.upkeep);
         // It may have been given up meanwhile, which changes its name, or be gone.

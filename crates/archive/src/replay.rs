@@ -30,17 +30,30 @@ impl Replay {
         Self { most_pages, map: None, frames: None, page: Vec::new(), sound: Vec::new() }
     }
 
-    /// Lays the next layer upon those before; answers the pages in it that can be judged, and how they are stored.
-    pub(crate) fn lay(&mut self, pack: &Arc<Pack>) -> Result<Vec<(u32, Encoding)>, Error> {
+    /// Lays the next layer upon those before, which `older` opens, newest first; answers the pages in it that can be
+    /// judged, and how they are stored.
+    pub(crate) fn lay(
+        &mut self,
+        pack: &Arc<Pack>,
+        older: impl Fn() -> Result<Vec<Arc<Pack>>, Error>,
+    ) -> Result<Vec<(u32, Encoding)>, Error> {
         let page_size = pack.meta().page_size;
         let mut pages = Vec::new();
         pack.index()?.each(|entry| pages.push((entry.page, entry.encoding)))?;
         let map = self.map.get_or_insert_with(|| PageMap::new(page_size, self.most_pages));
-        map.apply(pack, &mut |_, _| {})?;
+        let mut has_older = true;
+        let mut older = || {
+            Ok(older().unwrap_or_else(|_| {
+                has_older = false;
+                Vec::new()
+            }))
+        };
+        map.apply(pack, &mut older, &mut |_, _| {})?;
         self.fit(page_size, pack.meta());
-        pages.retain(|&(page, encoding)| {
-            encoding != Encoding::Difference
-                || nth_of(page).and_then(|nth| self.sound.get(nth)) == Some(&true)
+        pages.retain(|&(page, encoding)| match encoding {
+            Encoding::Raw | Encoding::Zstd => true,
+            Encoding::Difference => nth_of(page).and_then(|nth| self.sound.get(nth)) == Some(&true),
+            Encoding::Earlier => has_older,
         });
         Ok(pages)
     }

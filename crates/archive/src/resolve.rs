@@ -62,8 +62,8 @@ fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, 
     Ok(Resolved { meta, map })
 }
 
-/// The layers of which something may be seen in a layer's version, newest first.
-fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
+/// The layers of which something may be seen in a layer's version, newest first, from its own on.
+pub(crate) fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
     let mut chain: Vec<Arc<Pack>> = Vec::new();
     let mut next = Some(layer);
     while let Some(layer) = next {

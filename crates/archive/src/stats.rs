@@ -1,6 +1,6 @@
 //! Says what each version takes, and what of it which versions need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use asat_core::retention::{Part, Weight};
@@ -8,7 +8,9 @@ use asat_core::retention::{Part, Weight};
 use crate::archive::Archive;
 use crate::chain::{Layers, most_pages};
 use crate::error::Error;
+use crate::index::Encoding;
 use crate::pages::{Frame, PageMap};
+use crate::resolve::chain_of;
 use crate::survey::ENTRY_USUAL_BYTES;
 
 /// What an archive takes.
@@ -72,20 +74,33 @@ impl Archive {
 
     fn weight_of(&self, layers: &Layers) -> Result<Weight, Error> {
         let live = layers.values().filter(|layer| layer.live).map(|layer| layer.number).collect();
-        let mut scales = Scales { live, parts: BTreeMap::new() };
+        let mut scales = Scales { live, parts: BTreeMap::new(), shared: BTreeMap::new() };
+        let shared = self.put_on(layers, &mut scales)?;
+        if !shared.is_empty() {
+            // What is needed again later was counted once for each time.
+            scales.parts.clear();
+            scales.shared = shared.into_iter().map(|frame| (frame, (0, 0))).collect();
+            self.put_on(layers, &mut scales)?;
+            scales.count_shared();
+        }
+        let part = |((first, last), bytes)| Part { first, last, bytes };
+        let parts = scales.parts.into_iter().map(part).collect();
+        Ok(Weight { bytes: layers.values().map(|layer| layer.bytes).sum(), parts })
+    }
+
+    /// Counts all frames; answers those that are shown again after versions that do without them.
+    fn put_on(&self, layers: &Layers, scales: &mut Scales) -> Result<BTreeSet<(u64, u64)>, Error> {
         let mut map: Option<PageMap> = None;
         for layer in layers.values() {
             let pack = layer.open(&self.inner.folder)?;
             let map =
                 map.get_or_insert_with(|| PageMap::new(pack.meta().page_size, most_pages(layers.values())));
-            map.apply(&pack, &mut |frame, from| scales.count(frame, from, layer.number))?;
+            let mut older = || chain_of(&self.inner.folder, layers, layer);
+            map.apply(&pack, &mut older, &mut |frame, from| scales.weigh(frame, from, layer.number))?;
         }
-        if let Some(map) = &mut map {
-            map.clear(&mut |frame, from| scales.count(frame, from, u64::MAX));
-        }
-        let part = |((first, last), bytes)| Part { first, last, bytes };
-        let parts = scales.parts.into_iter().map(part).collect();
-        Ok(Weight { bytes: layers.values().map(|layer| layer.bytes).sum(), parts })
+        let Some(mut map) = map else { return Ok(BTreeSet::new()) };
+        map.clear(&mut |frame, from| scales.weigh(frame, from, u64::MAX));
+        Ok(map.shared().clone())
     }
 }
 
@@ -93,16 +108,34 @@ impl Archive {
 struct Scales {
     live: Vec<u64>,
     parts: BTreeMap<(u64, u64), u64>,
+    /// The frames that are shown again, by layer and offset: their lengths, and the end of the versions that need them.
+    shared: BTreeMap<(u64, u64), (u32, u64)>,
 }
 
 impl Scales {
-    /// Counts a frame that the versions from `from` to below `until` need, where any of them lives.
-    fn count(&mut self, frame: &Frame, from: u64, until: u64) {
+    /// Counts a frame of layer `from` that the versions from there to below `until` need.
+    fn weigh(&mut self, frame: &Frame, from: u64, until: u64) {
+        let shared = self.shared.get_mut(&(from, frame.offset));
+        match shared.filter(|_| frame.encoding != Encoding::Earlier) {
+            Some(shared) => *shared = (frame.len, shared.1.max(until)),
+            None => self.count(frame.len, from, until),
+        }
+    }
+
+    /// Counts what is shown again as if the versions between needed it, too: that it goes with none of them alone.
+    fn count_shared(&mut self) {
+        for ((from, _), (len, until)) in std::mem::take(&mut self.shared) {
+            self.count(len, from, until);
+        }
+    }
+
+    /// Counts so many bytes where any of the versions lives.
+    fn count(&mut self, len: u32, from: u64, until: u64) {
         let first = self.live.partition_point(|number| *number < from);
         let end = self.live.partition_point(|number| *number < until);
         let needed = self.live.get(first..end.max(first)).unwrap_or_default();
         if let (Some(first), Some(last)) = (needed.first(), needed.last()) {
-            *self.parts.entry((*first, *last)).or_default() += u64::from(frame.len) + ENTRY_USUAL_BYTES;
+            *self.parts.entry((*first, *last)).or_default() += u64::from(len) + ENTRY_USUAL_BYTES;
         }
     }
 }

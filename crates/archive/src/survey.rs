@@ -45,10 +45,26 @@ impl Survey {
         self.run.last().map_or(self.above.number, |layer| layer.number)
     }
 
-    /// Those frames of a page that lie in the run or in the live version's layer, newest first.
-    pub(crate) fn frames_within(&self, page: usize) -> impl Iterator<Item = &Frame> + Clone {
+    /// Those entries of a page that lie in the run or in the live version's layer, newest first.
+    pub(crate) fn entries_within(&self, page: usize) -> impl Iterator<Item = &Frame> + Clone {
         let (map, lowest) = (&self.version.map, self.lowest());
-        map.frames_of(page).take_while(move |frame| map.layer_of(frame) >= lowest)
+        map.entries_of(page).take_while(move |frame| map.layer_of(frame) >= lowest)
+    }
+
+    /// What a reference of the run or the live version says once these are one layer, where it leads below them.
+    pub(crate) fn below(&self, version: u64) -> u64 {
+        let from = self.run.last().map_or(self.above.from, |layer| layer.from);
+        version.min(from.saturating_sub(1))
+    }
+
+    /// Whether no page below the run is seen through it.
+    pub(crate) fn stands_alone(&self, archive: &Inner) -> Result<bool, Error> {
+        for layer in self.run.iter().chain([&self.above]) {
+            if layer.open(&archive.folder)?.meta().parent.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The layers in which nothing is needed.
@@ -84,10 +100,10 @@ impl Inner {
         let mut survey = Survey { above, run, version, needed: BTreeSet::new(), folded_bytes: 0 };
         let (mut needed, mut wholes) = (BTreeSet::new(), Vec::new());
         for page in 0..survey.version.map.page_count() {
-            let frames = survey.frames_within(page);
+            let frames = survey.entries_within(page);
             needed.extend(frames.clone().map(|frame| survey.version.map.layer_of(frame)));
             folded += folded_bytes(frames.clone());
-            let whole = frames.filter(|frame| frame.encoding != Encoding::Difference).last();
+            let whole = frames.filter(|frame| frame.encoding.is_whole()).last();
             wholes.extend(whole.map(|frame| (page, u64::from(frame.len))));
         }
         needed.remove(&survey.above.number);
@@ -141,8 +157,13 @@ impl Inner {
             pack.index()?.each(|entry| {
                 let Some(page) = nth_of(entry.page) else { return };
                 if let (Some(open), Some(stacked)) = (open.get_mut(page), stacked.get_mut(page)) {
-                    *open &= entry.encoding == Encoding::Difference;
-                    *stacked += u32::from(*open);
+                    *open = match entry.encoding {
+                        Encoding::Raw | Encoding::Zstd => false,
+                        Encoding::Difference => *open,
+                        // It may be what the version shows, with all that lay upon it then.
+                        Encoding::Earlier => entry.offset >= number,
+                    };
+                    *stacked += u32::from(*open && entry.encoding == Encoding::Difference);
                 }
             })?;
         }

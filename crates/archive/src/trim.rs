@@ -85,10 +85,10 @@ impl<'a> Needed<'a> {
         needed
     }
 
-    /// Those frames of a page that lie in the run, newest first.
+    /// Those entries of a page that lie in the run, newest first.
     fn frames(&self, page: usize) -> impl Iterator<Item = &'a Frame> + Clone {
         let (map, above) = (&self.survey.version.map, self.survey.above.number);
-        self.survey.frames_within(page).skip_while(move |frame| map.layer_of(frame) == above)
+        self.survey.entries_within(page).skip_while(move |frame| map.layer_of(frame) == above)
     }
 
     /// Those and the ones that they are laid upon.
@@ -124,6 +124,10 @@ impl<'a> Needed<'a> {
             let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
             let frames: Vec<&Frame> = self.frames(nth).collect();
             if let [only] = frames.as_slice() {
+                if only.encoding == Encoding::Earlier {
+                    packer.earlier(number, self.survey.below(only.offset), hash)?;
+                    continue;
+                }
                 let frame = reading.stored(map, only, Reading::InOrder)?;
                 packer.frame(number, (only.encoding, frame), hash)?;
                 continue;

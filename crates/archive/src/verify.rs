@@ -21,6 +21,7 @@ use crate::pack::Pack;
 use crate::pages::nth_of;
 use crate::repair::Damage;
 use crate::replay::Replay;
+use crate::resolve::chain_of;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Archive {
         for layer in chosen {
             let asked_for = layer.live && number.is_none_or(|number| number == layer.number);
             check.report.versions += usize::from(asked_for);
-            match check.layer(layer, &mut replay)? {
+            match check.layer(layer, &layers, &mut replay)? {
                 Some(comes_out) => suspect |= !comes_out && asked_for,
                 None => suspect = true,
             }
@@ -106,7 +107,8 @@ struct Check<'a> {
     report: Report,
     /// Pages whose frame is damaged: layer, page, and the finding that says so.
     bad: Vec<(u64, u32, usize)>,
-    /// Differences that do not come out, for want of the page that they lie upon, it may be: their layers and pages.
+    /// Differences and references that do not come out, for want of the page that they lie upon or name, it may be: their
+    /// layers and pages.
     doubtful: Vec<(Arc<Pack>, Pages)>,
     done_bytes: u64,
     total_bytes: u64,
@@ -121,9 +123,10 @@ impl<'a> Check<'a> {
 
     /// Reads a layer whole; answers whether its version's fingerprint comes out. `None`: it cannot be used at all, or
     /// is gone since the verification began.
-    fn layer(&mut self, layer: &Layer, replay: &mut Replay) -> Result<Option<bool>, Error> {
-        let checked = match layer.open(&self.archive.folder) {
-            Ok(pack) => self.pack(&pack, replay),
+    fn layer(&mut self, layer: &Layer, layers: &Layers, replay: &mut Replay) -> Result<Option<bool>, Error> {
+        let archive = self.archive;
+        let checked = match layer.open(&archive.folder) {
+            Ok(pack) => self.pack(&pack, replay, || chain_of(&archive.folder, layers, layer)),
             Err(error) => Err(error),
         };
         if checked.is_err() {
@@ -145,8 +148,13 @@ impl<'a> Check<'a> {
     }
 
     /// Checks an open layer; fails where its index is of no use.
-    fn pack(&mut self, pack: &Arc<Pack>, replay: &mut Replay) -> Result<bool, Error> {
-        let pages = replay.lay(pack)?;
+    fn pack(
+        &mut self,
+        pack: &Arc<Pack>,
+        replay: &mut Replay,
+        older: impl Fn() -> Result<Vec<Arc<Pack>>, Error>,
+    ) -> Result<bool, Error> {
+        let pages = replay.lay(pack, older)?;
         let mut as_written = true;
         if let Err(error) = pack.check_bytes(|read| self.advance(read)) {
             if matches!(error, Error::Stopped) {
@@ -163,7 +171,7 @@ impl<'a> Check<'a> {
             }
             match replay.check(page)? {
                 true => {}
-                false if as_written && encoding == Encoding::Difference => {
+                false if as_written && matches!(encoding, Encoding::Difference | Encoding::Earlier) => {
                     doubtful.push((page, replay.hash(page)));
                 }
                 false => damaged.push((page, replay.hash(page))),
@@ -196,7 +204,7 @@ impl<'a> Check<'a> {
             let version = number.or(above).and_then(|number| self.archive.resolve(number).ok());
             // A version that cannot be resolved is spoken of elsewhere, or given up meanwhile.
             let Some(map) = version.map(|version| version.map) else { continue };
-            let is_needed = |nth: usize| map.frames_of(nth).any(|frame| map.layer_of(frame) == layer);
+            let is_needed = |nth: usize| map.entries_of(nth).any(|frame| map.layer_of(frame) == layer);
             pages.retain(|&(page, _)| nth_of(page).is_some_and(is_needed));
             self.find_pages(&pack, pages);
         }
@@ -216,7 +224,7 @@ impl<'a> Check<'a> {
         for &(layer, page, finding) in &self.bad {
             let Some(nth) = nth_of(page) else { continue };
             // What is damaged below may be just what a later difference replaces.
-            let needs_it = map.frames_of(nth).any(|frame| map.layer_of(frame) == layer)
+            let needs_it = map.entries_of(nth).any(|frame| map.layer_of(frame) == layer)
                 && frames.page(&map, nth, Reading::Single, &mut buffer).is_err();
             if let Some(finding) = self.report.findings.get_mut(finding)
                 && needs_it

@@ -90,7 +90,7 @@ impl Inner {
             let what = format!("version {number} cannot be written, the archive is at {newest} already");
             return Err(Error::Misuse(what));
         }
-        chain.writing = Some(number);
+        chain.writing = Some(Arc::clone(&layers));
         Ok(head(&layers).map(|layer| layer.number))
     }
 
@@ -225,6 +225,7 @@ impl Writer {
             number: self.number,
             covers_from: self.number,
             parent,
+            refers_to: None,
             page_size: self.page_size,
             page_count: self.page_count,
             fingerprint,
@@ -249,5 +250,6 @@ impl Drop for Writer {
             press.abandon();
         }
         lock(&self.archive.chain).writing = None;
+        self.archive.written.notify_all();
     }
 }

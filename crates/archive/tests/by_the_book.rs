@@ -19,7 +19,7 @@ struct Layer {
     is_live: bool,
     meta: Value,
     file: Vec<u8>,
-    /// By page: where its frame begins and ends, how it is encoded, and its hash.
+    /// By page: where its frame begins and ends, or how many numbers before it is to be found, how it is encoded, and its hash.
     entries: BTreeMap<u32, (usize, usize, u8, u128)>,
 }
 
@@ -51,7 +51,7 @@ impl Layer {
         let (index, index_len, meta_len) = (size(0), size(8), size(16));
         let (meta, version) = (index + index_len, number(&file, 8, 4));
         assert_eq!((&file[..8], &file[footer + 108..]), (&b"asatpack"[..], &b"asat-end"[..]));
-        assert!([1, 2].contains(&version) && field(104, 4) == version);
+        assert!([1, 2, 3].contains(&version) && field(104, 4) == version);
         assert_eq!((size(24), meta + meta_len), (file.len(), footer));
         assert_eq!(field(40, 16), XxHash3_128::oneshot(&file[index..meta]), "the index");
         assert_eq!(field(56, 16), XxHash3_128::oneshot(&file[meta..footer]), "the metadata");
@@ -61,8 +61,10 @@ impl Layer {
         while at < meta {
             page += u32::try_from(leb128(&file, &mut at)).unwrap();
             let coded = leb128(&file, &mut at);
-            let end = frame + coded / 4;
-            entries.insert(page, (frame, end, u8::try_from(coded % 4).unwrap(), number(&file, at, 16)));
+            let (value, encoding) = (coded / 4, u8::try_from(coded % 4).unwrap());
+            // A page of an earlier version has no bytes here: the number says how far back that is.
+            let (begin, end) = if encoding == 3 { (value, frame) } else { (frame, frame + value) };
+            entries.insert(page, (begin, end, encoding, number(&file, at, 16)));
             (at, frame) = (at + 16, end);
         }
         assert_eq!((entries.len(), frame), (size(32), index));
@@ -76,18 +78,19 @@ fn find(layers: &BTreeMap<u64, Layer>, version: u64, page: u32, page_size: usize
     let (mut differences, mut hash, mut at) = (Vec::new(), None, version);
     let mut found = loop {
         let layer = &layers[&at];
+        let mut next = layer.meta["parent"].as_u64();
         if let Some(&(begin, end, encoding, of_it)) = layer.entries.get(&page) {
             hash = hash.or(Some(of_it));
-            let frame = &layer.file[begin..end];
             match encoding {
-                0 => break frame.to_vec(),
-                1 => break zstd::bulk::decompress(frame, page_size).unwrap(),
-                2 => differences.push(frame),
+                0 => break layer.file[begin..end].to_vec(),
+                1 => break zstd::bulk::decompress(&layer.file[begin..end], page_size).unwrap(),
+                2 => differences.push(&layer.file[begin..end]),
+                3 => next = Some(at - begin as u64),
                 other => panic!("encoding {other}"),
             }
         }
-        let parent = layer.meta["parent"].as_u64().unwrap_or_else(|| panic!("page {page} is nowhere"));
-        at = *layers.range(..=parent).next_back().unwrap().0;
+        let next = next.unwrap_or_else(|| panic!("page {page} is nowhere"));
+        at = *layers.range(..=next).next_back().unwrap().0;
     };
     for difference in differences.into_iter().rev() {
         let mut page = vec![0; page_size];
@@ -138,11 +141,12 @@ fn what_was_written_in_format_1_is_there_and_what_came_after() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Versions that change a little or much, grow and shrink, and of which some are given up and folded.
+    /// Versions that change a little or much, grow and shrink, have pages again that earlier ones had, and of which some are
+    /// given up and folded.
     #[test]
     fn every_live_version_is_found_by_the_book(
         versions in prop::collection::vec(
-            (prop::collection::vec((0..20_usize, 0..500_usize, any::<u8>()), 0..8), 1..20_usize, any::<bool>()),
+            (prop::collection::vec((0..20_usize, 0..500_usize, any::<u8>()), 0..8), 1..20_usize, 0..60_u64, any::<bool>()),
             1..40,
         ),
         compacted in any::<bool>(),
@@ -150,10 +154,14 @@ proptest! {
         let folder = common::folder();
         let archive = open(folder.path());
         let (mut content, mut model, mut given_up) = (Content::new(512, 1..9), Model::new(), Vec::new());
-        for (number, (edits, len, kept)) in (1..).zip(versions) {
+        for (number, (edits, len, back, kept)) in (1..).zip(versions) {
             for (nth, offset, value) in edits {
                 let nth = nth % content.pages.len();
                 content.edit(nth, offset, value);
+            }
+            if let Some(earlier) = model.get(&back) {
+                let earlier: &Content = earlier;
+                content.pages.iter_mut().zip(&earlier.pages).step_by(2).for_each(|(page, was)| page.clone_from(was));
             }
             content.pages.truncate(len.max(2));
             content.pages.push(page(512, 100 + number));

@@ -13,19 +13,19 @@ use asat_core::{Code, Problem};
 use common::{Content, Model, files, open, page, read, verify, write};
 use proptest::prelude::*;
 
-/// Three versions of a few pages. Version 2 needs pages of both layers, and version 3 has a page that is stored as
-/// its difference from version 1's.
+/// Four versions of a few pages. Version 2 needs pages of both layers, version 3 has a page that is stored as its
+/// difference from version 1's, and version 4 one that is version 1's again.
 fn small(folder: &Path) -> Model {
     let archive = open(folder);
-    let mut content = Content::new(512, [1, 2, 3, 7]);
+    let mut content = Content::new(512, [1, 24, 3, 7]);
     let mut model = Model::new();
-    for number in 1..=3 {
+    for number in 1..=4 {
         write(&archive, number, &content).unwrap();
         model.insert(number, content.clone());
-        if number == 1 {
-            content.pages[1] = page(512, 22);
-        } else {
-            content.edit(2, 100, 77);
+        match number {
+            1 => content.pages[1] = page(512, 22),
+            2 => content.edit(2, 100, 77),
+            _ => content.pages[1] = page(512, 24),
         }
     }
     model
@@ -63,7 +63,7 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
 fn every_flipped_bit_is_found() {
     let folder = common::folder();
     let model = small(folder.path());
-    for name in ["1.pack", "2.pack", "3.pack"] {
+    for name in ["1.pack", "2.pack", "3.pack", "4.pack"] {
         let path = folder.path().join(name);
         let good = std::fs::read(&path).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -101,15 +101,15 @@ fn a_newer_format_is_refused_and_not_called_damaged() {
     let path = folder.path().join("2.pack");
     let mut bytes = std::fs::read(&path).unwrap();
     let end = bytes.len();
-    bytes[8] = 3;
-    bytes[end - 12] = 3;
+    bytes[8] = 4;
+    bytes[end - 12] = 4;
     std::fs::write(&path, bytes).unwrap();
     let archive = open(folder.path());
     let error = read(&archive, 2).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 3, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 4, .. }), "{error}");
     assert_eq!(Problem::from(error).code, Code::NotReadable);
     let report = verify(&archive, None);
-    assert_eq!(affected(&report), [2, 3]);
+    assert_eq!(affected(&report), [2, 3, 4]);
 }
 
 #[test]
@@ -121,18 +121,18 @@ fn a_layer_that_is_missing_or_exchanged_is_noticed() {
     std::fs::rename(&path, &elsewhere).unwrap();
     let archive = open(folder.path());
     assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
-    assert_eq!(affected(&verify(&archive, None)), [2, 3]);
+    assert_eq!(affected(&verify(&archive, None)), [2, 3, 4]);
     drop(archive);
     std::fs::copy(other.path().join("1.pack"), &path).unwrap();
     let archive = open(folder.path());
     assert!(matches!(read(&archive, 2), Err(Error::Damaged { .. })));
-    assert_eq!(affected(&verify(&archive, None)), [2, 3]);
+    assert_eq!(affected(&verify(&archive, None)), [2, 3, 4]);
     drop(archive);
     std::fs::rename(&elsewhere, &path).unwrap();
     common::assert_holds(&open(folder.path()), &model);
     // A file under another number is not that version.
-    std::fs::copy(&path, folder.path().join("4.pack")).unwrap();
-    assert!(matches!(read(&open(folder.path()), 4), Err(Error::Damaged { .. })));
+    std::fs::copy(&path, folder.path().join("5.pack")).unwrap();
+    assert!(matches!(read(&open(folder.path()), 5), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn foreign_files_are_left_alone() {
     assert_eq!(opened.removed, ["5.tmp"]);
     assert_eq!(opened.freed_bytes, 4);
     assert_eq!(opened.foreign, ["007.pack", "1.pack.bak", "2.layer", "8.pack", "9.pack", "README", "x.tmp"]);
-    assert_eq!(archive.live(), [1, 2, 3]);
+    assert_eq!(archive.live(), [1, 2, 3, 4]);
 }
 
 #[test]
@@ -209,6 +209,6 @@ proptest! {
         };
         std::fs::write(&path, bytes).unwrap();
         check_damaged(folder.path(), &path, &model, "garbage");
-        prop_assert!(files(folder.path()).len() == 3);
+        prop_assert!(files(folder.path()).len() == 4);
     }
 }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use asat_archive::{Archive, Kept, Retired};
 use common::camera::images_of;
-use common::{Content, Model, assert_holds, compact, files, open, page, put_files, write};
+use common::{Content, Model, assert_holds, compact, cut, files, open, page, put_files, write};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -19,6 +19,10 @@ enum Step {
     Edit(Vec<(usize, usize, u8)>),
     /// Make the store what one of the live versions is.
     GoBack(usize),
+    /// Make pages what they are in live versions, both counted modulo how many there are.
+    ChangeBack(Vec<(usize, usize)>),
+    /// The same; one of the versions below the newest is given up, and all is compacted, before it is done.
+    GiveUpMeanwhile(Vec<(usize, usize)>, usize),
     Resize(usize),
     NewPageSize(u32, usize),
     Nothing,
@@ -41,7 +45,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => prop::collection::vec(0..64_usize, 1..8).prop_map(Step::Change),
         12 => prop::collection::vec((0..64_usize, 0..500_usize, any::<u8>()), 1..8).prop_map(Step::Edit),
-        1 => (0..64_usize).prop_map(Step::GoBack),
+        2 => (0..64_usize).prop_map(Step::GoBack),
+        3 => prop::collection::vec((0..64_usize, 0..64_usize), 1..8).prop_map(Step::ChangeBack),
+        2 => (prop::collection::vec((0..64_usize, 0..64_usize), 1..8), 0..64_usize)
+            .prop_map(|(pages, nth)| Step::GiveUpMeanwhile(pages, nth)),
         2 => (0..24_usize).prop_map(Step::Resize),
         1 => (prop::sample::select(vec![512_u32, 1024]), 0..12_usize).prop_map(|(size, n)| Step::NewPageSize(size, n)),
         1 => Just(Step::Nothing),
@@ -66,12 +73,35 @@ impl Bench {
         (first..self.next_seed).map(|seed| page(page_size, seed)).collect()
     }
 
+    /// Has some pages be what they are in live versions.
+    fn change_back(&mut self, pages: &[(usize, usize)]) {
+        let contents: Vec<&Content> = self.model.values().collect();
+        for (version, nth) in pages {
+            let content = version.checked_rem(contents.len()).map(|version| contents[version]);
+            let Some(content) = content.filter(|content| content.page_size == self.store.page_size) else {
+                continue;
+            };
+            let Some(nth) = nth.checked_rem(content.pages.len().min(self.store.pages.len())) else {
+                continue;
+            };
+            self.store.pages[nth].clone_from(&content.pages[nth]);
+        }
+    }
+
     fn publish(&mut self) {
+        self.publish_while(|_| ());
+    }
+
+    /// Publishes, and does something else when all pages are there and the version is not.
+    fn publish_while(&mut self, meanwhile: impl FnOnce(&mut Self)) {
         let number = self.next_number;
         self.next_number += 1;
         let newest = self.model.iter().next_back();
         let same_as = newest.filter(|(_, content)| **content == self.store).map(|(number, _)| *number);
-        match (write(&self.archive, number, &self.store).unwrap(), same_as) {
+        let mut writer = self.archive.begin(number, self.store.page_size(), self.store.count()).unwrap();
+        (1..).zip(&self.store.pages).for_each(|(nth, page)| writer.page(nth, page).unwrap());
+        meanwhile(self);
+        match (writer.finish(cut()).unwrap(), same_as) {
             (Kept::Unchanged { same_as, .. }, Some(expected)) => assert_eq!(same_as, expected),
             (Kept::Stored { .. }, None) => _ = self.model.insert(number, self.store.clone()),
             (kept, expected) => panic!("{kept:?} where {expected:?} was expected"),
@@ -110,6 +140,21 @@ impl Bench {
                     self.publish();
                 }
             }
+            Step::ChangeBack(pages) => {
+                self.change_back(pages);
+                self.publish();
+            }
+            Step::GiveUpMeanwhile(pages, nth) => {
+                self.change_back(pages);
+                self.publish_while(|bench| {
+                    let live = bench.archive.live();
+                    // The newest one cannot be given up now.
+                    if let Some(nth) = nth.checked_rem(live.len().saturating_sub(1)) {
+                        bench.retire(live[nth]);
+                    }
+                    compact(&bench.archive);
+                });
+            }
             Step::Resize(count) => {
                 self.store.pages.truncate(*count);
                 let missing = count - self.store.pages.len();
@@ -144,6 +189,10 @@ impl Bench {
 
     /// Stops at one of the boundaries of a step. What is there then is what was there before or what would be after.
     fn crash(&mut self, step: &Step, at: usize) {
+        if matches!(step, Step::GiveUpMeanwhile(..)) {
+            // Of two things that are done one may be there, and the other one not.
+            return self.step(step);
+        }
         let (before, store, number) = (self.model.clone(), self.store.clone(), self.next_number);
         let folder = self.archive.folder().to_owned();
         let images = images_of(&folder, || self.step(step));

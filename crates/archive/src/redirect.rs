@@ -1,0 +1,136 @@
+//! Has no layer refer to a run that is about to be compacted.
+//!
+//! Compaction keeps of a run what the live version above it shows. A later layer may refer to one of the versions that were
+//! given up, for a page that was another since: it is led to the live version where that has the page still, and else
+//! gets the page itself.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::archive::Inner;
+use crate::chain::{Layer, live_above, run_below};
+use crate::codec::{Encoder, MOST_DIFFERENCES};
+use crate::error::Error;
+use crate::fingerprint::page_hash;
+use crate::frames::{Frames, Reading};
+use crate::index::{Encoding, Entry};
+use crate::pack::Pack;
+use crate::packer::Packer;
+use crate::pages::{PageMap, nth_of};
+use crate::resolve::{Resolved, chain_of};
+
+impl Inner {
+    /// Has no layer from a live version's on refer to the run below that version.
+    pub(crate) fn redirect(&self, above: u64) -> Result<(), Error> {
+        let layers = self.layers();
+        let Some(lowest) = run_below(&layers, above).last().map(|layer| layer.number) else { return Ok(()) };
+        let mut version = None;
+        for layer in layers.range(above..).map(|(_, layer)| layer) {
+            let pack = layer.open(&self.folder)?;
+            if pack.meta().refers_to.is_none_or(|refers_to| refers_to >= above) {
+                continue;
+            }
+            let mut wanted = BTreeMap::new();
+            pack.index()?.each(|entry| {
+                let page = nth_of(entry.page).filter(|_| entry.encoding == Encoding::Earlier);
+                if let Some(page) = page.filter(|_| (lowest..above).contains(&entry.offset)) {
+                    wanted.insert(page, entry.offset);
+                }
+            })?;
+            if !wanted.is_empty() {
+                let version = match &version {
+                    Some(version) => version,
+                    None => version.insert(self.resolve(above)?),
+                };
+                let chain = chain_of(&self.folder, &layers, layer)?;
+                let mut lead = Lead::new(lowest..above, version, &chain, &pack, wanted)?;
+                self.write_anew(layer, &mut |entry, packer| lead.write(entry, packer))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the version that is being written may refer to the run below a live version, for it was begun before all
+    /// of the run was given up.
+    pub(crate) fn may_be_referred_to(&self, above: u64) -> bool {
+        let chain = crate::chain::lock(&self.chain);
+        let Some(then) = &chain.writing else { return false };
+        let was_live = |layer: &Layer| live_above(then, layer.number.saturating_sub(1)) == Some(layer.number);
+        run_below(&chain.layers(), above).iter().any(was_live)
+    }
+}
+
+/// One layer while its references are led elsewhere.
+struct Lead<'a> {
+    /// The numbers that are not referred to any more.
+    run: Range<u64>,
+    /// The live version above them.
+    above: &'a Resolved,
+    /// The pages that the layer refers to there.
+    earlier: PageMap,
+    path: PathBuf,
+    /// What lies below the layer.
+    below: PageMap,
+    encoder: Encoder,
+    frames: Frames,
+    frames_below: Frames,
+    page: Vec<u8>,
+    page_below: Vec<u8>,
+}
+
+impl<'a> Lead<'a> {
+    fn new(
+        run: Range<u64>,
+        above: &'a Resolved,
+        chain: &[Arc<Pack>],
+        pack: &Pack,
+        wanted: BTreeMap<usize, u64>,
+    ) -> Result<Self, Error> {
+        let page_len = pack.meta().page_size.as_usize();
+        let pages = |pack: &Pack| usize::try_from(pack.meta().page_count).unwrap_or(usize::MAX);
+        let lower = chain.get(1..).unwrap_or_default();
+        let below = match lower.first() {
+            Some(newest) => PageMap::find(newest, lower, pages(newest).min(pages(pack)))?,
+            None => PageMap::new(pack.meta().page_size, 0),
+        };
+        Ok(Self {
+            run,
+            above,
+            path: pack.path().to_owned(),
+            earlier: PageMap::find_earlier(pack, chain, pages(pack), wanted)?,
+            below,
+            encoder: Encoder::new(page_len)?,
+            frames: Frames::new()?,
+            frames_below: Frames::new()?,
+            page: vec![0; page_len],
+            page_below: vec![0; page_len],
+        })
+    }
+
+    /// Writes an entry that refers to the run in another way; answers whether it is one.
+    fn write(&mut self, entry: &Entry, packer: &mut Packer) -> Result<bool, Error> {
+        let nth = nth_of(entry.page).filter(|_| entry.encoding == Encoding::Earlier);
+        let Some(nth) = nth.filter(|_| self.run.contains(&entry.offset)) else { return Ok(false) };
+        let above = self.above.meta.number;
+        if packer.number() > above && self.above.map.hash(nth) == Some(entry.hash) {
+            packer.earlier(entry.page, above, entry.hash)?;
+            return Ok(true);
+        }
+        self.frames.page(&self.earlier, nth, Reading::InOrder, &mut self.page)?;
+        if page_hash(&self.page) != entry.hash {
+            let what = format!("page {} is not what version {} has in its place", entry.page, entry.offset);
+            return Err(Error::damaged(&self.path, what));
+        }
+        let mut before = None;
+        if self.below.depth(nth) < MOST_DIFFERENCES
+            && self.below.hash(nth).is_some()
+            && self.frames_below.page(&self.below, nth, Reading::InOrder, &mut self.page_below).is_ok()
+        {
+            before = Some(self.page_below.as_slice());
+        }
+        packer.frame(entry.page, self.encoder.encode(&self.page, before), entry.hash)?;
+        Ok(true)
+    }
+}
