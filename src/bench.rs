@@ -16,6 +16,7 @@ mod history;
 mod large;
 mod listing;
 mod process;
+mod publishing;
 mod reading;
 mod report;
 mod setting;
@@ -47,6 +48,7 @@ pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Prob
         What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
         What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
+        What::Publishing(what) => publishing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };

@@ -78,8 +78,13 @@ impl Face {
     }
 
     fn written(&self, register: &Register, entry: &Entry) -> wire::Version {
+        self.with_newest(usize::MAX, register, entry)
+    }
+
+    /// The same with so many of its publications, the newest.
+    fn with_newest(&self, newest: usize, register: &Register, entry: &Entry) -> wire::Version {
         let path = || self.machine.path(&entry.version).map(|path| path.display().to_string());
-        wire::Version::new(register, entry, path)
+        wire::Version::with_newest(newest, register, entry, path)
     }
 }
 

@@ -56,7 +56,7 @@ pub struct PublishRequest {
 /// What a publication gave.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Published {
-    /// The version that was published.
+    /// The version that was published, with the newest ten of its publications.
     pub version: Version,
     /// The publication.
     pub publication: Publication,

@@ -28,6 +28,8 @@ pub(super) enum What {
     History(HistoryArgs),
     /// A long history is listed
     Listing(ListingArgs),
+    /// A store that has not changed is published again and again, by many at the same time
+    Publishing(PublishingArgs),
     /// Versions are read by their paths in the tree (FUSE): how fast, beside plain files of the same content
     Reading(ReadingArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
@@ -105,6 +107,16 @@ pub(super) struct HistoryArgs {
     /// How many of them are kept
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..))]
     pub(super) keep: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PublishingArgs {
+    /// For how many seconds each kind of question is asked in a round
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(super) seconds: u64,
+    /// How many rounds
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) rounds: u32,
 }
 
 #[derive(Debug, Args)]

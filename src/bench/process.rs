@@ -88,6 +88,12 @@ impl Daemon {
         Ok(float(ticks) / TICKS_PER_SECOND)
     }
 
+    /// Ends it without a warning.
+    pub(super) fn kill(mut self) -> Result<(), Problem> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map(drop).map_err(|error| failed("kill the daemon", error))
+    }
+
     /// Ends it as a service manager would.
     pub(super) fn stop(mut self) -> Result<(), Problem> {
         let stopped = kill_process(Pid::from_child(&self.child), Signal::TERM);

@@ -24,9 +24,18 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 struct Target {
     what: String,
-    at_most: f64,
+    #[serde(flatten)]
+    bound: Bound,
     measured: f64,
     met: bool,
+}
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
 }
 
 impl Report {
@@ -43,22 +52,28 @@ impl Report {
 
     /// Holds a figure against what is promised.
     pub(super) fn target(&mut self, what: &str, at_most: f64, measured: f64) {
-        self.targets.push(Target { what: what.to_owned(), at_most, measured, met: measured <= at_most });
+        let (bound, met) = (Bound::AtMost(at_most), measured <= at_most);
+        self.targets.push(Target { what: what.to_owned(), bound, measured, met });
+    }
+
+    /// The same where more is better.
+    pub(super) fn target_at_least(&mut self, what: &str, at_least: f64, measured: f64) {
+        let (bound, met) = (Bound::AtLeast(at_least), measured >= at_least);
+        self.targets.push(Target { what: what.to_owned(), bound, measured, met });
     }
 
     /// The report for people.
     pub(crate) fn text(&self) -> String {
         let figures = table(["FIGURE", "MEASURED"], self.lines.iter().cloned());
         let targets = self.targets.iter().map(|target| {
-            let Target { what, at_most, measured, met } = target;
-            [
-                what.clone(),
-                format!("{at_most}"),
-                number(*measured),
-                if *met { "met" } else { "MISSED" }.to_owned(),
-            ]
+            let Target { what, bound, measured, met } = target;
+            let bound = match bound {
+                Bound::AtMost(most) => format!("at most {most}"),
+                Bound::AtLeast(least) => format!("at least {least}"),
+            };
+            [what.clone(), bound, number(*measured), if *met { "met" } else { "MISSED" }.to_owned()]
         });
-        let targets = table(["TARGET", "AT MOST", "MEASURED", ""], targets);
+        let targets = table(["TARGET", "BOUND", "MEASURED", ""], targets);
         format!("asat bench {}\n{}\n\n{figures}\n\n{targets}\n", self.bench, self.setting.text())
     }
 }

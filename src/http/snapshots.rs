@@ -14,6 +14,10 @@ use super::extract::{self, Body};
 use super::{Answer, Face};
 use crate::wire::{ProblemBody, PublishRequest, Published, milliseconds};
 
+/// So many publications of a version are told to who publishes it again. Others may be many, and are told who asks for
+/// them.
+const MOST_TOLD: usize = 10;
+
 /// Publishes a store: fixes its content as a version.
 ///
 /// The answer comes when the version is durable. Where nothing has changed since the newest version, that one
@@ -115,7 +119,7 @@ pub(super) fn written(face: &Face, number: u64) -> Result<Published, Problem> {
         || Problem::new(Code::Internal, "the publication is not in the register", "report this as a defect");
     let publication = register.publication(number).ok_or_else(gone)?;
     Ok(Published {
-        version: face.written(register, register.entry(&publication.version)?),
+        version: face.with_newest(MOST_TOLD, register, register.entry(&publication.version)?),
         publication: crate::wire::Publication::new(publication),
         reused: publication.reused,
         writer_blocked_ms: milliseconds(publication.cost.writer_blocked_us),

@@ -126,10 +126,22 @@ impl Version {
     /// A version as it is written. `path` is where it is read while it is leased.
     #[must_use]
     pub fn new(register: &Register, entry: &Entry, path: impl FnOnce() -> Option<String>) -> Self {
+        Self::with_newest(usize::MAX, register, entry, path)
+    }
+
+    /// The same with so many of its publications, the newest.
+    #[must_use]
+    pub fn with_newest(
+        newest: usize,
+        register: &Register,
+        entry: &Entry,
+        path: impl FnOnce() -> Option<String>,
+    ) -> Self {
         let version = &entry.version;
         let content = version.content.as_ref();
         let leases = register.leases_on(&version.id).count();
-        let publications = entry.publications.iter().filter_map(|&number| register.publication(number));
+        let publications = entry.publications.iter().skip(entry.publications.len().saturating_sub(newest));
+        let publications = publications.filter_map(|&number| register.publication(number));
         Self {
             id: version.id.to_string(),
             store: version.id.store.to_string(),

@@ -50,13 +50,14 @@ impl Machine {
         let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
         let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
         self.check_advice(store, origin).map_err(refused)?;
+        let before = self.seen.look(store);
         let since = clock::now();
         let cut = match origin {
             Some(origin) if origin.backend == Backend::Reflink => self.cut_clone(cutting, origin),
             Some(origin) => self.cut_hot(cutting, origin),
             None => self.with_room(store, is_full, || self.cut(cutting)),
         }?;
-        self.seen.remember(cutting.id, &cut.kept, since);
+        self.seen.remember(cutting.id, &cut.kept, before.as_ref(), since);
         Ok(cut)
     }
 

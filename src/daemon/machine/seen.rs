@@ -23,14 +23,20 @@ impl Seen {
         Self(stores.map(|(name, path)| (name, Watched { path, last: RwLock::default() })).collect())
     }
 
-    /// Remembers what a store is like of which a version was just cut; `since` is an instant before that began.
-    pub(super) fn remember(&self, id: &VersionId, kept: &Kept, since: Timestamp) {
+    /// What a store is like before it is cut, where that would tell of every write.
+    pub(super) fn look(&self, store: &StoreName) -> Option<Signature> {
+        Signature::of(&self.0.get(store)?.path)
+    }
+
+    /// Remembers what a store is like of which a version was just cut, and which was as it was `before`; `since` is an
+    /// instant between.
+    pub(super) fn remember(&self, id: &VersionId, kept: &Kept, before: Option<&Signature>, since: Timestamp) {
         let Some(watched) = self.0.get(&id.store) else { return };
         let number = match kept {
             Kept::SameAs(number) => *number,
             Kept::Snapshot { .. } | Kept::Stored { .. } => id.number,
         };
-        let signature = Signature::settled(&watched.path, since);
+        let signature = before.and_then(|before| Signature::of(&watched.path)?.settled(before, since));
         let mut last = watched.last.write().unwrap_or_else(PoisonError::into_inner);
         *last = signature.map(|signature| (number, signature));
     }

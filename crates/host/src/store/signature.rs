@@ -46,11 +46,10 @@ struct Stamp {
 }
 
 impl Signature {
-    /// What the files of the store at this path are like, where nobody has written to them shortly before `since`: whatever is
-    /// committed after `since` moves their times. `None` where somebody has, or that cannot be said, as on a network's file
-    /// systems, where other machines write.
+    /// What the files of the store at this path are like. `None` where what is found does not tell of every write, as on a
+    /// network's file systems, where other machines write.
     #[must_use]
-    pub fn settled(path: &Path, since: Timestamp) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let mut wal_path = path.canonicalize().ok()?.into_os_string();
         wal_path.push("-wal");
         let wal_path = PathBuf::from(wal_path);
@@ -59,8 +58,22 @@ impl Signature {
             return None;
         }
         let (main, wal) = look(path, &wal_path).ok()?;
-        let is_settled = [Some(main), wal].into_iter().flatten().all(|stamp| stamp.is_before(since));
-        is_settled.then_some(Self { wal_path, main, wal })
+        Some(Self { wal_path, main, wal })
+    }
+
+    /// This signature, where nobody has written to the files since the one `before` was taken, nor shortly before `since`,
+    /// which came after that: whatever is committed after `since` moves their times. `None` where somebody has.
+    ///
+    /// Of the WAL only its content's time is looked at for that: as root, SQLite gives a WAL that it opens to the store's owner
+    /// anew each time, which moves the time of its last change.
+    #[must_use]
+    pub fn settled(self, before: &Self, since: Timestamp) -> Option<Self> {
+        let changed = before.wal.zip(self.wal).map(|(_, now)| now.changed);
+        let wal = before.wal.map(|wal| Stamp { changed: changed.unwrap_or(wal.changed), ..wal });
+        let is_same = (&self.wal_path, self.main, self.wal) == (&before.wal_path, before.main, wal);
+        let written = [Some(self.main.changed), self.wal.map(|wal| wal.modified)];
+        let is_settled = is_same && written.into_iter().flatten().all(|time| is_before(time, since));
+        is_settled.then_some(self)
     }
 
     /// Whether the store at the path is the same, and nobody has written to it since.
@@ -88,16 +101,15 @@ impl Stamp {
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
+}
 
-    /// Whether the file was last changed longer before an instant than its times are coarse.
-    fn is_before(&self, since: Timestamp) -> bool {
-        let (seconds, nanoseconds) = self.changed;
-        let changed = i32::try_from(nanoseconds).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
-        let grain = SignedDuration::try_from(if nanoseconds == 0 { SECONDS } else { TICKS });
-        match (changed, grain) {
-            (Some(changed), Ok(grain)) => since.duration_since(changed) > grain,
-            _ => false,
-        }
+/// Whether a file's time lies longer before an instant than it is coarse.
+fn is_before((seconds, nanoseconds): (i64, i64), since: Timestamp) -> bool {
+    let time = i32::try_from(nanoseconds).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
+    let grain = SignedDuration::try_from(if nanoseconds == 0 { SECONDS } else { TICKS });
+    match (time, grain) {
+        (Some(time), Ok(grain)) => since.duration_since(time) > grain,
+        _ => false,
     }
 }
 
@@ -113,6 +125,11 @@ mod tests {
     /// A store that was written long ago, as far as anybody can wait for that in a test: its signature is taken of later.
     fn later() -> Timestamp {
         clock::now() + SignedDuration::from_secs(5)
+    }
+
+    fn settled(path: &Path, since: Timestamp) -> Option<Signature> {
+        let before = Signature::of(path)?;
+        Signature::of(path)?.settled(&before, since)
     }
 
     fn store(folder: &Path, mode: &str) -> (PathBuf, Connection) {
@@ -136,10 +153,10 @@ mod tests {
             for (name, sql) in changes {
                 let folder = tempfile::tempdir().unwrap();
                 let (path, connection) = store(folder.path(), mode);
-                let before = Signature::settled(&path, later()).unwrap();
+                let before = settled(&path, later()).unwrap();
                 assert!(before.still_holds(&path), "{mode}, before {name}");
                 // The tick must have moved: a signature counts from the instant for which it is settled.
-                while !before.main.is_before(clock::now()) {
+                while !is_before(before.main.changed, clock::now()) {
                     std::thread::yield_now();
                 }
                 connection.execute_batch(sql).unwrap();
@@ -154,18 +171,38 @@ mod tests {
     fn what_commits_nothing_does_not_show() {
         let folder = tempfile::tempdir().unwrap();
         let (path, connection) = store(folder.path(), "delete");
-        let before = Signature::settled(&path, later()).unwrap();
+        let before = settled(&path, later()).unwrap();
         connection.query_row("select count(*) from t", [], |_| Ok(())).unwrap();
         connection.execute_batch("begin immediate; insert into t values (5); rollback").unwrap();
         assert!(before.still_holds(&path));
     }
 
     #[test]
+    fn a_wal_that_is_given_to_its_owner_again_was_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _connection) = store(folder.path(), "wal");
+        let before = Signature::of(&path).unwrap();
+        while !is_before(before.wal.unwrap().changed, clock::now()) {
+            std::thread::yield_now();
+        }
+        std::os::unix::fs::chown(&before.wal_path, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+        let given = Signature::of(&path).unwrap();
+        assert_ne!(given, before, "who looks for writes does not trust it");
+        let since = clock::now();
+        assert_eq!(given.clone().settled(&before, since), Some(given.clone()), "who has just read it does");
+        assert!(given.still_holds(&path));
+        // Somebody who writes and sets the time of that back changes the length, or is seen by the time of the change.
+        fs::File::options().append(true).open(&before.wal_path).unwrap().set_len(1 << 20).unwrap();
+        assert!(!given.still_holds(&path));
+        assert_eq!(Signature::of(&path).unwrap().settled(&before, later()), None);
+    }
+
+    #[test]
     fn a_store_that_was_just_written_to_has_no_signature() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _connection) = store(folder.path(), "wal");
-        assert_eq!(Signature::settled(&path, clock::now() - SignedDuration::from_secs(1)), None);
-        assert_eq!(Signature::settled(&folder.path().join("none.db"), later()), None);
+        assert_eq!(settled(&path, clock::now() - SignedDuration::from_secs(1)), None);
+        assert_eq!(settled(&folder.path().join("none.db"), later()), None);
     }
 
     #[test]
@@ -173,14 +210,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, connection) = store(folder.path(), "delete");
         drop(connection);
-        let before = Signature::settled(&path, later()).unwrap();
+        let before = settled(&path, later()).unwrap();
         let copy = folder.path().join("copy.db");
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
         assert!(!before.still_holds(&path));
         let link = folder.path().join("link.db");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let linked = Signature::settled(&link, later()).unwrap();
+        let linked = settled(&link, later()).unwrap();
         assert!(linked.still_holds(&link) && linked.still_holds(&path));
         fs::remove_file(&path).unwrap();
         assert!(!linked.still_holds(&link));
