@@ -42,6 +42,8 @@ mod restoring;
 mod retention;
 #[path = "api/routes.rs"]
 mod routes;
+#[path = "api/shadow.rs"]
+mod shadow;
 #[path = "api/stores.rs"]
 mod stores;
 #[path = "api/surviving.rs"]
