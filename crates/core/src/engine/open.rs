@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    fn end_lease(&self, draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId) {
+    pub(super) fn end_lease(&self, draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId) {
         draft.changes.push(Change::LeaseEnded(id.clone()));
         // The copy stays in the cache; closing it counts as using it.
         if let Ok(entry) = self.register.entry(version)
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// Whether a copy is being made or checked for somebody at this moment.
-    fn is_being_copied(&self, id: &VersionId) -> bool {
+    pub(super) fn is_being_copied(&self, id: &VersionId) -> bool {
         let copying = |effect: &Effect| matches!(effect, Effect::MakeCopy { version, .. } if version == id);
         self.register.intents().any(|intent| copying(&intent.effect))
     }
