@@ -33,7 +33,8 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use access::Access;
+use access::Caller;
+pub use access::{Access, Peer, Peers};
 use problem::Failure;
 
 use crate::daemon::{Handle, Machine};

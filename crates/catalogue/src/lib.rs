@@ -77,6 +77,12 @@ impl Catalogue {
         &self.installation
     }
 
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Commits changes durably, all or nothing.
     ///
     /// # Errors
