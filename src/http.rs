@@ -4,12 +4,14 @@
 //! back is written as `crate::wire` says. Nothing is decided here.
 
 mod access;
+mod audit;
 mod capacity;
 mod cursor;
 mod database;
 mod document;
 mod events;
 mod extract;
+mod leases;
 mod mounts;
 mod pins;
 mod problem;
@@ -106,6 +108,9 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(capacity::why))
         .routes(routes!(mounts::open))
         .routes(routes!(mounts::renew, mounts::close))
+        .routes(routes!(leases::list))
+        .routes(routes!(leases::revoke))
+        .routes(routes!(audit::audit))
         .routes(routes!(database::download))
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))

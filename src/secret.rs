@@ -69,7 +69,7 @@ fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -64,7 +64,8 @@ fn keys_that_there_are_not_are_refused_at_every_level() {
         (store("a", "[store.retention]\nhourly = 3"), "hourly"),
         (store("a", "[[store.retention.label]]\nlabel = \"a\""), "label"),
         (store("a", "[[store.check]]\nname = \"c\"\nquery = \"select 1\"\nat_most = 3"), "at_most"),
-        (format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"\nexpires = 3"), "expires"),
+        (format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{HASH}\"\nexpire = 3"), "expire"),
+        ("[[peer]]\nuser = \"root\"\nrole = \"read\"\nuid = 3".to_owned(), "uid"),
         ("[guard]\nbreak = \"2s\"".to_owned(), "break"),
         ("[fuse]\nroot = \"t\"\numask = 7".to_owned(), "umask"),
     ];

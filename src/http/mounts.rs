@@ -66,6 +66,7 @@ pub(super) async fn renew(
     Body(RenewRequest { ttl_seconds: ttl_s }): Body<RenewRequest>,
 ) -> Answer<Json<Mount>> {
     let version = face.version_id(&id)?;
+    face.check_own(&caller, &lease)?;
     let renew = Event::Renew { version, lease: extract::lease(&lease), ttl_s };
     let reply = face.handle.ask(caller.by, renew).await?;
     Ok(Json(written(&face, reply)?))
@@ -89,6 +90,7 @@ pub(super) async fn close(
     Segments((id, lease)): Segments<(String, String)>,
 ) -> Answer<StatusCode> {
     let version = face.version_id(&id)?;
+    face.check_own(&caller, &lease)?;
     face.handle.ask(caller.by, Event::Close { version, lease: extract::lease(&lease) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

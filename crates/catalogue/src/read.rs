@@ -267,6 +267,7 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
         id: LeaseId(row.get("id")?),
         version: version_id(row, "version")?,
         holder: row.get("holder")?,
+        actor: row.get("actor")?,
         granted_at: row.get::<_, At>("granted_at")?.0,
         expires_at: row.get::<_, At>("expires_at")?.0,
     })

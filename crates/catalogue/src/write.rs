@@ -126,13 +126,13 @@ fn add_checks(transaction: &Transaction<'_>, publication: &Publication) -> Resul
 }
 
 fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {
-    const SQL: &str = "insert into lease (id, store, version, holder, granted_at, expires_at)
-        values (?1, ?2, ?3, ?4, ?5, ?6)
+    const SQL: &str = "insert into lease (id, store, version, holder, actor, granted_at, expires_at)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         on conflict (id) do update set store = excluded.store, version = excluded.version,
-            holder = excluded.holder, granted_at = excluded.granted_at, expires_at = excluded.expires_at";
-    let Lease { id, version, holder, granted_at, expires_at } = lease;
+            holder = excluded.holder, actor = excluded.actor, granted_at = excluded.granted_at, expires_at = excluded.expires_at";
+    let Lease { id, version, holder, actor, granted_at, expires_at } = lease;
     let (store, number) = (Text(&version.store), Int(version.number));
-    run(transaction, SQL, params![id.0, store, number, holder, At(*granted_at), At(*expires_at)])
+    run(transaction, SQL, params![id.0, store, number, holder, actor, At(*granted_at), At(*expires_at)])
 }
 
 fn put_intent(transaction: &Transaction<'_>, intent: &Intent) -> Result<()> {

@@ -213,9 +213,14 @@ impl<'a> Draft<'a> {
 
     /// Intends an effect.
     fn intend(&mut self, effect: Effect) -> EffectId {
+        self.intend_for(self.by.clone(), effect)
+    }
+
+    /// Intends an effect that another wants.
+    fn intend_for(&mut self, by: By, effect: Effect) -> EffectId {
         let id = EffectId(self.next_effect);
         self.next_effect += 1;
-        self.changes.push(Change::Intended(Intent { id, at: self.now, by: self.by.clone(), effect }));
+        self.changes.push(Change::Intended(Intent { id, at: self.now, by, effect }));
         id
     }
 

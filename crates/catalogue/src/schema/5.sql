@@ -31,6 +31,9 @@ create table audit_head (
 
 insert into audit_head select 1, 0, value || value from meta where key = 'installation';
 
+-- Who took a lease.
+alter table lease add column actor text check (actor <> '');
+
 -- Who wants what is intended.
 alter table intent add column actor text not null default 'asat' check (actor <> '');
 alter table intent add column request text check (request <> '');

@@ -165,7 +165,8 @@ fn check(dice: &mut Dice) -> CheckResult {
 
 pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     let holder = dice.text();
-    Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
+    let actor = dice.maybe(|dice| dice.by().actor);
+    Lease { id, version, holder, actor, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
 pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {

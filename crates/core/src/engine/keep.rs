@@ -105,13 +105,15 @@ impl Engine {
                 1 => String::new(),
                 several => format!(", and by {} more", several - 1),
             };
-            let detail = format!("{id} is leased by {} until {}{others}", first.holder, first.expires_at);
+            let Lease { holder, expires_at, id: lease, .. } = first;
+            let detail =
+                format!("{id} is leased by {holder} until {expires_at:.6}{others} (lease {})", lease.0);
             let hint = "wait until the lease expires, have it closed, or see `asat leases`";
             return Some(Problem::new(Code::Leased, detail, hint));
         }
         if let Some(pin) = version.pin.as_ref().filter(|pin| pin.counts(now)) {
             let owner = pin.owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
-            let end = pin.expires_at.map(|end| format!(" until {end}")).unwrap_or_default();
+            let end = pin.expires_at.map(|end| format!(" until {end:.6}")).unwrap_or_default();
             let detail = format!("{id} is pinned{owner}{end}: {}", pin.reason);
             return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
         }

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::revoke::note_revocation;
 use super::{Draft, Engine};
 use crate::event::{Answer, Change, Copied, Effect, Intent, Open, Reply};
 use crate::snapshot::Snapshot;
@@ -76,7 +77,10 @@ impl Engine {
         version: &VersionId,
         id: &LeaseId,
     ) -> Result<Answer, Problem> {
-        self.live_lease(version, id, draft.now)?;
+        let lease = self.live_lease(version, id, draft.now)?;
+        if !lease.is_of(&draft.by) {
+            note_revocation(draft, lease, "it was closed by another than who took it");
+        }
         self.end_lease(draft, version, id);
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
@@ -202,6 +206,7 @@ fn grant(draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId, holder: &str,
         id: id.clone(),
         version: version.clone(),
         holder: holder.to_owned(),
+        actor: Some(draft.by.actor.clone()),
         granted_at: draft.now,
         expires_at: later(draft.now, ttl_s),
     };

@@ -4,7 +4,7 @@ use super::open::drop_copy;
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{Answer, Reply};
-use crate::version::{Copy, LeaseId, check_line};
+use crate::version::{Copy, Lease, LeaseId, check_line};
 use crate::{Code, Problem, VersionId};
 
 impl Engine {
@@ -21,12 +21,7 @@ impl Engine {
                 let detail = format!("there is no lease {}; it may have expired", id.0);
                 Problem::new(Code::UnknownLease, detail, "see the open ones with `asat leases`")
             })?;
-        let deed = Deed::new(draft.now, draft.by.clone(), Action::Revoke, lease.version.clone())
-            .with("lease", id.0.as_str())
-            .with("holder", lease.holder.as_str())
-            .with("expires_at", format!("{:.6}", lease.expires_at))
-            .with("reason", reason);
-        draft.note(deed);
+        note_revocation(draft, lease, reason);
         draft
             .remarks
             .push(format!("the lease of {} on {} is revoked: {reason}", lease.holder, lease.version));
@@ -45,4 +40,15 @@ impl Engine {
             drop_copy(draft, &version);
         }
     }
+}
+
+/// Has it stand in the audit trail that a lease is taken from its holder.
+pub(super) fn note_revocation(draft: &mut Draft<'_>, lease: &Lease, reason: &str) {
+    let deed = Deed::new(draft.now, draft.by.clone(), Action::Revoke, lease.version.clone())
+        .with("lease", lease.id.0.as_str())
+        .with("holder", lease.holder.as_str())
+        .with_some("taken_by", lease.actor.as_deref())
+        .with("expires_at", format!("{:.6}", lease.expires_at))
+        .with("reason", reason);
+    draft.note(deed);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::{Draft, Engine};
-use crate::audit::{Action, Deed};
+use crate::audit::{Action, By, Deed};
 use crate::event::{
     Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Reply, Survey, Surveyed,
 };
@@ -256,13 +256,16 @@ fn make_again(draft: &mut Draft<'_>, lease: &Lease, in_snapshot: bool) {
         .remarks
         .push(format!("the copy of {} that {} leases is gone and made again", lease.version, lease.holder));
     let left_s = lease.expires_at.duration_since(draft.now).as_secs().max(1);
-    draft.intend(Effect::MakeCopy {
+    let effect = Effect::MakeCopy {
         version: lease.version.clone(),
         in_snapshot,
         lease: lease.id.clone(),
         holder: lease.holder.clone(),
         ttl_s: u32::try_from(left_s).unwrap_or(u32::MAX),
-    });
+    };
+    // It stays his who took it.
+    let by = lease.actor.clone().map_or_else(By::asat, |actor| By { actor, request: None });
+    draft.intend_for(by, effect);
 }
 
 fn drops(effect: &Effect, id: &VersionId) -> bool {
