@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, unreachable_pub)]
 
+#[path = "cli/access.rs"]
+mod access;
 mod common;
 
 use std::fs;

@@ -78,11 +78,17 @@ pub(super) fn targets(targets: &[CapacityTarget]) -> String {
     table(["TARGET", "LEVEL", "USED", "OF", "AT WORST", "RATE", "FULL IN"], rows)
 }
 
+/// The details that people look for, which come first.
+const FIRST: [&str; 5] = ["reason", "label", "outcome", "holder", "certified_by"];
+
 /// What was done, and by whom.
 pub(super) fn deeds(entries: &[AuditEntry]) -> String {
     let rows = entries.iter().map(|entry| {
+        let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+        let mut details: Vec<(&String, &String)> = entry.details.iter().collect();
+        details.sort_by_key(|(name, _)| (rank(name), *name));
         let details: Vec<String> =
-            entry.details.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            details.into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
         [
             entry.number.to_string(),
             absolute(entry.at),
@@ -198,13 +204,13 @@ report@10                                                                       
     fn deeds_and_leases_in_a_table() {
         let entry: AuditEntry = serde_json::from_value(serde_json::json!({
             "number": 37, "at": "2026-11-19T17:00:03.123456Z", "actor": "uid 1000 (ann)\u{1b}", "request": null,
-            "action": "retire", "store": "report", "version": "report@12", "details": {"reason": "no\nuse"},
+            "action": "retire", "store": "report", "version": "report@12", "details": {"holder": "bob", "extra": "x", "reason": "no\nuse"},
             "chain": "00",
         }))
         .unwrap();
         let expected = "\
 NUMBER  AT                       WHO                   WHAT    VERSION    DETAILS
-37      2026-11-19 17:00:03 UTC  uid 1000 (ann)\\u{1b}  retire  report@12  reason: no\\nuse";
+37      2026-11-19 17:00:03 UTC  uid 1000 (ann)\\u{1b}  retire  report@12  reason: no\\nuse, holder: bob, extra: x";
         assert_eq!(deeds(&[entry]), expected);
         let lease: Lease = serde_json::from_value(serde_json::json!({
             "lease": "0193", "version": "report@12", "holder": "ann", "actor": null, "path": "/copies/report.db",
