@@ -15,7 +15,6 @@ create table audit (
 ) strict;
 
 create index audit_of_version on audit (store, version, number);
-create index audit_of_actor on audit (actor, number);
 
 create trigger audit_is_not_changed before update on audit
 begin select raise(abort, 'the audit trail is only added to'); end;
