@@ -54,6 +54,8 @@ impl Shelf {
     }
 
     fn open_anew(&self, id: &VersionId) -> Result<Opened, Problem> {
+        // One that is given up meanwhile is gone.
+        self.is_archived(id)?;
         if self.machine.recent.is_barred(id) {
             let detail =
                 format!("an administrator has revoked the lease under which {id} was open in the tree");
