@@ -6,6 +6,7 @@
 
 mod archive;
 mod args;
+mod audit;
 mod brake;
 mod capacity;
 mod doctor;
@@ -14,6 +15,7 @@ mod events;
 mod exit;
 mod export;
 mod keep;
+mod leases;
 mod open;
 mod output;
 mod progress;
@@ -99,6 +101,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Open(args) => open::open(args, &client, &bars, output).await,
         Command::Close(args) => open::close(args, &client, output).await,
         Command::Renew(args) => open::renew(args, &client, output).await,
+        Command::Leases(args) => leases::leases(args, &client, output).await,
         Command::Pin(args) => keep::pin(args, &client, output).await,
         Command::Unpin(args) => keep::unpin(args, &client, output).await,
         Command::Retire(args) => keep::retire(args, &client, output).await,
@@ -111,6 +114,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Capacity(args) => capacity::capacity(args, &client, output).await,
         Command::Acknowledge(args) => capacity::acknowledge(args, &client, output).await,
         Command::Why(args) => why::why(args, &client, output).await,
+        Command::Audit(args) => audit::audit(args, &client, output).await,
         Command::Events => events::events(&client, output).await,
         Command::Bench(args) => bench(args, output).await,
         Command::Serve(_)

@@ -24,12 +24,17 @@ use connection::{Fate, Lost};
 use reply::{NOT_ASAT, Reply};
 pub(crate) use request::Request;
 
+use crate::secret;
+
 /// How long to wait for an answer that should come at once.
 const SHORT: Duration = Duration::from_secs(30);
 /// How long a daemon that dropped a connection has to come back.
 const BEFORE_RETRY: Duration = Duration::from_millis(300);
 /// More than any answer to a question holds; copies and events are streamed and not bounded by it.
 const MAX_ANSWER: usize = 64 << 20;
+
+/// More than any file with one token holds.
+const MAX_TOKEN_FILE: u64 = 16 << 10;
 
 /// Asks the daemon.
 pub(crate) struct Client {
@@ -201,7 +206,7 @@ fn read_token(file: &Path) -> Result<HeaderValue, Problem> {
         let detail = format!("the token file {} {why}", file.display());
         Problem::new(Code::Configuration, detail, "name a file that holds one token on one line")
     };
-    let text = std::fs::read_to_string(file).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    let text = secret::read("the token file", file, MAX_TOKEN_FILE)?;
     let token = text.trim();
     if token.is_empty() || token.len() > 4096 || !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(wrong("holds no token"));
@@ -230,9 +235,13 @@ mod tests {
             ("a\nb", None),
         ] {
             std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
             let token = read_token(&file).ok();
             assert_eq!(token.as_ref().and_then(|value| value.to_str().ok()), expected, "{text:?}");
             assert!(!format!("{token:?}").contains("s3cret"));
         }
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        let problem = read_token(&file).unwrap_err();
+        assert!(problem.hint.starts_with("run: chmod"), "{problem}");
     }
 }

@@ -3,6 +3,7 @@
 //! Whatever can be known to be wrong before the daemon does anything is refused here, with the file, the key
 //! and what to write instead.
 
+mod access;
 mod check;
 mod fuse;
 mod guard;
@@ -11,6 +12,8 @@ mod retention;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,8 +24,11 @@ use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
 
+pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
+
+use crate::secret::{self, Others};
 
 /// A validated configuration.
 #[derive(Clone, Debug)]
@@ -35,6 +41,8 @@ pub struct Config {
     pub listen: Listen,
     /// Who may connect over TCP.
     pub tokens: Vec<Token>,
+    /// Who may do what over the Unix socket; where there is no rule, whoever may connect may do everything.
+    pub peers: Vec<PeerRule>,
     /// The most bytes that as-at copies may take together.
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
@@ -89,45 +97,27 @@ pub struct StoreConfig {
     pub checks: Vec<Check>,
 }
 
-/// A token, by the SHA-256 of its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// Whose it is, for people.
-    pub name: String,
-    /// What it allows.
-    pub role: Role,
-    /// The SHA-256 of the token.
-    pub sha256: [u8; 32],
-}
-
-/// What a caller may do; each role may do what the ones before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// List, open and download.
-    Read,
-    /// Publish and pin.
-    Publish,
-    /// Unpin and retire.
-    Admin,
-}
-
 impl Config {
     /// Reads and validates a configuration file. Relative paths in it start from its folder.
     ///
     /// # Errors
     /// [`Code::Configuration`], naming the file and the key.
     pub fn load(file: &Path) -> Result<Self, Problem> {
-        let text = std::fs::read_to_string(file).map_err(|error| {
+        let (opened, text) = read(file).map_err(|error| {
             let detail = format!("cannot read the configuration {}: {error}", file.display());
             Problem::new(Code::Configuration, detail, "name a readable file with --config FILE")
         })?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let folder = absolute.parent().unwrap_or(Path::new("/"));
-        Self::parse(&text, folder).map_err(|problem| Problem {
+        let config = Self::parse(&text, folder).map_err(|problem| Problem {
             detail: format!("{}: {}", file.display(), problem.detail),
             ..problem
-        })
+        })?;
+        // Whoever can write who may do what may do everything.
+        if !config.tokens.is_empty() || !config.peers.is_empty() {
+            secret::check("the configuration", file, &opened, Others::NoWriting)?;
+        }
+        Ok(config)
     }
 
     /// Validates the text of a configuration whose relative paths start from `folder`.
@@ -204,4 +194,12 @@ impl Config {
     pub fn copies(&self) -> PathBuf {
         self.state.join("copies")
     }
+}
+
+/// A file's text, with the file that it was read from.
+fn read(file: &Path) -> std::io::Result<(File, String)> {
+    let mut opened = File::open(file)?;
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    Ok((opened, text))
 }

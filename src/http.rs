@@ -4,12 +4,14 @@
 //! back is written as `crate::wire` says. Nothing is decided here.
 
 mod access;
+mod audit;
 mod capacity;
 mod cursor;
 mod database;
 mod document;
 mod events;
 mod extract;
+mod leases;
 mod mounts;
 mod pins;
 mod problem;
@@ -33,7 +35,8 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use access::Access;
+use access::Caller;
+pub use access::{Access, Peer, Peers};
 use problem::Failure;
 
 use crate::daemon::{Handle, Machine};
@@ -110,6 +113,9 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(capacity::why))
         .routes(routes!(mounts::open))
         .routes(routes!(mounts::renew, mounts::close))
+        .routes(routes!(leases::list))
+        .routes(routes!(leases::revoke))
+        .routes(routes!(audit::audit))
         .routes(routes!(database::download))
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))

@@ -11,4 +11,5 @@ pub mod config;
 pub mod daemon;
 pub mod doctor;
 pub mod http;
+mod secret;
 pub mod wire;

@@ -4,8 +4,10 @@
 //! name. Unknown fields in a request are refused; a client ignores unknown fields in an answer.
 
 mod archive;
+mod audit;
 mod capacity;
 mod instant;
+mod lease;
 mod manifest;
 mod restore;
 mod retention;
@@ -18,10 +20,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use archive::{ArchiveStats, ArchivedVersion};
+pub use audit::{AuditEntry, AuditHead, AuditList, AuditVerdict};
 pub use capacity::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, Looks, Names, PastAction, PlannedAction,
     Precedence, Trouble, Why,
 };
+pub use lease::{Lease, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};

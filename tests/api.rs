@@ -14,6 +14,8 @@ mod common;
 
 #[path = "api/access.rs"]
 mod access;
+#[path = "api/audit.rs"]
+mod audit;
 #[path = "api/capacity.rs"]
 mod capacity;
 #[path = "api/checks.rs"]
@@ -30,10 +32,14 @@ mod grounds;
 mod keeping;
 #[path = "lab/mod.rs"]
 mod lab;
+#[path = "api/leases.rs"]
+mod leases;
 #[path = "api/moving.rs"]
 mod moving;
 #[path = "api/opening.rs"]
 mod opening;
+#[path = "api/peers.rs"]
+mod peers;
 #[path = "api/publishing.rs"]
 mod publishing;
 #[path = "api/restoring.rs"]

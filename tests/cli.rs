@@ -4,10 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, unreachable_pub)]
 
+#[path = "cli/access.rs"]
+mod access;
 mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
@@ -449,6 +452,7 @@ fn a_token_lets_its_holder_do_what_its_role_allows() {
     let file = |role: &str| -> PathBuf {
         let path = world.path(role);
         fs::write(&path, format!("{role}\n")).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         path
     };
     let with = |role: &str, arguments: &[&str]| {

@@ -8,6 +8,7 @@ mod capacity;
 mod fake;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use asat_archive::Fingerprinter;
@@ -28,7 +29,7 @@ fn published(reused: bool) -> String {
 fn mount() -> Value {
     json!({
         "lease": "0193", "version": "report@12", "path": "/copies/report.db",
-        "uri": "file:/copies/report.db?mode=ro", "holder": "anna@desk", "expires_at": "2026-11-19T18:00:00Z",
+        "uri": "file:/copies/report.db?mode=ro", "holder": "anna@desk", "expires_at": "2026-11-19T18:00:00.000000Z",
     })
 }
 
@@ -211,7 +212,7 @@ fn pins_and_retirement() {
 fn stores_and_verification() {
     let stores = json!({ "stores": [{
         "name": "report", "path": "/srv/report.db", "backend": "pages", "configured": true, "versions": 12,
-        "newest": "report@12", "newest_cut_at": "2026-11-19T17:00:03Z", "archive_bytes": 1024,
+        "newest": "report@12", "newest_cut_at": "2026-11-19T17:00:03.000000Z", "archive_bytes": 1024,
     }] });
     let whole = json!({ "ok": true, "versions": 12, "bytes": 5, "findings": [] });
     let damaged = json!({ "ok": false, "versions": 12, "bytes": 5, "findings": [
@@ -361,6 +362,14 @@ fn a_token_comes_from_a_file() {
     let fake = Fake::new([json(200, &json!({ "stores": [] }))]);
     let token = fake.path("token");
     std::fs::write(&token, "s3cret\n").unwrap();
+    let set = |mode| std::fs::set_permissions(&token, PermissionsExt::from_mode(mode)).unwrap();
+    for mode in [0o644, 0o660, 0o606] {
+        set(mode);
+        let ran = fake.run(&["stores", "--token-file", token.to_str().unwrap()]);
+        assert!(ran.code == Some(78) && ran.err.contains("run: chmod g-w,o-rwx"), "{ran:?}");
+    }
+    assert_eq!(fake.asked().len(), 0, "nobody was told of it");
+    set(0o640);
     let ran = fake.run(&["stores", "--token-file", token.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(fake.asked_once().header("authorization"), Some("Bearer s3cret"));

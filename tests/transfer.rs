@@ -89,6 +89,15 @@ fn history_moves_and_goes_on_elsewhere() {
     assert_eq!(taken(&target, &folder), json!([["report@1", "report@2", "report@3"], []]));
     target.start();
     assert_eq!(history(&target), history(&source));
+    let trail = target.get("/audit?verify=true").json();
+    let entries = trail["entries"].as_array().unwrap();
+    let imported = entries.iter().rev().map(|entry| {
+        assert!(entry["actor"].as_str().unwrap().starts_with("uid "), "{entry}");
+        (entry["action"].as_str().unwrap(), entry["version"].as_str().unwrap())
+    });
+    let expected = ["report@1", "report@2", "report@3", "report@3"].map(|version| ("import", version));
+    assert_eq!(imported.collect::<Vec<_>>(), expected);
+    assert_eq!(trail["verdict"]["ok"], true);
     let verified = target.asat(&["verify"]);
     assert!(verified.status.success(), "{}", said(&verified));
     // The daemon goes on with it, whatever its own clock says.

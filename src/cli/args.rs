@@ -1,5 +1,6 @@
 //! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
 
+mod access;
 mod archive;
 mod transfer;
 
@@ -17,6 +18,7 @@ use super::exit;
 use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
 use crate::client::Server;
+pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -71,6 +73,8 @@ pub(super) enum Command {
     Close(LeaseArgs),
     /// Give a lease more time
     Renew(RenewArgs),
+    /// List who holds which version, or take a lease back
+    Leases(LeasesArgs),
     /// Keep a version whatever retention says
     Pin(PinArgs),
     /// Let retention have a version again
@@ -98,6 +102,8 @@ pub(super) enum Command {
     Acknowledge(AcknowledgeArgs),
     /// Show what the guard did for a version or with it, and why
     Why(WhyArgs),
+    /// List who did what, newest first, or say whether that is what was written down
+    Audit(AuditArgs),
     /// Print what happens, as it happens
     Events,
     /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot

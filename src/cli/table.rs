@@ -4,8 +4,8 @@ use asat_core::guard::Span;
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
-use super::text::{clean, relative, short, size};
-use crate::wire::{ArchivedVersion, CapacityTarget, RetentionVerdict, Store, Version};
+use super::text::{absolute, clean, relative, short, size};
+use crate::wire::{ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Version};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
@@ -76,6 +76,45 @@ pub(super) fn targets(targets: &[CapacityTarget]) -> String {
         ]
     });
     table(["TARGET", "LEVEL", "USED", "OF", "AT WORST", "RATE", "FULL IN"], rows)
+}
+
+/// The details that people look for, which come first.
+const FIRST: [&str; 5] = ["reason", "label", "outcome", "holder", "certified_by"];
+
+/// What was done, and by whom.
+pub(super) fn deeds(entries: &[AuditEntry]) -> String {
+    let rows = entries.iter().map(|entry| {
+        let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+        let mut details: Vec<(&String, &String)> = entry.details.iter().collect();
+        details.sort_by_key(|(name, _)| (rank(name), *name));
+        let details: Vec<String> =
+            details.into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        [
+            entry.number.to_string(),
+            absolute(entry.at),
+            short(&entry.actor, WIDTH),
+            clean(&entry.action),
+            clean(&entry.version),
+            short(&details.join(", "), 2 * WIDTH),
+        ]
+    });
+    table(["NUMBER", "AT", "WHO", "WHAT", "VERSION", "DETAILS"], rows)
+}
+
+/// Who holds which version.
+pub(super) fn leases(leases: &[Lease], now: Timestamp) -> String {
+    let rows = leases.iter().map(|lease| {
+        [
+            clean(&lease.lease),
+            clean(&lease.version),
+            short(&lease.holder, WIDTH),
+            lease.actor.as_deref().map_or_else(String::new, |actor| short(actor, WIDTH)),
+            relative(lease.granted_at, now),
+            relative(lease.expires_at, now),
+            lease.path.as_deref().map_or_else(String::new, clean),
+        ]
+    });
+    table(["LEASE", "VERSION", "HOLDER", "TAKEN BY", "SINCE", "ENDS", "PATH"], rows)
 }
 
 /// Bytes that a version takes in the archive.
@@ -159,6 +198,29 @@ report@12  3 hours ago  größer 🎉                                 ops       
 report@11  3 hours ago  \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
 report@10                                                                                 793.3 KiB  cutting";
         assert_eq!(versions(&list, now), expected);
+    }
+
+    #[test]
+    fn deeds_and_leases_in_a_table() {
+        let entry: AuditEntry = serde_json::from_value(serde_json::json!({
+            "number": 37, "at": "2026-11-19T17:00:03.123456Z", "actor": "uid 1000 (ann)\u{1b}", "request": null,
+            "action": "retire", "store": "report", "version": "report@12", "details": {"holder": "bob", "extra": "x", "reason": "no\nuse"},
+            "chain": "00",
+        }))
+        .unwrap();
+        let expected = "\
+NUMBER  AT                       WHO                   WHAT    VERSION    DETAILS
+37      2026-11-19 17:00:03 UTC  uid 1000 (ann)\\u{1b}  retire  report@12  reason: no\\nuse, holder: bob, extra: x";
+        assert_eq!(deeds(&[entry]), expected);
+        let lease: Lease = serde_json::from_value(serde_json::json!({
+            "lease": "0193", "version": "report@12", "holder": "ann", "actor": null, "path": "/copies/report.db",
+            "granted_at": "2026-11-19T17:00:00Z", "expires_at": "2026-11-19T18:00:00Z",
+        }))
+        .unwrap();
+        let expected = "\
+LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
+0193   report@12  ann               30 minutes ago  in 30 minutes  /copies/report.db";
+        assert_eq!(leases(&[lease], "2026-11-19T17:30:00Z".parse().unwrap()), expected);
     }
 
     #[test]

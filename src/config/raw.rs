@@ -31,6 +31,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) token: Vec<Token>,
     #[serde(default)]
+    pub(super) peer: Vec<Peer>,
+    #[serde(default)]
     pub(super) store: Vec<Store>,
 }
 
@@ -40,6 +42,7 @@ pub(super) struct Listen {
     pub(super) unix: Option<PathBuf>,
     pub(super) unix_mode: Option<String>,
     pub(super) tcp: Option<String>,
+    pub(super) tokens: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +100,23 @@ pub(super) struct Token {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) sha256: String,
+    pub(super) expires: Option<toml::Value>,
+}
+
+/// A file of tokens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tokens {
+    #[serde(default)]
+    pub(super) token: Vec<Token>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Peer {
+    pub(super) user: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) role: Role,
 }
 
 #[derive(Deserialize)]

@@ -9,9 +9,8 @@ use asat_core::snapshot::Backend;
 use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
-use sha2::{Digest, Sha256};
 
-use super::{Config, Listen, StoreConfig, Token, check, fuse, guard, raw, retention};
+use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -30,7 +29,8 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
     let mut config = Config {
         mounts: at("mounts", folder, &raw.mounts)?,
         listen: listen(&raw.listen, folder)?,
-        tokens: raw.token.iter().map(token).collect::<Result<_, _>>()?,
+        tokens: access::tokens(&raw, folder)?,
+        peers: access::peers(&raw.peer)?,
         max_copy_bytes: size("copies.max_size", &raw.copies.max_size)?,
         max_ttl_s: max_lease(&raw.copies.max_lease)?,
         compaction_rate: guard::rate(
@@ -49,7 +49,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         return Err(wrong(
             "listen.tcp",
             "opens the daemon to every local program, and there is no token".to_owned(),
-            "add a [[token]] with name, role and sha256, or use listen.unix",
+            "add a [[token]] with name, role and sha256, or name a file of them as listen.tokens, or use listen.unix",
         ));
     }
     for store in &raw.store {
@@ -103,26 +103,6 @@ fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {
         return Err(wrong("listen.unix", what, "choose a shorter path"));
     }
     Ok(Listen { unix, unix_mode, tcp })
-}
-
-fn token(raw: &raw::Token) -> Result<Token, Problem> {
-    let bad = || {
-        let what = format!("of token {:?} is not 64 hexadecimal digits", raw.name);
-        wrong("token.sha256", what, "write the output of: printf %s \"$TOKEN\" | sha256sum")
-    };
-    if raw.sha256.len() != 64 || !raw.sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(bad());
-    }
-    let mut sha256 = [0; 32];
-    for (byte, digits) in sha256.iter_mut().zip(raw.sha256.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).map_err(|_| bad())?;
-        *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
-    }
-    if sha256 == <[u8; 32]>::from(Sha256::digest(b"")) {
-        let what = format!("of token {:?} is that of an empty text, which anybody can guess", raw.name);
-        return Err(wrong("token.sha256", what, "make the token first, for example: openssl rand -hex 32"));
-    }
-    Ok(Token { name: raw.name.clone(), role: raw.role, sha256 })
 }
 
 fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {

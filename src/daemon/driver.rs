@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use asat_catalogue::{About, Catalogue};
+use asat_core::audit::By;
 use asat_core::event::{
     Answer, Change, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish,
 };
@@ -29,6 +30,7 @@ const MOST_TOGETHER: usize = 256;
 
 /// Somebody who waits for an answer, and what he asked.
 struct Waiting {
+    by: By,
     event: Box<Event>,
     reply: Listener,
 }
@@ -68,7 +70,7 @@ impl<H: Host> Driver<H> {
         let (sender, messages) = channel();
         let survey = host.survey(engine.register())?;
         let engine = Arc::new(RwLock::new(engine));
-        let handle = Handle::new(sender.clone(), Arc::clone(&engine), notices.clone());
+        let handle = Handle::new(sender.clone(), Arc::clone(&engine), catalogue.path(), notices.clone());
         let lanes = Lanes::new(Arc::clone(&host), sender);
         let ticked_at = host.now();
         let mut driver = Self {
@@ -84,7 +86,7 @@ impl<H: Host> Driver<H> {
             ticked_at,
             weighed: BTreeMap::new(),
         };
-        driver.commit(&Event::Started(survey))?;
+        driver.commit(&By::asat(), &Event::Started(survey))?;
         Ok((driver, handle))
     }
 
@@ -98,10 +100,10 @@ impl<H: Host> Driver<H> {
                 continue;
             }
             match next.take().map_or_else(|| self.messages.recv_timeout(wait), Ok) {
-                Ok(Message::Ask(event, reply)) => {
+                Ok(Message::Ask(by, event, reply)) => {
                     // Whoever asks may have made room: no need to wait for the next tick.
                     self.record_late();
-                    let asked = Waiting { event, reply };
+                    let asked = Waiting { by, event, reply };
                     match is_again(&asked.event) {
                         true => next = self.asked_together(asked),
                         false => self.asked(asked),
@@ -130,7 +132,7 @@ impl<H: Host> Driver<H> {
     }
 
     fn asked(&mut self, asked: Waiting) {
-        match self.commit(&asked.event) {
+        match self.commit(&asked.by, &asked.event) {
             Ok(Answer::After(effect)) => match self.unrecorded.iter().find(|(late, ..)| *late == effect) {
                 // It is over, and when that can be recorded is not known.
                 Some((.., problem)) => (asked.reply)(Err(problem.clone())),
@@ -148,12 +150,15 @@ impl<H: Host> Driver<H> {
         let (mut asked, mut next) = (vec![first], None);
         while asked.len() < MOST_TOGETHER && next.is_none() {
             match self.messages.try_recv() {
-                Ok(Message::Ask(event, reply)) if is_again(&event) => asked.push(Waiting { event, reply }),
+                Ok(Message::Ask(by, event, reply)) if is_again(&event) => {
+                    asked.push(Waiting { by, event, reply });
+                }
                 Ok(other) => next = Some(other),
                 Err(_) => break,
             }
         }
-        let requests: Vec<&Publish> = asked.iter().filter_map(|asked| publish_of(&asked.event)).collect();
+        let requests: Vec<(&By, &Publish)> =
+            asked.iter().filter_map(|asked| Some((&asked.by, publish_of(&asked.event)?))).collect();
         let Together { changes, answers } = self.read().decide_together(self.host.now(), &requests);
         let recorded = self.record(&changes).map(|()| self.hand_on(changes));
         for (asked, answer) in asked.into_iter().zip(answers) {
@@ -168,7 +173,7 @@ impl<H: Host> Driver<H> {
 
     fn finished(&mut self, effect: EffectId, outcome: Outcome) {
         let event = Event::Finished { effect, outcome };
-        let answer = match self.commit(&event) {
+        let answer = match self.commit(&By::asat(), &event) {
             Ok(Answer::Now(answer)) => answer,
             // It goes on with another effect: whoever waited for this one waits for that one.
             Ok(Answer::After(next)) => {
@@ -251,7 +256,7 @@ impl<H: Host> Driver<H> {
     fn tick(&mut self) {
         self.ticked_at = self.host.now();
         self.record_late();
-        if let Err(problem) = self.commit(&Event::Tick) {
+        if let Err(problem) = self.commit(&By::asat(), &Event::Tick) {
             tracing::error!("the periodic work could not be recorded: {problem}");
         }
         self.tell_sizes();
@@ -270,7 +275,7 @@ impl<H: Host> Driver<H> {
             if weighed.is_some_and(|(then, at)| *then == bytes && now.duration_since(*at) < WEIGH_AGAIN) {
                 continue;
             }
-            match self.commit(&Event::Sized { store: store.clone(), bytes }) {
+            match self.commit(&By::asat(), &Event::Sized { store: store.clone(), bytes }) {
                 Ok(Answer::After(_)) => _ = self.weighed.insert(store, (bytes, now)),
                 Ok(_) => {}
                 Err(problem) => tracing::error!(%store, "its archive could not be weighed: {problem}"),
@@ -279,8 +284,8 @@ impl<H: Host> Driver<H> {
     }
 
     /// Decides, commits, takes in, tells, and hands on. After an error nothing has changed.
-    fn commit(&mut self, event: &Event) -> Result<Answer, Problem> {
-        let Decision { changes, answer, remarks } = self.read().decide(self.host.now(), event);
+    fn commit(&mut self, by: &By, event: &Event) -> Result<Answer, Problem> {
+        let Decision { changes, answer, remarks } = self.read().decide_for(self.host.now(), by, event);
         self.record(&changes)?;
         for remark in &remarks {
             tracing::info!("{remark}");

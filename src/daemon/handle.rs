@@ -1,8 +1,11 @@
 //! The way to the engine for everybody but the driver, and what the daemon tells those who listen.
 
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use asat_catalogue::Trail;
+use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::Entry;
 use asat_core::{Code, Engine, Problem, VersionId};
@@ -41,31 +44,55 @@ pub fn notices() -> Notices {
 pub struct Handle {
     messages: Sender<Message>,
     engine: Arc<RwLock<Engine>>,
+    catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
 }
 
 impl Handle {
     /// The way to a driver that hears these messages.
-    pub(super) fn new(messages: Sender<Message>, engine: Arc<RwLock<Engine>>, notices: Notices) -> Self {
-        Self { messages, engine, notices, standing: Arc::default() }
+    pub(super) fn new(
+        messages: Sender<Message>,
+        engine: Arc<RwLock<Engine>>,
+        catalogue: &Path,
+        notices: Notices,
+    ) -> Self {
+        let catalogue = Arc::new(catalogue.to_owned());
+        Self { messages, engine, catalogue, notices, standing: Arc::default() }
     }
 
-    /// Sends an event and waits for its answer.
+    /// Sends what somebody wants, and waits for the answer.
     ///
     /// # Errors
     /// What the engine answers; [`Code::Stopping`] where the daemon stops before it does.
-    pub async fn ask(&self, event: Event) -> Result<Reply, Problem> {
+    pub async fn ask(&self, by: By, event: Event) -> Result<Reply, Problem> {
+        self.ask_and(by, event, |_| {}).await
+    }
+
+    /// The same; `then` hears the answer first, on the driver's thread, before anything else is decided.
+    ///
+    /// # Errors
+    /// As [`Handle::ask`].
+    pub async fn ask_and(
+        &self,
+        by: By,
+        event: Event,
+        then: impl FnOnce(&Result<Reply, Problem>) + Send + 'static,
+    ) -> Result<Reply, Problem> {
         let (sender, answer) = oneshot::channel();
-        // Somebody who has gone away needs no answer.
-        let listener = move |answer| drop(sender.send(answer));
-        self.messages.send(Message::Ask(Box::new(event), Box::new(listener))).map_err(|_| stopping())?;
+        let listener = move |answer| {
+            then(&answer);
+            // Somebody who has gone away needs no answer.
+            drop(sender.send(answer));
+        };
+        let message = Message::Ask(by, Box::new(event), Box::new(listener));
+        self.messages.send(message).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 
-    /// Sends an event; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.
+    /// Sends an event for which nobody asked; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.
     pub(super) fn tell(&self, event: Event, listener: impl FnOnce(Result<Reply, Problem>) + Send + 'static) {
-        let _ = self.messages.send(Message::Ask(Box::new(event), Box::new(listener)));
+        let _ = self.messages.send(Message::Ask(By::asat(), Box::new(event), Box::new(listener)));
     }
 
     /// Has it recorded what the guard did.
@@ -106,6 +133,24 @@ impl Handle {
         let (sender, answer) = oneshot::channel();
         self.messages.send(Message::ReadLog(version, limit, sender)).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
+    }
+
+    /// A page of the audit trail: entries that a filter wants, newest first, with numbers below `before`. It is read
+    /// beside the driver, and may block.
+    ///
+    /// # Errors
+    /// Where the catalogue cannot be read.
+    pub fn trail(&self, filter: &Filter, before: Option<u64>, limit: u32) -> Result<Page, Problem> {
+        Ok(Trail::open(&self.catalogue)?.page(filter, before, limit)?)
+    }
+
+    /// Whether the audit trail is what was written, and has this place in it where one is given. All of it is read, beside
+    /// the driver; that may block.
+    ///
+    /// # Errors
+    /// Where the catalogue cannot be read.
+    pub fn verify_trail(&self, noted: Option<Place>) -> Result<Verdict, Problem> {
+        Ok(Trail::open(&self.catalogue)?.verify(noted)?)
     }
 
     /// Tells those who listen.

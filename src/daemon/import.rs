@@ -10,6 +10,7 @@ use std::path::Path;
 
 use asat_archive::{Archive, Cut, Kept};
 use asat_catalogue::Catalogue;
+use asat_core::audit::{Action, By, Deed};
 use asat_core::event::Change;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
@@ -42,6 +43,7 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
     history.check_settled(&store, &versions)?;
     let fresh = versions.iter().map(|version| history.is_new(version)).collect::<Result<Vec<_>, _>>()?;
     let mut imported = Imported { store: store.to_string(), imported: Vec::new(), there_already: Vec::new() };
+    let by = importer();
     let added = Store { name: store, path: configured.path.clone(), added_at: asat_host::clock::now() };
     for (version, is_new) in versions.iter().zip(fresh) {
         let changes = if is_new {
@@ -50,12 +52,35 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
         } else {
             history.publications(version)
         };
+        let changes = written_down(&by, changes);
         catalogue.record(&changes)?;
         changes.iter().for_each(|change| history.register.evolve(change));
         let names = if is_new { &mut imported.imported } else { &mut imported.there_already };
         names.push(version.id.to_string());
     }
     Ok(imported)
+}
+
+/// Who imports.
+fn importer() -> By {
+    let uid = asat_host::peer::own_user();
+    let known = asat_host::peer::look_up(uid, uid).ok();
+    By::user(uid, known.and_then(|known| known.name).as_deref())
+}
+
+/// The changes, and that they are made, for the audit trail.
+fn written_down(by: &By, changes: Vec<Change>) -> Vec<Change> {
+    let now = asat_host::clock::now();
+    let with_deed = |change: Change| {
+        let deed = match &change {
+            Change::Published(publication) => {
+                Some(Deed::of_publication(now, by.clone(), Action::Import, publication))
+            }
+            _ => None,
+        };
+        deed.map(|deed| Change::Noted(Box::new(deed))).into_iter().chain([change])
+    };
+    changes.into_iter().flat_map(with_deed).collect()
 }
 
 /// What is here already.

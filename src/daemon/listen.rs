@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Face, router};
+use crate::http::{Access, Face, Peer, Peers, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -34,7 +34,8 @@ pub async fn serve(config: &Config, daemon: &Daemon, stop: impl Future<Output = 
         let listener = socket::listen(path, config.listen.unix_mode)?;
         let listener =
             from_std(listener).map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
-        let app = router(face.clone(), Access::Socket);
+        let peers = Arc::new(Peers::new(config.peers.clone()));
+        let app = router(face.clone(), Access::Socket(peers)).into_make_service_with_connect_info::<Peer>();
         servers
             .spawn(axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone())).into_future());
         tracing::info!("listening on unix:{}", path.display());

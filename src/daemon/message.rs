@@ -1,5 +1,6 @@
 //! What reaches the driver: questions from outside, and what the lanes have done.
 
+use asat_core::audit::By;
 use asat_core::event::{EffectId, Event, Outcome, Reply};
 use asat_core::guard::Entry;
 use asat_core::{Problem, VersionId};
@@ -10,7 +11,8 @@ pub(super) type Listener = Box<dyn FnOnce(Result<Reply, Problem>) + Send>;
 
 /// A message to the driver.
 pub(super) enum Message {
-    Ask(Box<Event>, Listener),
+    /// What somebody wants, or what nobody asked for.
+    Ask(By, Box<Event>, Listener),
     Finished(EffectId, Outcome),
     /// What the guard did.
     Log(Vec<Entry>),

@@ -13,6 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use asat_core::Problem;
+use asat_core::version::Lease;
 use asat_host::tree::{Serving, Settings, Tree};
 
 use super::{Handle, Machine};
@@ -49,6 +50,15 @@ pub(super) fn mount(config: &Config, installation: &str) -> Option<Tree<Shelf>> 
             let Problem { detail, hint, .. } = Problem::from(error);
             tracing::warn!("versions are read as copies, not in the tree of [fuse]: {detail}; {hint}");
             None
+        }
+    }
+}
+
+impl Machine {
+    /// Has whoever reads a version in the tree read it no longer, where it is by this lease, which was revoked.
+    pub fn take_away(&self, lease: &Lease) {
+        if let Some(opened) = self.recent.bar(&lease.version, |opened| opened.is_held_by(&lease.id)) {
+            opened.revoke();
         }
     }
 }

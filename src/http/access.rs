@@ -1,15 +1,19 @@
-//! Who may: everybody whom the socket's permissions let in may do everything; over TCP a token says what.
+//! Who may: over the Unix socket whom its permissions let in, or whom the configuration names; over TCP a token says what.
+
+mod peers;
+mod tokens;
 
 use std::sync::Arc;
 
+use asat_core::audit::By;
 use asat_core::{Code, Problem};
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+
+pub use peers::{Peer, Peers};
 
 use super::problem::Failure;
 use crate::config::{Role, Token};
@@ -17,10 +21,30 @@ use crate::config::{Role, Token};
 /// How a listener lets callers in.
 #[derive(Clone)]
 pub enum Access {
-    /// The permissions of the Unix socket have already decided.
-    Socket,
+    /// By the user at the other end of a Unix socket.
+    Socket(Arc<Peers>),
     /// By bearer token.
     Tokens(Arc<Vec<Token>>),
+}
+
+/// Somebody who has shown who he is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Caller {
+    /// What he may do.
+    pub(super) role: Role,
+    /// Who he is, for the audit trail.
+    pub(super) by: By,
+}
+
+/// Every handler of a route that is not public may ask who calls.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        let unknown = || Failure::new(Code::Internal, "nobody has seen who calls", "report this as a defect");
+        caller.ok_or_else(unknown)
+    }
 }
 
 /// Whether the caller has shown that he may read: a public route answers everybody, and not everybody everything.
@@ -28,50 +52,48 @@ pub enum Access {
 pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer);
+    let caller = access.caller(peer, request.headers()).await;
     // The route and not the path: what a path says is the caller's own text.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     if is_public(route) {
-        let may_read = access.role_of(request.headers()).is_some();
-        request.extensions_mut().insert(MayRead(may_read));
-    } else if let Err(problem) = access.allow(request.method(), route, request.headers()) {
-        return Failure(problem).into_response();
+        request.extensions_mut().insert(MayRead(caller.is_ok()));
+    } else {
+        match caller.and_then(|caller| caller.allowed(request.method(), route)) {
+            Ok(caller) => _ = request.extensions_mut().insert(caller),
+            Err(problem) => return Failure(problem).into_response(),
+        }
     }
     next.run(request).await
 }
 
 impl Access {
-    fn allow(&self, method: &Method, route: &str, headers: &HeaderMap) -> Result<(), Problem> {
-        let role = self.role_of(headers).ok_or_else(|| {
-            let hint = "send the header Authorization: Bearer TOKEN with a token of the configuration";
-            Problem::new(Code::Unauthenticated, "the request carries no valid token", hint)
-        })?;
-        let needed = needed(method, route);
-        if role >= needed {
-            return Ok(());
-        }
-        let detail = format!("this needs the role {needed:?}, and the token has the role {role:?}");
-        Err(Problem::new(Code::Forbidden, detail, "use a token with that role"))
-    }
-
-    /// What the caller may do; `None` where nothing says that he may do anything.
-    fn role_of(&self, headers: &HeaderMap) -> Option<Role> {
-        let Self::Tokens(tokens) = self else { return Some(Role::Admin) };
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
-        let (kind, token) = header.split_once(' ')?;
-        if kind.eq_ignore_ascii_case("bearer") { role(tokens, token.trim()) } else { None }
+    async fn caller(&self, peer: Option<Peer>, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let Caller { role, by } = match self {
+            Self::Socket(peers) => peers.caller(peer).await?,
+            Self::Tokens(tokens) => tokens::caller(tokens, headers, asat_host::clock::now())?,
+        };
+        Ok(Caller { role, by: By { request: request_name(headers), ..by } })
     }
 }
 
-/// The role of a token. Every token is compared, each in constant time, so that the time tells nothing.
-fn role(tokens: &[Token], given: &str) -> Option<Role> {
-    let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
-    let mut found = None;
-    for token in tokens {
-        if bool::from(token.sha256.ct_eq(&given)) {
-            found = found.max(Some(token.role));
+impl Caller {
+    /// Refuses what his role does not allow.
+    fn allowed(self, method: &Method, route: &str) -> Result<Self, Problem> {
+        let needed = needed(method, route);
+        if self.role >= needed {
+            return Ok(self);
         }
+        let (needed, by, role) = (needed.text(), &self.by.actor, self.role.text());
+        let detail = format!("this needs the role {needed}, and {by} has the role {role}");
+        Err(Problem::new(Code::Forbidden, detail, "ask somebody who has that role"))
     }
-    found
+}
+
+/// What the caller calls his request. Anything that is no short visible text is left out of the trail.
+fn request_name(headers: &HeaderMap) -> Option<String> {
+    let name = headers.get("x-request-id")?.to_str().ok()?.trim();
+    (1..=By::MAX_REQUEST).contains(&name.len()).then(|| name.to_owned())
 }
 
 /// Whether a route tells everybody who asks: whether the daemon lives, and nothing of what it keeps.
@@ -89,7 +111,9 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
             | "/stores/{name}/verify"
             | "/stores/{name}/retention"
     );
-    if reads || [Method::GET, Method::HEAD].contains(method) {
+    if route == "/audit" {
+        Role::Admin
+    } else if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
     } else if *method == Method::DELETE
         || matches!(route, "/stores/{name}/restore" | "/capacity/alarms/acknowledge")
@@ -102,21 +126,31 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::AUTHORIZATION;
+    use jiff::{SignedDuration, Timestamp};
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
-    fn access() -> Access {
-        let token =
-            |text: &str, role| Token { name: text.to_owned(), role, sha256: Sha256::digest(text).into() };
-        Access::Tokens(Arc::new(vec![
-            token("r", Role::Read),
-            token("p", Role::Publish),
-            token("a", Role::Admin),
-        ]))
+    fn now() -> Timestamp {
+        "2026-11-19T17:00:00Z".parse().unwrap()
+    }
+
+    fn token(text: &str, role: Role, lasts_s: Option<i64>) -> Token {
+        let expires_at = lasts_s.map(|seconds| now() + SignedDuration::from_secs(seconds));
+        Token { name: text.to_owned(), role, sha256: Sha256::digest(text).into(), expires_at }
+    }
+
+    fn caller(tokens: &[Token], authorization: Option<&str>) -> Result<Caller, Problem> {
+        let headers = authorization.map(|value| (AUTHORIZATION, value.parse().unwrap()));
+        tokens::caller(tokens, &headers.into_iter().collect(), now())
     }
 
     fn allowed(method: &Method, route: &str, authorization: Option<&str>) -> Result<(), Code> {
-        let headers = authorization.map(|value| (AUTHORIZATION, value.parse().unwrap()));
-        access().allow(method, route, &headers.into_iter().collect()).map_err(|problem| problem.code)
+        let tokens =
+            [token("r", Role::Read, None), token("p", Role::Publish, None), token("a", Role::Admin, None)];
+        let caller = caller(&tokens, authorization).and_then(|caller| caller.allowed(method, route));
+        caller.map(drop).map_err(|problem| problem.code)
     }
 
     #[test]
@@ -136,6 +170,10 @@ mod tests {
             (Method::GET, "/capacity", "rpa"),
             (Method::GET, "/versions/{id}/why", "rpa"),
             (Method::POST, "/capacity/alarms/acknowledge", "a"),
+            (Method::GET, "/audit", "a"),
+            (Method::HEAD, "/audit", "a"),
+            (Method::GET, "/leases", "rpa"),
+            (Method::DELETE, "/leases/{lease}", "a"),
         ];
         for (method, route, roles) in calls {
             for role in ["r", "p", "a"] {
@@ -153,8 +191,40 @@ mod tests {
         {
             assert_eq!(allowed(&Method::GET, "/versions", header), Err(Code::Unauthenticated), "{header:?}");
         }
-        assert!(is_public("/healthz") && access().role_of(&HeaderMap::new()).is_none());
+        assert!(is_public("/healthz"));
         assert_eq!(allowed(&Method::GET, "/versions", Some("bearer r")), Ok(()));
-        assert!(Access::Socket.allow(&Method::DELETE, "/versions/{id}", &HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn that_a_token_has_expired_is_told_to_who_shows_it() {
+        let tokens = [token("old", Role::Admin, Some(0)), token("new", Role::Read, Some(1))];
+        let expired = caller(&tokens, Some("Bearer old")).unwrap_err();
+        assert_eq!(expired.code, Code::Unauthenticated);
+        assert!(expired.detail.contains("\"old\" has expired at 2026-11-19T17:00:00Z"), "{expired}");
+        assert!(caller(&tokens, Some("Bearer new")).is_ok());
+        for wrong in [None, Some("Bearer other"), Some("Basic old"), Some("Bearer OLD")] {
+            let refused = caller(&tokens, wrong).unwrap_err();
+            assert!(!refused.detail.contains("expired"), "{wrong:?}: {refused}");
+        }
+        let twice = [
+            token("t", Role::Read, None),
+            token("t", Role::Publish, Some(9)),
+            token("t", Role::Admin, Some(-9)),
+        ];
+        assert_eq!(caller(&twice, Some("Bearer t")).unwrap().role, Role::Publish);
+    }
+
+    #[test]
+    fn a_request_has_the_name_that_its_caller_gives_it_if_that_can_be_written_down() {
+        let name = |value: &[u8]| {
+            let value = axum::http::HeaderValue::from_bytes(value).unwrap();
+            request_name(&[("x-request-id".parse().unwrap(), value)].into_iter().collect())
+        };
+        assert_eq!(name(b" 7f3c-1 ").as_deref(), Some("7f3c-1"));
+        assert_eq!(name(&[b'x'; 200]).map(|name| name.len()), Some(200));
+        for odd in [&b""[..], b"  ", &[b'x'; 201], "gr\u{fc}n".as_bytes(), &[0xff]] {
+            assert_eq!(name(odd), None, "{odd:?}");
+        }
+        assert_eq!(request_name(&HeaderMap::new()), None);
     }
 }

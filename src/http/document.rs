@@ -1,7 +1,6 @@
 //! The OpenAPI document: what the handlers say of themselves, completed by what is true of all of them.
 
 use asat_core::Code;
-use axum::http::Method;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
@@ -18,33 +17,30 @@ pub(super) fn complete(document: &OpenApi) -> Value {
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     for (path, item) in paths.into_iter().flatten() {
-        for (method, operation) in item.as_object_mut().into_iter().flatten() {
-            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap_or_default();
-            complete_operation(&method, path, operation);
+        for (_, operation) in item.as_object_mut().into_iter().flatten() {
+            complete_operation(path, operation);
         }
     }
     if let Some(code) = document.pointer_mut("/components/schemas/ProblemBody/properties/code") {
         code["enum"] = Code::ALL.map(|code| code.text().0).into_iter().collect();
     }
     if let Some(components) = document.get_mut("components") {
-        let description = "Needed over TCP; the Unix socket's permissions stand for a token of every role.";
+        let description = "Needed over TCP; over the Unix socket the kernel says who calls.";
         let bearer = json!({ "type": "http", "scheme": "bearer", "description": description });
         components["securitySchemes"] = json!({ "token": bearer });
     }
     document
 }
 
-fn complete_operation(method: &Method, path: &str, operation: &mut Value) {
+fn complete_operation(path: &str, operation: &mut Value) {
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
     if path != "/healthz" {
         add(responses, "500", "An unexpected error");
     }
     let public = access::is_public(path);
     if !public {
-        add(responses, "401", "Over TCP: no valid token");
-        if access::needed(method, path) > crate::config::Role::Read {
-            add(responses, "403", "Over TCP: the token's role does not allow it");
-        }
+        add(responses, "401", "Over TCP: no valid token, or one that has expired");
+        add(responses, "403", "The caller has no role, or one that does not allow this");
     }
     for (_, response) in responses.iter_mut().filter(|(status, _)| status.as_str() >= "400") {
         let content = response.get_mut("content").and_then(Value::as_object_mut);

@@ -93,9 +93,11 @@ impl Listener {
                 Err(_) => Vec::new(),
             },
             Change::LeaseEnded(id) => event("lease", &serde_json::json!({ "lease": id, "ended": true })),
-            Change::Store(_) | Change::Discarded(_) | Change::Intended(_) | Change::Concluded(_) => {
-                Vec::new()
-            }
+            Change::Store(_)
+            | Change::Discarded(_)
+            | Change::Intended(_)
+            | Change::Concluded(_)
+            | Change::Noted(_) => Vec::new(),
         }
     }
 }

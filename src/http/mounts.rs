@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::extract::{self, Body, Segments};
-use super::{Answer, Face};
+use super::{Answer, Caller, Face};
 use crate::wire::{Mount, MountRequest, ProblemBody, RenewRequest};
 
 /// Opens a version: leases a plain read-only database file with its content.
@@ -31,13 +31,15 @@ use crate::wire::{Mount, MountRequest, ProblemBody, RenewRequest};
 )]
 pub(super) async fn open(
     State(face): State<Face>,
+    caller: Caller,
     Segments(id): Segments<String>,
     Body(MountRequest { holder, ttl_seconds: ttl_s }): Body<MountRequest>,
 ) -> Answer<(StatusCode, Json<Mount>)> {
     let lease = LeaseId(asat_host::clock::new_lease_id());
     let version = extract::version(&id)?;
     let in_tree = face.machine.has_tree();
-    let reply = face.handle.ask(Event::Open(Open { version, lease, holder, ttl_s, in_tree })).await?;
+    let open = Open { version, lease, holder, ttl_s, in_tree };
+    let reply = face.handle.ask(caller.by, Event::Open(open)).await?;
     Ok((StatusCode::CREATED, Json(written(&face, reply)?)))
 }
 
@@ -59,11 +61,14 @@ pub(super) async fn open(
 )]
 pub(super) async fn renew(
     State(face): State<Face>,
+    caller: Caller,
     Segments((id, lease)): Segments<(String, String)>,
     Body(RenewRequest { ttl_seconds: ttl_s }): Body<RenewRequest>,
 ) -> Answer<Json<Mount>> {
     let version = face.version_id(&id)?;
-    let reply = face.handle.ask(Event::Renew { version, lease: extract::lease(&lease), ttl_s }).await?;
+    face.check_own(&caller, &lease)?;
+    let renew = Event::Renew { version, lease: extract::lease(&lease), ttl_s };
+    let reply = face.handle.ask(caller.by, renew).await?;
     Ok(Json(written(&face, reply)?))
 }
 
@@ -81,10 +86,12 @@ pub(super) async fn renew(
 )]
 pub(super) async fn close(
     State(face): State<Face>,
+    caller: Caller,
     Segments((id, lease)): Segments<(String, String)>,
 ) -> Answer<StatusCode> {
     let version = face.version_id(&id)?;
-    face.handle.ask(Event::Close { version, lease: extract::lease(&lease) }).await?;
+    face.check_own(&caller, &lease)?;
+    face.handle.ask(caller.by, Event::Close { version, lease: extract::lease(&lease) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

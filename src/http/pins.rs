@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::extract::{self, Body, Segments};
-use super::{Answer, Face};
+use super::{Answer, Caller, Face};
 use crate::wire::{PinRequest, ProblemBody, Version};
 
 /// Pins a version: neither retention nor a request retires it until it is unpinned.
@@ -27,11 +27,12 @@ use crate::wire::{PinRequest, ProblemBody, Version};
 )]
 pub(super) async fn pin(
     State(face): State<Face>,
+    caller: Caller,
     Segments(id): Segments<String>,
     Body(PinRequest { reason, owner, expires_at, hot }): Body<PinRequest>,
 ) -> Answer<Json<Version>> {
     let version = extract::version(&id)?;
-    ask(&face, Event::Pin { version, reason, owner, expires_at, hot }).await
+    ask(&face, caller, Event::Pin { version, reason, owner, expires_at, hot }).await
 }
 
 /// Unpins a version.
@@ -46,13 +47,17 @@ pub(super) async fn pin(
         (status = 507, description = "There is no room to record it", body = ProblemBody),
     )
 )]
-pub(super) async fn unpin(State(face): State<Face>, Segments(id): Segments<String>) -> Answer<Json<Version>> {
+pub(super) async fn unpin(
+    State(face): State<Face>,
+    caller: Caller,
+    Segments(id): Segments<String>,
+) -> Answer<Json<Version>> {
     let version = extract::version(&id)?;
-    ask(&face, Event::Unpin(version)).await
+    ask(&face, caller, Event::Unpin(version)).await
 }
 
-async fn ask(face: &Face, event: Event) -> Answer<Json<Version>> {
-    match face.handle.ask(event).await? {
+async fn ask(face: &Face, caller: Caller, event: Event) -> Answer<Json<Version>> {
+    match face.handle.ask(caller.by, event).await? {
         Reply::Version(id) => Ok(Json(face.version(&id.to_string())?)),
         other => {
             let detail = format!("a pin got another answer: {other:?}");

@@ -7,7 +7,7 @@ use axum::extract::State;
 
 use super::extract::{self, Body, Segments};
 use super::snapshots::written;
-use super::{Answer, Face};
+use super::{Answer, Caller, Face};
 use crate::wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
 
 /// Brings a store back to one of its versions.
@@ -35,13 +35,15 @@ use crate::wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
 )]
 pub(super) async fn restore(
     State(face): State<Face>,
+    caller: Caller,
     Segments(name): Segments<String>,
     Body(request): Body<RestoreRequest>,
 ) -> Answer<Json<Restored>> {
     let RestoreRequest { version, certified_by, note } = request;
     let (store, version) = (extract::store(&name)?, extract::version(&version)?);
     let event = Event::Restore(Restore { store, version, certified_by, note });
-    let Reply::Restored { version, publication, writer_blocked_us } = face.handle.ask(event).await? else {
+    let reply = face.handle.ask(caller.by, event).await?;
+    let Reply::Restored { version, publication, writer_blocked_us } = reply else {
         let detail = "a restore got another answer";
         return Err(Problem::new(Code::Internal, detail, "report this as a defect").into());
     };

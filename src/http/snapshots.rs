@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::extract::{self, Body};
-use super::{Answer, Face};
+use super::{Answer, Caller, Face};
 use crate::wire::{ProblemBody, PublishRequest, Published, milliseconds};
 
 /// So many publications of a version are told to who publishes it again. Others may be many, and are told who asks for
@@ -42,6 +42,7 @@ const MOST_TOLD: usize = 10;
 )]
 pub(super) async fn publish(
     State(face): State<Face>,
+    caller: Caller,
     headers: HeaderMap,
     Body(request): Body<PublishRequest>,
 ) -> Answer<(StatusCode, HeaderMap, Json<Published>)> {
@@ -52,7 +53,7 @@ pub(super) async fn publish(
     let already = face.handle.engine().known(&publish);
     let published = match already {
         Some(number) => known(&face, number, began)?,
-        None => match face.handle.ask(Event::Publish(publish)).await? {
+        None => match face.handle.ask(caller.by, Event::Publish(publish)).await? {
             Reply::Published(number) => written(&face, number)?,
             Reply::Known(number) => known(&face, number, began)?,
             _ => {

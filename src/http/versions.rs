@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::extract::{self, Parameters, Segments};
 use super::problem::Failure;
-use super::{Answer, Face, cursor};
+use super::{Answer, Caller, Face, cursor};
 use crate::wire::{ProblemBody, Version, VersionList};
 
 /// Which versions to list.
@@ -133,11 +133,12 @@ pub(super) async fn show(State(face): State<Face>, Segments(id): Segments<String
 )]
 pub(super) async fn retire(
     State(face): State<Face>,
+    caller: Caller,
     Segments(id): Segments<String>,
 ) -> Answer<Json<Version>> {
     let id = face.version_id(&id)?;
     face.machine.let_go(&id);
-    face.handle.ask(Event::Retire(asat_core::VersionRef::Exact(id.clone()))).await?;
+    face.handle.ask(caller.by, Event::Retire(asat_core::VersionRef::Exact(id.clone()))).await?;
     Ok(Json(face.version(&id.to_string())?))
 }
 

@@ -27,6 +27,11 @@ impl Tcp {
         let mut world = World::new();
         world.config = "tcp = \"127.0.0.1:0\"".to_owned();
         world.config += &ROLES.map(token).concat();
+        Self::begin(world)
+    }
+
+    /// The same with the configuration of this world.
+    fn begin(mut world: World) -> Self {
         world.sqlite().execute_batch("create table ledger(entry text)").unwrap();
         let log = world.start_under_contract();
         let address = log.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -76,6 +81,10 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("GET", "/capacity", "", &ROLES),
         ("GET", "/versions/report@1/why", "", &ROLES),
         ("POST", "/capacity/alarms/acknowledge", "{\"key\":\"x\"}", &ROLES[2..]),
+        ("GET", "/audit", "", &ROLES[2..]),
+        ("HEAD", "/audit", "", &ROLES[2..]),
+        ("GET", "/leases", "", &ROLES),
+        ("DELETE", "/leases/x", "{\"reason\":\"x\"}", &ROLES[2..]),
         // Names of versions are the caller's text, and open no doors.
         ("DELETE", "/versions/mounts@1", "", &ROLES[2..]),
         ("PUT", "/versions/mounts@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),
@@ -86,7 +95,7 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
             let answer = tcp.call(method, path, Some(&format!("Bearer {role}")), body);
             let refused = answer.status == 403;
             assert_eq!(refused, !allowed.contains(&role), "{method} {path} as {role}: {answer}");
-            if refused {
+            if refused && method != "HEAD" {
                 let problem = answer.expect_problem(403, "forbidden");
                 assert!(problem["detail"].as_str().unwrap().to_lowercase().contains(role), "{problem}");
             }
@@ -163,4 +172,39 @@ fn a_tcp_listener_without_tokens_is_refused_at_the_start() {
     let log = running.wait_for("ready").unwrap_err();
     assert_eq!(running.exit().code(), Some(78), "{log}");
     assert!(log.contains("listen.tcp") && log.contains("[[token]]"), "{log}");
+}
+
+#[test]
+fn tokens_stand_in_a_file_of_their_own_too_and_are_named_in_the_audit_trail() {
+    let mut world = World::new();
+    let file = world.path("tokens.toml");
+    std::fs::write(&file, token("publish")).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    world.config = "tcp = \"127.0.0.1:0\"\ntokens = \"tokens.toml\"".to_owned() + &token("admin");
+    let tcp = Tcp::begin(world);
+    assert_eq!(tcp.call("POST", "/snapshots", Some("Bearer publish"), "{\"label\":\"x\"}").status, 200);
+    let list = tcp.call("GET", "/audit?limit=1", Some("Bearer admin"), "").json();
+    assert_eq!(list["entries"][0]["actor"], "token the publisher");
+}
+
+#[test]
+fn a_token_that_has_expired_lets_nobody_in_and_says_so_to_its_bearer_alone() {
+    let mut world = World::new();
+    let until = |end: &str| format!("{}\nexpires = {end}", token("admin"));
+    world.config = "tcp = \"127.0.0.1:0\"".to_owned() + &until("\"2026-01-31\"") + &token("read");
+    let tcp = Tcp::begin(world);
+    let problem =
+        tcp.call("GET", "/versions", Some("Bearer admin"), "").expect_problem(401, "unauthenticated");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("\"the adminer\" has expired at 2026-02-01T00:00:00Z"), "{problem}");
+    for wrong in [None, Some("Bearer other"), Some("Bearer ADMIN")] {
+        let problem = tcp.call("GET", "/versions", wrong, "").expect_problem(401, "unauthenticated");
+        assert!(!problem["detail"].as_str().unwrap().contains("expired"), "{problem}");
+    }
+    assert_eq!(tcp.call("GET", "/versions", Some("Bearer read"), "").status, 200);
+    assert_eq!(tcp.call("GET", "/healthz", Some("Bearer admin"), "").status, 200);
+
+    let mut world = World::new();
+    world.config = "tcp = \"127.0.0.1:0\"".to_owned() + &until("2199-01-31T12:00:00Z");
+    assert_eq!(Tcp::begin(world).call("GET", "/audit", Some("Bearer admin"), "").status, 200);
 }

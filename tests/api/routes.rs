@@ -8,15 +8,18 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 25] = [
+const CALLS: [(&str, &str); 28] = [
+    ("delete", "/leases/{lease}"),
     ("delete", "/versions/{id}"),
     ("delete", "/versions/{id}/mounts/{lease}"),
     ("delete", "/versions/{id}/pin"),
     ("get", "/as-of/{timestamp}"),
     ("get", "/as-of-business-date/{date}"),
+    ("get", "/audit"),
     ("get", "/capacity"),
     ("get", "/events"),
     ("get", "/healthz"),
+    ("get", "/leases"),
     ("get", "/openapi.json"),
     ("get", "/readyz"),
     ("get", "/stores"),
@@ -126,12 +129,14 @@ fn every_documented_call_answers() {
             "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
             "/versions/{id}/mounts" => json!({ "holder": "a" }),
             "/stores/{name}/restore" => json!({ "version": "report@1" }),
-            "/versions/{id}/pin" => json!({ "reason": "a" }),
+            "/versions/{id}/pin" | "/leases/{lease}" => json!({ "reason": "a" }),
             _ => json!({}),
         };
         let answer = world.send(&method.to_uppercase(), &path, &body);
         match template {
-            "/versions/{id}/mounts/{lease}" => drop(answer.expect_problem(404, "unknown_lease")),
+            "/versions/{id}/mounts/{lease}" | "/leases/{lease}" => {
+                drop(answer.expect_problem(404, "unknown_lease"))
+            }
             "/capacity/alarms/acknowledge" => drop(answer.expect_problem(404, "not_found")),
             "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),

@@ -37,7 +37,7 @@ impl Contract {
     pub fn check(&self, method: &str, target: &str, answer: &Answer) -> Result<(), String> {
         let path = target.split('?').next().unwrap_or_default();
         let Some(template) = self.template(path) else {
-            return is_problem(answer, &[(404, "not_found"), (401, "unauthenticated")]);
+            return is_problem(answer, &[(404, "not_found"), (401, "unauthenticated"), (403, "forbidden")]);
         };
         let item = &self.document["paths"][&template];
         let method = if method == "HEAD" { "get".to_owned() } else { method.to_lowercase() };

@@ -1,6 +1,7 @@
 //! A version that is open is held, and one that is on its way into the archive is waited for.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -39,6 +40,31 @@ fn lab_a_version_is_held_while_it_is_open_and_let_go_after() {
         assert_eq!(world.get("/versions/report@1").json()["state"], "retired");
         assert_eq!(errno(&fs::File::open(&path).unwrap_err()), Errno::NOENT);
         assert_eq!(rows(&connect(&at(&world, "report@2/report.db"))), 2);
+    });
+}
+
+#[test]
+fn lab_a_version_whose_lease_is_revoked_is_read_no_longer_and_can_be_given_up() {
+    in_lab(Lab::new(), |_| {
+        let world = world(2);
+        let path = at(&world, "report@1/report.db");
+        let (file, other) = (fs::File::open(&path).unwrap(), connect(&at(&world, "report@2/report.db")));
+        assert_eq!(rows(&other), 2);
+        let list = world.get("/leases?holder=fuse").json()["leases"].clone();
+        let lease = list.as_array().unwrap().iter().find(|lease| lease["version"] == "report@1").unwrap();
+        assert_eq!((&lease["actor"], lease["path"].as_str()), (&"asat".into(), path.to_str()));
+        let target = format!("/leases/{}", lease["lease"].as_str().unwrap());
+        let answer = world.send("DELETE", &target, &serde_json::json!({ "reason": "incident" }));
+        assert_eq!(answer.status, 200, "{answer}");
+        // What the kernel has in its cache already it gives; nothing was read of this one yet.
+        let mut page = [0; 4096];
+        assert_eq!(errno(&file.read_exact_at(&mut page, 0).unwrap_err()), Errno::IO);
+        assert_eq!(errno(&fs::File::open(&path).unwrap_err()), Errno::BUSY);
+        assert_eq!(rows(&other), 2, "another version is another lease's");
+        assert_eq!(leases(&world.get("/versions/report@1").json()), 0);
+        world.retire("report@1");
+        drop(file);
+        assert_eq!(errno(&fs::File::open(&path).unwrap_err()), Errno::NOENT);
     });
 }
 

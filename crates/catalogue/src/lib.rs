@@ -1,5 +1,5 @@
-//! The catalogue: the durable record of stores, versions, publications, leases, intents and what the guard did,
-//! kept in one SQLite file.
+//! The catalogue: the durable record of stores, versions, publications, leases, intents, what the guard did and
+//! who did what, kept in one SQLite file.
 //!
 //! The engine decides changes, and the catalogue commits them, all or nothing, before anything else happens.
 //! Its rows are given back as changes too and folded into a [`Register`], so that what a restarted daemon
@@ -8,6 +8,7 @@
 //!
 //! Only one process may have a catalogue open for writing. The lock on the state folder sees to that.
 
+mod audit;
 mod create;
 mod error;
 mod guard;
@@ -15,6 +16,7 @@ mod migrate;
 mod read;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod values;
 mod write;
 
@@ -28,6 +30,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 pub use crate::error::Error;
 pub use crate::guard::About;
 use crate::migrate::{MIGRATIONS, Migration};
+pub use crate::trail::Trail;
 
 /// The open catalogue.
 #[derive(Debug)]
@@ -72,6 +75,12 @@ impl Catalogue {
     #[must_use]
     pub fn installation(&self) -> &str {
         &self.installation
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Commits changes durably, all or nothing.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
+use asat_core::audit::By;
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
@@ -33,6 +34,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Err
     loader.intents()?;
     let register = loader.register;
     check_structure(&transaction, path)?;
+    check_head(&transaction, path)?;
     Ok(register)
 }
 
@@ -53,6 +55,18 @@ fn check_structure(connection: &Connection, path: &Path) -> Result<(), Error> {
     match found.map_err(|error| Error::sqlite("check", path, error))?.as_str() {
         "ok" => Ok(()),
         complaint => Err(Error::damaged(path, complaint.to_owned())),
+    }
+}
+
+/// Without knowing where the audit trail ends, nothing could be added to it.
+fn check_head(connection: &Connection, path: &Path) -> Result<(), Error> {
+    match crate::audit::head(connection) {
+        Ok(_) => Ok(()),
+        Err(rusqlite::Error::QueryReturnedNoRows) => {
+            Err(Error::damaged(path, "table audit_head does not say where the audit trail ends"))
+        }
+        Err(error @ rusqlite::Error::SqliteFailure(..)) => Err(Error::sqlite("read", path, error)),
+        Err(error) => Err(Error::damaged(path, format!("table audit_head: {error}"))),
     }
 }
 
@@ -117,12 +131,17 @@ impl Loader<'_> {
     }
 
     fn intents(&mut self) -> Result<(), Error> {
-        self.each("intent", 1, "select id, at, effect, open from intent order by id", |_, row| {
-            let (intent, open) = (intent(row)?, row.get("open")?);
-            let id = intent.id;
-            let intended = Change::Intended(intent);
-            Ok(if open { vec![intended] } else { vec![intended, Change::Concluded(id)] })
-        })
+        self.each(
+            "intent",
+            1,
+            "select id, at, actor, request, effect, open from intent order by id",
+            |_, row| {
+                let (intent, open) = (intent(row)?, row.get("open")?);
+                let id = intent.id;
+                let intended = Change::Intended(intent);
+                Ok(if open { vec![intended] } else { vec![intended, Change::Concluded(id)] })
+            },
+        )
     }
 
     /// Folds the rows of a query in. The row's first columns are its key.
@@ -248,6 +267,7 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
         id: LeaseId(row.get("id")?),
         version: version_id(row, "version")?,
         holder: row.get("holder")?,
+        actor: row.get("actor")?,
         granted_at: row.get::<_, At>("granted_at")?.0,
         expires_at: row.get::<_, At>("expires_at")?.0,
     })
@@ -257,6 +277,7 @@ fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
     Ok(Intent {
         id: EffectId(row.get::<_, Int>("id")?.0),
         at: row.get::<_, At>("at")?.0,
+        by: By { actor: row.get("actor")?, request: row.get("request")? },
         effect: row.get::<_, Json<_>>("effect")?.0,
     })
 }

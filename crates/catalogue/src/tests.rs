@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use asat_core::audit::By;
 use asat_core::event::Change;
 use asat_core::guard::{Entry, Outcome, Rung};
 use asat_core::snapshot::Hold;
@@ -154,6 +155,25 @@ fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
     };
     new.log_guard(std::slice::from_ref(&entry)).unwrap();
     assert_eq!(new.guard_log(About::Anything, 10).unwrap(), [entry]);
+}
+
+#[test]
+fn a_catalogue_of_the_fourth_schema_begins_a_trail_and_knows_its_intents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..4]).unwrap();
+    let intent = "insert into store values ('report', '/srv/report.db', '2026-01-01T00:00:00.000000000Z');
+        insert into intent (id, at, effect, open)
+        values (3, '2026-01-01T00:00:00.000000000Z', '{\"effect\":\"compact\",\"store\":\"report\"}', 1)";
+    old.connection.execute_batch(intent).unwrap();
+    drop(old);
+    let new = Catalogue::open(&path).unwrap();
+    let register = new.load().unwrap();
+    assert_eq!(register.intents().map(|intent| intent.by.clone()).collect::<Vec<_>>(), [By::asat()]);
+    let trail = Trail::open(&path).unwrap();
+    let head = trail.head().unwrap();
+    assert_eq!((head.number, head.chain.to_string()), (0, new.installation().repeat(2)));
+    assert_eq!(trail.verify(Some(head)).unwrap().broken, None);
 }
 
 #[test]

@@ -40,7 +40,14 @@ pub(crate) struct At(pub(crate) Timestamp);
 
 impl ToSql for At {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::from(format!("{:.9}", self.0)))
+        Ok(ToSqlOutput::from(Self::text(self.0)))
+    }
+}
+
+impl At {
+    /// An instant as it is written.
+    pub(crate) fn text(at: Timestamp) -> String {
+        format!("{at:.9}")
     }
 }
 
@@ -70,8 +77,14 @@ pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: Serialize> ToSql for Json<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let text = serde_json::to_string(&self.0);
-        text.map(ToSqlOutput::from).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+        Self::text(&self.0).map(ToSqlOutput::from)
+    }
+}
+
+impl<T: Serialize> Json<T> {
+    /// A value as it is written.
+    pub(crate) fn text(value: &T) -> rusqlite::Result<String> {
+        serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
     }
 }
 

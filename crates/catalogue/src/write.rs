@@ -6,6 +6,7 @@ use asat_core::event::{Change, EffectId, Intent};
 use asat_core::version::{Holding, Lease, Publication, Store, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
 
+use crate::audit;
 use crate::values::{At, FilePath, Int, Json, Life, Text};
 
 /// Makes one change within a transaction.
@@ -22,6 +23,7 @@ pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()
         Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
         Change::Intended(intent) => put_intent(transaction, intent),
         Change::Concluded(id) => conclude(transaction, *id),
+        Change::Noted(deed) => audit::add(transaction, deed),
     }
 }
 
@@ -124,19 +126,23 @@ fn add_checks(transaction: &Transaction<'_>, publication: &Publication) -> Resul
 }
 
 fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {
-    const SQL: &str = "insert into lease (id, store, version, holder, granted_at, expires_at)
-        values (?1, ?2, ?3, ?4, ?5, ?6)
+    const SQL: &str = "insert into lease (id, store, version, holder, actor, granted_at, expires_at)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         on conflict (id) do update set store = excluded.store, version = excluded.version,
-            holder = excluded.holder, granted_at = excluded.granted_at, expires_at = excluded.expires_at";
-    let Lease { id, version, holder, granted_at, expires_at } = lease;
+            holder = excluded.holder, actor = excluded.actor, granted_at = excluded.granted_at, expires_at = excluded.expires_at";
+    let Lease { id, version, holder, actor, granted_at, expires_at } = lease;
     let (store, number) = (Text(&version.store), Int(version.number));
-    run(transaction, SQL, params![id.0, store, number, holder, At(*granted_at), At(*expires_at)])
+    run(transaction, SQL, params![id.0, store, number, holder, actor, At(*granted_at), At(*expires_at)])
 }
 
 fn put_intent(transaction: &Transaction<'_>, intent: &Intent) -> Result<()> {
-    const SQL: &str = "insert into intent (id, at, effect, open) values (?1, ?2, ?3, 1)
-        on conflict (id) do update set at = excluded.at, effect = excluded.effect, open = 1";
-    run(transaction, SQL, params![Int(intent.id.0), At(intent.at), Json(&intent.effect)])
+    const SQL: &str =
+        "insert into intent (id, at, actor, request, effect, open) values (?1, ?2, ?3, ?4, ?5, 1)
+        on conflict (id) do update set at = excluded.at, actor = excluded.actor, request = excluded.request,
+            effect = excluded.effect, open = 1";
+    let Intent { id, at, by, effect } = intent;
+    let request = by.request.as_deref().filter(|name| !name.is_empty());
+    run(transaction, SQL, params![Int(id.0), At(*at), by.actor, request, Json(effect)])
 }
 
 /// Ends an intent. The row of the newest one stays, since the next number follows from it.

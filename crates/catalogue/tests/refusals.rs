@@ -34,7 +34,7 @@ fn filled(folder: &Path) -> PathBuf {
     }
     changes.push(Change::Lease(common::lease(&mut dice, LeaseId("l-1".into()), id(1))));
     let effect = Effect::Retire { version: id(1) };
-    changes.push(Change::Intended(Intent { id: EffectId(0), at: dice.instant(), effect }));
+    changes.push(Change::Intended(Intent { id: EffectId(0), at: dice.instant(), by: dice.by(), effect }));
     catalogue.record(&changes).unwrap();
     path
 }

@@ -79,7 +79,7 @@ fn every_kind_of_change_with_every_value() {
         }
         for effect in common::effects(&mut dice, &id(1)) {
             let next = twin.lived.next_effect();
-            twin.record(&[Change::Intended(Intent { id: next, at: dice.instant(), effect })]);
+            twin.record(&[Change::Intended(Intent { id: next, at: dice.instant(), by: dice.by(), effect })]);
         }
         let number = twin.lived.next_publication();
         twin.record(&[Change::Published(common::publication(&mut dice, number, id(2)))]);
@@ -101,7 +101,7 @@ fn an_effect_number_is_never_given_twice() {
     for _ in 0..3 {
         let intend = |id: EffectId, dice: &mut Dice| {
             let effect = common::effects(dice, &"report@1".parse().unwrap())[3].clone();
-            Change::Intended(Intent { id, at: dice.instant(), effect })
+            Change::Intended(Intent { id, at: dice.instant(), by: dice.by(), effect })
         };
         let first = twin.lived.next_effect();
         let second = EffectId(first.0 + 1);

@@ -11,6 +11,7 @@ mod open;
 mod publish;
 mod restore;
 mod retain;
+mod revoke;
 mod space;
 mod start;
 
@@ -19,11 +20,12 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::audit::{self, Action, By, Deed};
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Reply};
 use crate::register::Register;
 use crate::retention::Retention;
 use crate::snapshot::Origin;
-use crate::version::{End, Lease, State, Version};
+use crate::version::{End, Lease, Publication, State, Version};
 use crate::{Code, Problem, StoreName, VersionId};
 
 pub use again::Together;
@@ -95,10 +97,20 @@ impl Engine {
         &self.policy
     }
 
-    /// What is to be done about an event. Nothing has changed yet.
+    /// What is to be done about an event for which nobody asked. Nothing has changed yet.
     #[must_use]
     pub fn decide(&self, now: Timestamp, event: &Event) -> Decision {
-        let mut draft = Draft::new(&self.register, now);
+        self.decide_for(now, &By::asat(), event)
+    }
+
+    /// What is to be done about what somebody wants. An effect that is over was wanted by whoever had it begun.
+    #[must_use]
+    pub fn decide_for(&self, now: Timestamp, by: &By, event: &Event) -> Decision {
+        let began = match event {
+            Event::Finished { effect, .. } => self.register.intent(*effect).map(|intent| &intent.by),
+            _ => None,
+        };
+        let mut draft = Draft::new(&self.register, now, began.unwrap_or(by).clone());
         let answer = match event {
             Event::Started(survey) => self.start(&mut draft, survey),
             Event::Publish(request) => self.publish(&mut draft, request),
@@ -106,6 +118,7 @@ impl Engine {
             Event::Open(request) => self.open(&mut draft, request),
             Event::Renew { version, lease, ttl_s } => self.renew(&mut draft, version, lease, *ttl_s),
             Event::Close { version, lease } => self.close(&mut draft, version, lease),
+            Event::Revoke { lease, reason } => self.revoke(&mut draft, lease, reason),
             Event::Pin { version, reason, owner, expires_at, hot } => {
                 let pin = keep::pin(now, reason, owner.as_deref(), *expires_at, *hot);
                 pin.and_then(|pin| self.set_pin(&mut draft, version, Some(pin)))
@@ -182,6 +195,8 @@ impl Engine {
 struct Draft<'a> {
     register: &'a Register,
     now: Timestamp,
+    /// Who wants what is done.
+    by: By,
     next_effect: u64,
     changes: Vec<Change>,
     /// Where in `changes` each version's newest value is.
@@ -190,24 +205,46 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(register: &'a Register, now: Timestamp) -> Self {
+    fn new(register: &'a Register, now: Timestamp, by: By) -> Self {
         let next_effect = register.next_effect().0;
         let (changes, remarks) = (Vec::new(), Vec::new());
-        Self { register, now, next_effect, changes, touched: BTreeMap::new(), remarks }
+        Self { register, now, by, next_effect, changes, touched: BTreeMap::new(), remarks }
     }
 
     /// Intends an effect.
     fn intend(&mut self, effect: Effect) -> EffectId {
+        self.intend_for(self.by.clone(), effect)
+    }
+
+    /// Intends an effect that another wants.
+    fn intend_for(&mut self, by: By, effect: Effect) -> EffectId {
         let id = EffectId(self.next_effect);
         self.next_effect += 1;
-        self.changes.push(Change::Intended(Intent { id, at: self.now, effect }));
+        self.changes.push(Change::Intended(Intent { id, at: self.now, by, effect }));
         id
     }
 
-    /// Records a version's new value.
+    /// Records a version's new value, and what the audit trail is to say of it.
     fn put(&mut self, version: Version) {
+        let old = match self.touched.get(&version.id).and_then(|&index| self.changes.get(index)) {
+            Some(Change::Version(changed)) => Some(&**changed),
+            _ => self.register.entry(&version.id).ok().map(|entry| &entry.version),
+        };
+        let deeds = audit::deeds(self.now, &self.by, old, &version);
+        self.changes.extend(deeds.into_iter().map(|deed| Change::Noted(Box::new(deed))));
         self.touched.insert(version.id.clone(), self.changes.len());
         self.changes.push(Change::Version(Box::new(version)));
+    }
+
+    /// Has something stand in the audit trail.
+    fn note(&mut self, deed: Deed) {
+        self.changes.push(Change::Noted(Box::new(deed)));
+    }
+
+    /// Records a publication, in the audit trail too.
+    fn publish(&mut self, by: By, publication: Publication) {
+        self.note(Deed::of_publication(self.now, by, Action::Publish, &publication));
+        self.changes.push(Change::Published(publication));
     }
 
     /// The version as this draft has left it so far. One event may change it more than once.

@@ -13,6 +13,7 @@ mod survey;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{By, Deed};
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Version};
 use crate::{Problem, StoreName, VersionId, VersionRef};
@@ -51,6 +52,13 @@ pub enum Event {
         version: VersionId,
         /// The lease.
         lease: LeaseId,
+    },
+    /// A lease is taken from its holder.
+    Revoke {
+        /// The lease.
+        lease: LeaseId,
+        /// Why.
+        reason: String,
     },
     /// Retention shall not touch a version.
     Pin {
@@ -242,6 +250,8 @@ pub struct Intent {
     pub id: EffectId,
     /// When it was decided.
     pub at: Timestamp,
+    /// Who wants it.
+    pub by: By,
     /// What is to be done.
     pub effect: Effect,
 }
@@ -265,6 +275,8 @@ pub enum Change {
     Intended(Intent),
     /// An effect is over.
     Concluded(EffectId),
+    /// This is to stand in the audit trail. It is no record.
+    Noted(Box<Deed>),
 }
 
 /// What the engine answers to whoever asked.
@@ -285,6 +297,8 @@ pub enum Reply {
     },
     /// The lease was granted or renewed.
     Leased(Lease),
+    /// This lease was taken from its holder.
+    Revoked(Lease),
     /// The version is as it was asked to be.
     Version(VersionId),
     /// Nothing else is to be said.

@@ -26,9 +26,9 @@ pub enum Code {
     CursorMismatch,
     /// The idempotency key was used with another body.
     KeyReused,
-    /// No token, or one that is not known.
+    /// No token, or one that is not known or has expired.
     Unauthenticated,
-    /// The token's role does not allow this.
+    /// The caller has no role, or one that does not allow this.
     Forbidden,
     /// No such route or no such method.
     NotFound,
@@ -127,7 +127,7 @@ impl Code {
             Self::CursorMismatch => ("cursor_mismatch", "The cursor belongs to another list"),
             Self::KeyReused => ("key_reused", "The idempotency key was used for something else"),
             Self::Unauthenticated => ("unauthenticated", "A valid token is needed"),
-            Self::Forbidden => ("forbidden", "The token does not allow this"),
+            Self::Forbidden => ("forbidden", "The caller may not do this"),
             Self::NotFound => ("not_found", "There is nothing here"),
             Self::MethodNotAllowed => ("method_not_allowed", "This cannot be done here"),
             Self::UnknownStore => ("unknown_store", "No such store"),

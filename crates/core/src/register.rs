@@ -70,6 +70,8 @@ impl Register {
             Change::Concluded(id) => {
                 self.intents.remove(id);
             }
+            // The trail is read where it is kept.
+            Change::Noted(_) => {}
         }
     }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::By;
 use crate::check::CheckResult;
 use crate::snapshot::{Cost, Snapshot};
 use crate::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
@@ -290,12 +291,22 @@ pub struct Lease {
     pub id: LeaseId,
     /// The version that it holds.
     pub version: VersionId,
-    /// Who holds it.
+    /// Who holds it, in his own words.
     pub holder: String,
+    /// Who took it, as the audit trail names him; `None` of a lease that is older than the trail.
+    pub actor: Option<String>,
     /// When it was granted.
     pub granted_at: Timestamp,
     /// When it stops counting.
     pub expires_at: Timestamp,
+}
+
+impl Lease {
+    /// Whether somebody took it himself, as far as that is known.
+    #[must_use]
+    pub fn is_of(&self, by: &By) -> bool {
+        self.actor.as_ref().is_none_or(|actor| *actor == by.actor)
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod fiemap;
 pub mod lvm;
 pub mod machine;
 pub mod mounts;
+pub mod peer;
 pub mod program;
 pub mod scratch;
 pub mod socket;

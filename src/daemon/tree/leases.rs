@@ -44,6 +44,18 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// Whether it has this name.
+    pub(super) fn is(&self, id: &LeaseId) -> bool {
+        self.id == *id
+    }
+
+    /// Takes note that it is over, so that it is neither renewed nor taken again.
+    pub(super) fn forget(&self) {
+        lock(&self.leases.held).remove(&self.id);
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         self.leases.end(&self.id);

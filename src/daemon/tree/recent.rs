@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use asat_core::VersionId;
 
@@ -15,9 +16,14 @@ use crate::daemon::machine::lock;
 /// How many versions stay open that nobody has open; the index of a large one takes memory.
 const KEPT: usize = 8;
 
+/// For how long a version is not opened again that was taken from whoever had it open: time to give it up.
+const BARRED: Duration = Duration::from_secs(60);
+
 /// The versions.
 pub(in crate::daemon) struct Recent<T = Opened> {
     open: Mutex<BTreeMap<VersionId, Kept<T>>>,
+    /// Those that were taken from whoever had them open, and when.
+    barred: Mutex<BTreeMap<VersionId, Instant>>,
 }
 
 struct Kept<T> {
@@ -28,7 +34,7 @@ struct Kept<T> {
 
 impl<T> Default for Recent<T> {
     fn default() -> Self {
-        Self { open: Mutex::default() }
+        Self { open: Mutex::default(), barred: Mutex::default() }
     }
 }
 
@@ -76,6 +82,22 @@ impl<T> Recent<T> {
         }
     }
 
+    /// Takes a version from whoever has it open, if it is meant, and answers it; for a while nobody gets it again.
+    pub(in crate::daemon) fn bar(&self, id: &VersionId, is_meant: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
+        let mut open = lock(&self.open);
+        let version = Arc::clone(&open.get(id).filter(|kept| is_meant(&kept.version))?.version);
+        open.remove(id);
+        lock(&self.barred).insert(id.clone(), Instant::now());
+        Some(version)
+    }
+
+    /// Whether a version was taken from whoever had it open, not long ago.
+    pub(super) fn is_barred(&self, id: &VersionId) -> bool {
+        let mut barred = lock(&self.barred);
+        barred.retain(|_, since| since.elapsed() < BARRED);
+        barred.contains_key(id)
+    }
+
     /// Lets go of everything; who has a version open keeps it.
     pub(super) fn clear(&self) {
         lock(&self.open).clear();
@@ -111,6 +133,20 @@ mod tests {
         drop(held);
         recent.let_go(&id(1));
         assert!(!is_open(&recent, 1));
+    }
+
+    #[test]
+    fn a_version_that_is_taken_away_is_not_opened_again_for_a_while() {
+        let recent = Recent::default();
+        let held = recent.add(&id(1), 1);
+        drop(recent.add(&id(2), 2));
+        assert!(recent.bar(&id(1), |version| *version == 7).is_none(), "another lease is meant");
+        assert!(is_open(&recent, 1) && !recent.is_barred(&id(1)));
+        assert!(recent.bar(&id(1), |version| *version == 1).is_some_and(|taken| Arc::ptr_eq(&taken, &held)));
+        assert!(!is_open(&recent, 1) && is_open(&recent, 2));
+        assert!(recent.is_barred(&id(1)) && !recent.is_barred(&id(2)));
+        assert!(recent.bar(&id(3), |_| true).is_none());
+        assert!(!recent.is_barred(&id(3)), "nobody had it open");
     }
 
     #[test]

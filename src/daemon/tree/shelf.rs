@@ -2,10 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use asat_archive::Reader;
 use asat_core::register::Register;
+use asat_core::version::LeaseId;
 use asat_core::{Code, Problem, VersionId};
 use asat_host::tree::{Content, Versions};
 use tokio::sync::broadcast::error::RecvError;
@@ -52,10 +54,17 @@ impl Shelf {
     }
 
     fn open_anew(&self, id: &VersionId) -> Result<Opened, Problem> {
+        // One that is given up meanwhile is gone.
+        self.is_archived(id)?;
+        if self.machine.recent.is_barred(id) {
+            let detail =
+                format!("an administrator has revoked the lease under which {id} was open in the tree");
+            return Err(Problem::new(Code::InUse, detail, "ask him why, or try again in a minute"));
+        }
         self.wait_until_archived(id)?;
         let lease = Lease::take(&self.leases, id)?;
         let reader = self.machine.archive(&id.store)?.read(id.number)?;
-        Ok(Opened { id: id.clone(), reader, _lease: lease })
+        Ok(Opened { id: id.clone(), reader, lease, revoked: AtomicBool::new(false) })
     }
 
     /// Waits for a version that is only in its snapshot. There it is not read: its pages could not be checked, and the
@@ -98,11 +107,28 @@ impl Shelf {
 pub(in crate::daemon) struct Opened {
     id: VersionId,
     reader: Reader,
-    _lease: Lease,
+    lease: Lease,
+    revoked: AtomicBool,
+}
+
+impl Opened {
+    /// Whether this lease holds it.
+    pub(in crate::daemon) fn is_held_by(&self, lease: &LeaseId) -> bool {
+        self.lease.is(lease)
+    }
+
+    /// Lets nobody read it any more: its lease was revoked.
+    pub(in crate::daemon) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
+        self.lease.forget();
+    }
 }
 
 impl Content for Opened {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.revoked.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.reader.read_at(at, buffer).map_err(|error| {
             tracing::error!(id = %self.id, "cannot be read in the tree: {}", Problem::from(error));
             io::ErrorKind::InvalidData.into()

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use asat_core::audit::{Action, By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
@@ -52,6 +53,10 @@ impl Dice {
         let texts =
             ["close", "", "größer → 🎉", "a 'quoted' \"text\"", "two\nlines\tand a tab", "nul \0 inside"];
         format!("{} {}", texts[self.below(texts.len())], self.below(1000))
+    }
+
+    pub(crate) fn by(&mut self) -> By {
+        By { actor: format!("token {}", self.text()), request: self.maybe(Self::text) }
     }
 
     pub(crate) fn bytes(&mut self) -> u64 {
@@ -160,7 +165,8 @@ fn check(dice: &mut Dice) -> CheckResult {
 
 pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     let holder = dice.text();
-    Lease { id, version, holder, granted_at: dice.instant(), expires_at: dice.instant() }
+    let actor = dice.maybe(|dice| dice.by().actor);
+    Lease { id, version, holder, actor, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
 pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {
@@ -192,6 +198,13 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {
     ]
 }
 
+/// Something that was done to a version.
+pub(crate) fn deed(dice: &mut Dice, version: VersionId) -> Deed {
+    let action = Action::ALL[dice.below(Action::ALL.len())];
+    let deed = Deed::new(dice.instant(), dice.by(), action, version);
+    (0..dice.below(4)).fold(deed, |deed, _| deed.with(&dice.text(), dice.text()))
+}
+
 /// One change that may follow upon what a register holds.
 pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
     let versions: Vec<VersionId> = register
@@ -206,7 +219,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
     let unused = |id: &VersionId| {
         register.entry(id).unwrap().publications.is_empty() && register.leases_on(id).next().is_none()
     };
-    match dice.below(9) {
+    match dice.below(10) {
         0 => first_change(dice, register, store_name(some_store)),
         1 | 2 => {
             let state = State::ALL[dice.below(State::ALL.len())];
@@ -221,8 +234,9 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         6 => Change::LeaseEnded(LeaseId(format!("lease-{}", dice.below(8)))),
         7 => {
             let effect = effects(dice, &id)[dice.below(8)].clone();
-            Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), effect })
+            Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), by: dice.by(), effect })
         }
+        8 => Change::Noted(Box::new(deed(dice, id))),
         _ => {
             let open: Vec<EffectId> = register.intents().map(|intent| intent.id).collect();
             Change::Concluded(dice.one_of(&open).unwrap_or(EffectId(1_000_000)))

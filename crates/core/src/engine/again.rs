@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::publish::{is_taken, publish_again};
 use super::{Backing, Draft, Engine};
 use crate::Problem;
+use crate::audit::By;
 use crate::event::{Answer, Change, Effect, Publish, Reply};
 use crate::register::{Entry, History};
 use crate::version::Publication;
@@ -32,9 +33,10 @@ impl Engine {
 
     /// Decides about requests to publish stores that have not changed, so that one commit does for all of them.
     #[must_use]
-    pub fn decide_together(&self, now: Timestamp, requests: &[&Publish]) -> Together {
-        let mut draft = Draft::new(&self.register, now);
-        let mut decide = |request: &&Publish| {
+    pub fn decide_together(&self, now: Timestamp, requests: &[(&By, &Publish)]) -> Together {
+        let mut draft = Draft::new(&self.register, now, By::asat());
+        let mut decide = |(by, request): &(&By, &Publish)| {
+            draft.by.clone_from(by);
             if request.key.as_ref().is_some_and(|key| is_taken(&draft, key)) {
                 return None;
             }

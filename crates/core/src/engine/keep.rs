@@ -101,18 +101,20 @@ impl Engine {
         let leases: Vec<&Lease> =
             self.register.leases_on(id).filter(|lease| lease.expires_at > now).collect();
         if let Some(first) = leases.first() {
-            let detail = format!(
-                "{id} is leased by {} until {} ({} lease(s), {})",
-                first.holder,
-                first.expires_at,
-                leases.len(),
-                first.id.0
-            );
-            return Some(Problem::new(Code::Leased, detail, "close the lease, or wait until it expires"));
+            let others = match leases.len() {
+                1 => String::new(),
+                several => format!(", and by {} more", several - 1),
+            };
+            let Lease { holder, expires_at, id: lease, .. } = first;
+            let detail =
+                format!("{id} is leased by {holder} until {expires_at:.6}{others} (lease {})", lease.0);
+            let hint = "wait until the lease expires, have it closed, or see `asat leases`";
+            return Some(Problem::new(Code::Leased, detail, hint));
         }
         if let Some(pin) = version.pin.as_ref().filter(|pin| pin.counts(now)) {
             let owner = pin.owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
-            let detail = format!("{id} is pinned{owner}: {}", pin.reason);
+            let end = pin.expires_at.map(|end| format!(" until {end:.6}")).unwrap_or_default();
+            let detail = format!("{id} is pinned{owner}{end}: {}", pin.reason);
             return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
         }
         let moving = self.is_being_archived(id) || self.is_being_restored(id);

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::revoke::note_revocation;
 use super::{Draft, Engine};
 use crate::event::{Answer, Change, Copied, Effect, Intent, Open, Reply};
 use crate::snapshot::Snapshot;
@@ -76,7 +77,10 @@ impl Engine {
         version: &VersionId,
         id: &LeaseId,
     ) -> Result<Answer, Problem> {
-        self.live_lease(version, id, draft.now)?;
+        let lease = self.live_lease(version, id, draft.now)?;
+        if !lease.is_of(&draft.by) {
+            note_revocation(draft, lease, "it was closed by another than who took it");
+        }
         self.end_lease(draft, version, id);
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
@@ -91,7 +95,7 @@ impl Engine {
         }
     }
 
-    fn end_lease(&self, draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId) {
+    pub(super) fn end_lease(&self, draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId) {
         draft.changes.push(Change::LeaseEnded(id.clone()));
         // The copy stays in the cache; closing it counts as using it.
         if let Ok(entry) = self.register.entry(version)
@@ -186,7 +190,7 @@ impl Engine {
     }
 
     /// Whether a copy is being made or checked for somebody at this moment.
-    fn is_being_copied(&self, id: &VersionId) -> bool {
+    pub(super) fn is_being_copied(&self, id: &VersionId) -> bool {
         let copying = |effect: &Effect| matches!(effect, Effect::MakeCopy { version, .. } if version == id);
         self.register.intents().any(|intent| copying(&intent.effect))
     }
@@ -202,6 +206,7 @@ fn grant(draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId, holder: &str,
         id: id.clone(),
         version: version.clone(),
         holder: holder.to_owned(),
+        actor: Some(draft.by.actor.clone()),
         granted_at: draft.now,
         expires_at: later(draft.now, ttl_s),
     };

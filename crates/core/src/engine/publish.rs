@@ -2,6 +2,7 @@
 
 use super::hot::waits_for_archive;
 use super::{Backing, Draft, Engine};
+use crate::audit::By;
 use crate::check::CheckResult;
 use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
@@ -197,6 +198,7 @@ impl Engine {
         let intent = Intent {
             id: draft.register.next_effect(),
             at: described.content.cut_at,
+            by: By::asat(),
             effect: Effect::Cut {
                 version: archived.version.clone(),
                 attributes: described.attributes.clone(),
@@ -268,7 +270,7 @@ fn publish_as(
     let Effect::Cut { attributes, key, .. } = &intent.effect else { return 0 };
     let number = next_publication(draft);
     let elapsed = draft.now.duration_since(intent.at).as_micros();
-    draft.changes.push(Change::Published(Publication {
+    let publication = Publication {
         number,
         version,
         at: intent.at,
@@ -278,14 +280,15 @@ fn publish_as(
         cost,
         elapsed_us: u64::try_from(elapsed).unwrap_or(0),
         checks: checks.to_vec(),
-    }));
+    };
+    draft.publish(intent.by.clone(), publication);
     number
 }
 
 /// Records a publication of a version that is there already.
 pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: VersionId) -> u64 {
     let number = next_publication(draft);
-    draft.changes.push(Change::Published(Publication {
+    let publication = Publication {
         number,
         version,
         at: draft.now,
@@ -295,7 +298,8 @@ pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: V
         cost: Cost::default(),
         elapsed_us: 0,
         checks: Vec::new(),
-    }));
+    };
+    draft.publish(draft.by.clone(), publication);
     number
 }
 

@@ -5,6 +5,7 @@
 
 use super::publish::begin_cut;
 use super::{Draft, Engine};
+use crate::audit::{Action, Deed};
 use crate::event::{Answer, Effect, Publish, Reply, Restore};
 use crate::version::Attributes;
 use crate::{Code, Problem, VersionId};
@@ -42,6 +43,8 @@ impl Engine {
         let version = wanted.clone();
         if version == before {
             // The store is exactly as it is wanted.
+            let deed = Deed::new(draft.now, draft.by.clone(), Action::Restore, version.clone());
+            draft.note(deed.with("publication", publication.to_string()).with("outcome", "it was as wanted"));
             return Ok(Answer::Now(Ok(Reply::Restored { version, publication, writer_blocked_us: 0 })));
         }
         self.register.entry(wanted)?.version.check_readable()?;
@@ -62,6 +65,12 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         // The snapshots that it was read from, and that it compared with, may go.
         self.move_on(draft);
+        let deed = Deed::new(draft.now, draft.by.clone(), Action::Restore, version.clone());
+        let outcome = match result {
+            Ok(_) => "done".to_owned(),
+            Err(problem) => format!("failed: {}", problem.detail),
+        };
+        draft.note(deed.with("publication", publication.to_string()).with("outcome", outcome));
         let writer_blocked_us = *result.as_ref().map_err(Problem::clone)?;
         draft.remarks.push(format!("{} was brought back to {version}", version.store));
         Ok(Answer::Now(Ok(Reply::Restored { version: version.clone(), publication, writer_blocked_us })))

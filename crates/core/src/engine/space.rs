@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::hot::{is_being_dropped, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
+use crate::audit::By;
 use crate::event::{Answer, Effect, EffectId, Intent, Reply};
 use crate::guard::HotVersion;
 use crate::snapshot::{Backend, Origin, Snapshot};
@@ -17,7 +18,7 @@ impl Engine {
     /// way out are not among them, and those in clones neither: clones do not run full.
     #[must_use]
     pub fn in_snapshots(&self, now: Timestamp) -> Vec<(HotVersion, Snapshot)> {
-        let draft = Draft::new(&self.register, now);
+        let draft = Draft::new(&self.register, now, By::asat());
         let versions = self.versions().filter(|version| version.state == State::Ready);
         let lasting = versions.filter_map(|version| {
             let of_volume = |snapshot: &&Snapshot| !snapshot.lost && snapshot.origin.backend.is_of_volumes();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::{Draft, Engine};
+use crate::audit::{Action, By, Deed};
 use crate::event::{
     Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Reply, Survey, Surveyed,
 };
@@ -88,10 +89,15 @@ impl Engine {
                 }
             }
             // SQLite has done all of it or nothing, and whoever asked can see which.
-            Effect::Restore { version, before, .. } => draft.remarks.push(format!(
-                "the daemon stopped while the store was brought back to {version}: it is as that one or as \
-                 {before}, and both are kept; it is not tried again by itself"
-            )),
+            Effect::Restore { version, before, publication } => {
+                draft.remarks.push(format!(
+                    "the daemon stopped while the store was brought back to {version}: it is as that one or as \
+                     {before}, and both are kept; it is not tried again by itself"
+                ));
+                let deed = Deed::new(draft.now, intent.by.clone(), Action::Restore, version.clone());
+                let outcome = "the daemon stopped: it was done, or nothing was";
+                draft.note(deed.with("publication", publication.to_string()).with("outcome", outcome));
+            }
             Effect::Retire { .. } | Effect::DropSnapshot { .. } => {
                 draft.intend(intent.effect.clone());
             }
@@ -250,13 +256,16 @@ fn make_again(draft: &mut Draft<'_>, lease: &Lease, in_snapshot: bool) {
         .remarks
         .push(format!("the copy of {} that {} leases is gone and made again", lease.version, lease.holder));
     let left_s = lease.expires_at.duration_since(draft.now).as_secs().max(1);
-    draft.intend(Effect::MakeCopy {
+    let effect = Effect::MakeCopy {
         version: lease.version.clone(),
         in_snapshot,
         lease: lease.id.clone(),
         holder: lease.holder.clone(),
         ttl_s: u32::try_from(left_s).unwrap_or(u32::MAX),
-    });
+    };
+    // It stays his who took it.
+    let by = lease.actor.clone().map_or_else(By::asat, |actor| By { actor, request: None });
+    draft.intend_for(by, effect);
 }
 
 fn drops(effect: &Effect, id: &VersionId) -> bool {

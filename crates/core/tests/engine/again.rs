@@ -1,5 +1,6 @@
 //! Publishing again what has not changed, as far as whoever asks has seen.
 
+use asat_core::audit::{Action, By};
 use asat_core::event::{Answer, Change, Event, Publish, Reply};
 use asat_core::version::Attributes;
 use asat_core::{Code, Problem};
@@ -66,6 +67,8 @@ fn many_requests_are_decided_about_together() {
     let (keyed, bad) = (saying("a", Some("key"), 1), saying("", None, 1));
     let elsewhere = saying("c", None, 7);
     let asked = [&a, &b, &a, &keyed, &keyed, &bad, &elsewhere];
+    let (ann, bob) = (By::token("ann"), By::token("bob"));
+    let asked: Vec<(&By, &Publish)> = [&ann, &bob].into_iter().cycle().zip(asked).collect();
     let together = world.engine().decide_together(world.now, &asked);
     let refused = |answer: &Option<Result<Reply, Problem>>| {
         answer.as_ref().and_then(|answer| answer.as_ref().err()).map(|problem| problem.code)
@@ -77,5 +80,11 @@ fn many_requests_are_decided_about_together() {
     assert_eq!((again, elsewhere), (&None, &None));
     assert_eq!(refused(bad), Some(Code::Invalid));
     let published = |change: &Change| matches!(change, Change::Published(publication) if publication.reused);
-    assert!(together.changes.len() == 3 && together.changes.iter().all(published));
+    let noted = together.changes.iter().filter_map(|change| match change {
+        Change::Noted(deed) if deed.action == Action::Publish => Some(deed.by.actor.as_str()),
+        _ => None,
+    });
+    assert_eq!(noted.collect::<Vec<_>>(), ["token ann", "token bob", "token bob"]);
+    assert_eq!(together.changes.iter().filter(|change| published(change)).count(), 3);
+    assert_eq!(together.changes.len(), 6);
 }

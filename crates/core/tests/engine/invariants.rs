@@ -1,6 +1,7 @@
 //! What must hold after every event, whatever it was.
 
-use asat_core::event::{Effect, Event, Intent};
+use asat_core::audit::Action;
+use asat_core::event::{Change, Effect, Event, Intent};
 use asat_core::register::Register;
 use asat_core::version::{State, Version};
 
@@ -57,4 +58,48 @@ fn check_hold(world: &World, before: &Register, old: &Version, event: &Event) {
     if (leased || pinned) && !given_up(old.state) {
         assert!(!now.is_ok_and(given_up), "{} is given up by {event:?}", old.id);
     }
+}
+
+/// What is done is written down, and nothing else is.
+pub(crate) fn check_trail(before: &Register, changes: &[Change]) {
+    let mut done: Vec<(Action, String)> = Vec::new();
+    let mut known = before.clone();
+    for change in changes {
+        match change {
+            Change::Published(publication) => done.push((Action::Publish, publication.version.to_string())),
+            Change::Version(version) => {
+                let old = known.entry(&version.id).ok().map(|entry| entry.version.clone());
+                let (was, pin) =
+                    (old.as_ref().map(|old| old.state), old.as_ref().and_then(|old| old.pin.clone()));
+                let id = version.id.to_string();
+                match (was, version.state) {
+                    (was, State::Retiring) if was != Some(State::Retiring) => {
+                        done.push((Action::Retire, id.clone()))
+                    }
+                    (was, State::Lost) if was != Some(State::Lost) => done.push((Action::Lose, id.clone())),
+                    (Some(State::Lost), State::Ready) => done.push((Action::Recover, id.clone())),
+                    _ => {}
+                }
+                match &version.pin {
+                    now if *now == pin => {}
+                    Some(_) => done.push((Action::Pin, id)),
+                    None => done.push((Action::Unpin, id)),
+                }
+            }
+            _ => {}
+        }
+        known.evolve(change);
+    }
+    // A revocation looks like any other end of a lease, and a restore like nothing.
+    let mut noted: Vec<(Action, String)> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Noted(deed) => Some((deed.action, deed.version.to_string())),
+            _ => None,
+        })
+        .filter(|(action, _)| !matches!(action, Action::Revoke | Action::Restore))
+        .collect();
+    done.sort();
+    noted.sort();
+    assert_eq!(noted, done);
 }

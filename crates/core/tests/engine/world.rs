@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use asat_core::audit::{By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) remarks: Vec<String>,
     /// The changes of every decision, in order.
     pub(crate) decided: Vec<Vec<Change>>,
+    /// What stands in the audit trail.
+    pub(crate) noted: Vec<Deed>,
     /// Every version that somebody was told of.
     pub(crate) acknowledged: BTreeSet<VersionId>,
 }
@@ -153,6 +156,7 @@ impl World {
             checks: Vec::new(),
             remarks: Vec::new(),
             decided: Vec::new(),
+            noted: Vec::new(),
             acknowledged: BTreeSet::new(),
         };
         world.restart();
@@ -212,16 +216,29 @@ impl World {
 
     /// Lets the engine decide and take in what it decided.
     pub(crate) fn tell(&mut self, event: &Event) -> Answer {
+        self.tell_for(&By::asat(), event)
+    }
+
+    /// The same, where somebody asked.
+    pub(crate) fn tell_for(&mut self, by: &By, event: &Event) -> Answer {
         let before = self.register().clone();
-        let decision = self.engine.decide(self.now, event);
+        let decision = self.engine.decide_for(self.now, by, event);
         assert_eq!(*self.register(), before, "deciding changes nothing");
-        assert_eq!(self.engine.decide(self.now, event), decision, "the same event gives the same decision");
+        assert_eq!(
+            self.engine.decide_for(self.now, by, event),
+            decision,
+            "the same event gives the same decision"
+        );
         for change in &decision.changes {
             if let Change::Published(publication) = change {
                 self.acknowledged.insert(publication.version.clone());
             }
+            if let Change::Noted(deed) = change {
+                self.noted.push((**deed).clone());
+            }
             self.engine.evolve(change);
         }
+        invariants::check_trail(&before, &decision.changes);
         if let Answer::Now(Ok(Reply::Leased(lease))) = &decision.answer {
             match event {
                 Event::Finished { .. } => self.told_of_copies.insert(lease.id.clone()),

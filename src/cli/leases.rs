@@ -1,0 +1,31 @@
+//! `leases`: who holds which version, and how an administrator takes it back.
+
+use jiff::Timestamp;
+
+use super::args::{LeasesArgs, LeasesCommand};
+use super::output::{Failure, Output};
+use super::table;
+use super::text::clean;
+use crate::client::{Client, Request};
+use crate::wire::{Lease, LeaseList, RevokeRequest};
+
+pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {
+        let body = RevokeRequest { reason: reason.clone() };
+        let revoked: Lease = client.ask(&Request::delete(&["leases", lease]).json(&body)?).await?;
+        return output.answer(&revoked, |revoked| {
+            let [lease, holder, version] =
+                [&revoked.lease, &revoked.holder, &revoked.version].map(|text| clean(text));
+            format!("the lease {lease} of {holder} on {version} is revoked")
+        });
+    }
+    let request = Request::get(&["leases"])
+        .query("store", args.store.as_ref().map(|store| store.as_str()))
+        .query("holder", args.holder.as_deref());
+    let list: LeaseList = client.ask(&request).await?;
+    output.answer(&list, |list| table::leases(&list.leases, Timestamp::now()))?;
+    if list.leases.is_empty() {
+        output.remark("nobody holds a version");
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Callers on the Unix socket: who they are, says the kernel; what they may do, the configuration.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use asat_core::audit::By;
+use asat_core::{Code, Problem};
+use asat_host::peer::{self, Known};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use tokio::net::UnixListener;
+
+use super::Caller;
+use crate::config::{PeerRule, Role, Who};
+
+/// For how long it is taken to be so what the machine's lists say of a user.
+const FRESH: Duration = Duration::from_secs(10);
+/// Of how many users it is kept in mind what the lists say.
+const MOST_KNOWN: usize = 1024;
+
+/// The process at the other end of a connection, as it was when it connected; `None` where the kernel does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(Option<(u32, u32)>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid())))
+    }
+}
+
+/// What is known of users, by number and by their process's group.
+type Book = HashMap<(u32, u32), (Instant, Arc<Known>)>;
+
+/// What callers may do, and what is known of them.
+pub struct Peers {
+    rules: Vec<PeerRule>,
+    /// The user that the daemon acts for, who may do everything.
+    own: u32,
+    known: Mutex<Book>,
+}
+
+impl Peers {
+    /// Those to whom these rules apply. Where there is none, everybody who could connect may do everything.
+    pub fn new(rules: Vec<PeerRule>) -> Self {
+        Self { rules, own: peer::own_user(), known: Mutex::default() }
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`] where he has no role.
+    pub(super) async fn caller(self: &Arc<Self>, peer: Option<Peer>) -> Result<Caller, Problem> {
+        let Some((uid, gid)) = peer.and_then(|peer| peer.0) else {
+            if self.rules.is_empty() {
+                return Ok(Caller {
+                    role: Role::Admin,
+                    by: By { actor: "uid unknown".to_owned(), request: None },
+                });
+            }
+            let detail = "the kernel does not say who is at the other end of the socket";
+            return Err(Problem::new(Code::Forbidden, detail, "connect from this machine, without a relay"));
+        };
+        let known = match self.remembered((uid, gid)) {
+            Some(known) => known,
+            None => {
+                let peers = Arc::clone(self);
+                let looking = tokio::task::spawn_blocking(move || peers.look_up((uid, gid)));
+                looking
+                    .await
+                    .map_err(|_| Problem::new(Code::Stopping, "the daemon is stopping", "try again later"))?
+            }
+        };
+        let by = By::user(uid, known.name.as_deref());
+        match role(&self.rules, self.own, uid, &known.groups) {
+            Some(role) => Ok(Caller { role, by }),
+            None => {
+                let detail = format!(
+                    "{} may do nothing here: no [[peer]] names this user or a group of his",
+                    by.actor
+                );
+                let hint =
+                    "have the user, or a group that he is in, added to the configuration as a [[peer]]";
+                Err(Problem::new(Code::Forbidden, detail, hint))
+            }
+        }
+    }
+
+    fn remembered(&self, key: (u32, u32)) -> Option<Arc<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, known)| Arc::clone(known))
+    }
+
+    /// What the machine's lists say. Where they cannot be read, what the kernel says is all that is known.
+    fn look_up(&self, key @ (uid, gid): (u32, u32)) -> Arc<Known> {
+        let found = peer::look_up(uid, gid).unwrap_or_else(|error| {
+            tracing::warn!("the groups of uid {uid} cannot be looked up: {error}");
+            Known { name: None, groups: vec![gid] }
+        });
+        let found = Arc::new(found);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(key, (Instant::now(), Arc::clone(&found)));
+        found
+    }
+}
+
+/// The highest role that somebody has.
+fn role(rules: &[PeerRule], own: u32, uid: u32, groups: &[u32]) -> Option<Role> {
+    if rules.is_empty() || uid == 0 || uid == own {
+        return Some(Role::Admin);
+    }
+    let meant = |rule: &&PeerRule| match rule.who {
+        Who::User(user) => user == uid,
+        Who::Group(group) => groups.contains(&group),
+    };
+    rules.iter().filter(meant).map(|rule| rule.role).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_has_the_highest_role_of_himself_and_his_groups() {
+        let rule = |who, role| PeerRule { who, role };
+        let rules = [
+            rule(Who::User(1000), Role::Publish),
+            rule(Who::Group(50), Role::Read),
+            rule(Who::Group(60), Role::Admin),
+            rule(Who::User(1000), Role::Read),
+        ];
+        let cases: [(u32, &[u32], Option<Role>); 9] = [
+            (1000, &[], Some(Role::Publish)),
+            (1000, &[50], Some(Role::Publish)),
+            (1000, &[50, 60], Some(Role::Admin)),
+            (1001, &[50, 51], Some(Role::Read)),
+            (1001, &[1000], None),
+            (1001, &[], None),
+            (50, &[7], None),
+            (0, &[], Some(Role::Admin)),
+            (7, &[], Some(Role::Admin)),
+        ];
+        for (uid, groups, expected) in cases {
+            assert_eq!(role(&rules, 7, uid, groups), expected, "{uid} {groups:?}");
+            assert_eq!(role(&[], 7, uid, groups), Some(Role::Admin), "without rules the socket decides");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_has_no_role_is_refused_by_his_number() {
+        let nobody = PeerRule { who: Who::User(3_999_999_998), role: Role::Read };
+        let peers = Arc::new(Peers::new(vec![nobody]));
+        let refused = peers.caller(Some(Peer(Some((3_999_999_999, 3_999_999_999))))).await.err().unwrap();
+        assert_eq!(refused.code, Code::Forbidden);
+        assert!(refused.detail.starts_with("uid 3999999999 may do nothing"), "{refused}");
+        let allowed = peers.caller(Some(Peer(Some((3_999_999_998, 7))))).await.unwrap();
+        assert_eq!((allowed.role, allowed.by), (Role::Read, By::user(3_999_999_998, None)));
+        for unknown in [None, Some(Peer(None))] {
+            assert_eq!(peers.caller(unknown).await.err().map(|problem| problem.code), Some(Code::Forbidden));
+            let open = Arc::new(Peers::new(Vec::new()));
+            assert_eq!(open.caller(unknown).await.map(|caller| caller.role), Ok(Role::Admin));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `/leases`: who holds versions, and that an administrator may take them back.
+
+use std::sync::Arc;
+
+use asat_core::event::{Event, Reply};
+use asat_core::version::Lease as CoreLease;
+use asat_core::{Code, Problem};
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::extract::{self, Body, Parameters, Segments};
+use super::{Answer, Caller, Face};
+use crate::config::Role;
+use crate::wire::{Lease, LeaseList, ProblemBody, RevokeRequest};
+
+/// Which leases to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LeaseParameters {
+    /// Only those on versions of this store.
+    store: Option<String>,
+    /// Only those of this holder.
+    holder: Option<String>,
+}
+
+/// Lists who holds which version, and until when.
+#[utoipa::path(
+    get, path = "/leases", operation_id = "list_leases", tag = "as-at copies", params(LeaseParameters),
+    responses(
+        (status = 200, description = "The open leases", body = LeaseList),
+        (status = 400, description = "A parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+    )
+)]
+pub(super) async fn list(
+    State(face): State<Face>,
+    Parameters(LeaseParameters { store, holder }): Parameters<LeaseParameters>,
+) -> Answer<Json<LeaseList>> {
+    let store = store.as_deref().map(extract::store).transpose()?;
+    let now = asat_host::clock::now();
+    let engine = face.handle.engine();
+    let register = engine.register();
+    if let Some(store) = &store {
+        register.history(store)?;
+    }
+    let wanted = |lease: &&CoreLease| {
+        lease.expires_at > now
+            && store.as_ref().is_none_or(|store| lease.version.store == *store)
+            && holder.as_ref().is_none_or(|holder| lease.holder == *holder)
+    };
+    let mut leases: Vec<&CoreLease> = register.leases().filter(wanted).collect();
+    leases.sort_by_key(|lease| (&lease.version, lease.expires_at, &lease.id));
+    let path = |lease: &CoreLease| {
+        let version = &register.entry(&lease.version).ok()?.version;
+        face.machine.path(version).map(|path| path.display().to_string())
+    };
+    let leases = leases.into_iter().map(|lease| Lease::new(lease, path(lease))).collect();
+    Ok(Json(LeaseList { leases }))
+}
+
+/// Takes a lease from its holder, at once. It is written down, with the reason.
+///
+/// The version's copy goes with the last lease on it; a program that has the file open reads on. In the tree of versions
+/// reading fails from now on, and for a minute the version is not opened there again: time to retire it.
+#[utoipa::path(
+    delete, path = "/leases/{lease}", operation_id = "revoke_lease", tag = "as-at copies",
+    request_body = RevokeRequest, params(("lease" = String, Path, description = "The lease's name")),
+    responses(
+        (status = 200, description = "The lease as it was", body = Lease),
+        (status = 400, description = "The request cannot be read", body = ProblemBody),
+        (status = 404, description = "No such lease; it may have expired", body = ProblemBody),
+        (status = 413, description = "The body is too large", body = ProblemBody),
+        (status = 415, description = "The body is not JSON", body = ProblemBody),
+        (status = 422, description = "There is no reason, or it is not allowed", body = ProblemBody),
+        (status = 503, description = "The daemon is stopping", body = ProblemBody),
+        (status = 507, description = "There is no room to record it", body = ProblemBody),
+    )
+)]
+pub(super) async fn revoke(
+    State(face): State<Face>,
+    caller: Caller,
+    Segments(lease): Segments<String>,
+    Body(RevokeRequest { reason }): Body<RevokeRequest>,
+) -> Answer<Json<Lease>> {
+    let event = Event::Revoke { lease: extract::lease(&lease), reason };
+    let machine = Arc::clone(&face.machine);
+    // Whoever reads in the tree loses it before the lease can be renewed.
+    let take = move |answer: &Result<Reply, Problem>| {
+        if let Ok(Reply::Revoked(lease)) = answer {
+            machine.take_away(lease);
+        }
+    };
+    match face.handle.ask_and(caller.by, event, take).await? {
+        Reply::Revoked(lease) => Ok(Json(Lease::new(&lease, None))),
+        other => {
+            let detail = format!("a revocation got another answer: {other:?}");
+            Err(Problem::new(Code::Internal, detail, "report this as a defect").into())
+        }
+    }
+}
+
+impl Face {
+    /// Refuses a lease that somebody else has taken, to whoever may not revoke it.
+    pub(super) fn check_own(&self, caller: &Caller, lease: &str) -> Result<(), Problem> {
+        let engine = self.handle.engine();
+        match engine.register().lease(&extract::lease(lease)) {
+            Some(lease) if caller.role < Role::Admin && !lease.is_of(&caller.by) => {
+                let actor = lease.actor.as_deref().unwrap_or_default();
+                let detail =
+                    format!("the lease {} was taken by {actor}, and you are {}", lease.id.0, caller.by.actor);
+                Err(Problem::new(Code::Forbidden, detail, "an administrator may revoke it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Leases on the wire.
+
+use asat_core::version as core;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::instant;
+
+/// An open lease.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Lease {
+    /// Its name.
+    pub lease: String,
+    /// The version that it holds.
+    #[schema(example = "report@12")]
+    pub version: String,
+    /// Who holds it, in his own words.
+    pub holder: String,
+    /// Who took it, as the audit trail names him; absent of a lease that is older than the trail.
+    #[schema(example = "uid 1000 (ann)")]
+    pub actor: Option<String>,
+    /// The path at which the version is read; absent while its copy is being made.
+    pub path: Option<String>,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "instant")]
+    pub granted_at: Timestamp,
+    /// When it ends unless it is renewed.
+    #[schema(value_type = String, format = DateTime)]
+    #[serde(with = "instant")]
+    pub expires_at: Timestamp,
+}
+
+/// The open leases.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LeaseList {
+    /// The leases, by version; those of one version by when they end.
+    pub leases: Vec<Lease>,
+}
+
+/// A request to take a lease from its holder.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeRequest {
+    /// Why; it stands in the audit trail.
+    #[schema(max_length = 500, example = "incident 4711: the data must go")]
+    pub reason: String,
+}
+
+impl Lease {
+    /// A lease as it is written, with the path at which its version is read.
+    #[must_use]
+    pub fn new(lease: &core::Lease, path: Option<String>) -> Self {
+        Self {
+            lease: lease.id.0.clone(),
+            version: lease.version.to_string(),
+            holder: lease.holder.clone(),
+            actor: lease.actor.clone(),
+            path,
+            granted_at: lease.granted_at,
+            expires_at: lease.expires_at,
+        }
+    }
+}
