@@ -12,7 +12,7 @@ mod retention;
 mod version;
 
 use asat_core::register::{Entry, History};
-use asat_core::version::{self as core, LeaseId};
+use asat_core::version::{self as core, Free, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -51,6 +51,11 @@ pub struct PublishRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 4000)]
     pub note: Option<String>,
+    /// Attributes of your own: at most 32, each a text, a number or a truth value, with names of at most 64 characters without
+    /// `:` and `=`; 4096 bytes in all. What is null counts as left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({ "batch": 41 }))]
+    pub attributes: Option<Free>,
 }
 
 /// What a publication gave.

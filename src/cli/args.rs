@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::exit;
-use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
+use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
@@ -137,6 +137,9 @@ pub(super) struct PublishArgs {
     /// Anything else worth saying
     #[arg(long)]
     pub(super) note: Option<String>,
+    /// An attribute of your own, as a text; may be given several times
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(super) attributes: Vec<(String, String)>,
     /// The idempotency key: publishing twice with one key publishes once. Without it, each run has a new one
     #[arg(long, value_parser = key)]
     pub(super) key: Option<String>,
@@ -155,6 +158,12 @@ pub(super) struct VersionsArgs {
     /// Only those published for this business day
     #[arg(long, value_name = "DATE")]
     pub(super) business_date: Option<Date>,
+    /// Only those published with exactly this note
+    #[arg(long)]
+    pub(super) note: Option<String>,
+    /// Only those published with an attribute of this value
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(super) attribute: Option<(String, String)>,
     /// Only those cut at or after this instant; a date alone means its beginning, in UTC
     #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
     pub(super) from: Option<Timestamp>,
@@ -337,6 +346,8 @@ mod tests {
         for line in [
             "asat publish",
             "asat publish report --label close --business-date 2026-11-19 --key k",
+            "asat publish --attribute batch=41 --attribute a=b=c",
+            "asat versions --attribute batch=41",
             "asat versions --all --json",
             "asat versions report --state ready,lost --limit 3",
             "asat --server http://localhost:7878 show report@latest",
@@ -363,6 +374,8 @@ mod tests {
         for line in [
             "asat",
             "asat publish ../x",
+            "asat publish --attribute batch",
+            "asat publish --attribute =41",
             "asat publish --business-date 2026-02-30",
             "asat versions --all --limit 3",
             "asat versions --limit 0",

@@ -205,6 +205,14 @@ pub(super) fn key(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads an attribute as `name=value`.
+pub(super) fn attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE, for example batch=41".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,6 +79,10 @@ pub struct Publication {
     pub business_date: Option<String>,
     /// Anything else that was said.
     pub note: Option<String>,
+    /// Attributes of the publisher's own.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub attributes: core::Free,
     /// What its content was found to meet, in the order of the configuration of that time; none where nothing was checked.
     #[serde(default)]
     pub checks: Vec<CheckResult>,
@@ -179,6 +183,7 @@ impl Publication {
             certified_by: said.certified_by,
             business_date: said.business_date.map(|date| date.to_string()),
             note: said.note,
+            attributes: said.free,
             checks: publication.checks.iter().map(CheckResult::new).collect(),
         }
     }

@@ -22,6 +22,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 /// Brings an existing catalogue to the newest version, and keeps a copy of what it was.

@@ -225,6 +225,7 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
             certified_by: row.get("certified_by")?,
             business_date: row.get::<_, Option<Text<_>>>("business_date")?.map(|date| date.0),
             note: row.get("note")?,
+            free: row.get::<_, Json<_>>("attributes")?.0,
         },
         key: row.get("key")?,
         reused: row.get("reused")?,

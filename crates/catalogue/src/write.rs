@@ -89,8 +89,9 @@ fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holdi
 
 fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
     const SQL: &str = "insert into publication (number, store, version, at,
-            label, certified_by, business_date, note, key, reused, writer_blocked_us, hold, snapshot_us, elapsed_us)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+            label, certified_by, business_date, note, attributes, key, reused, writer_blocked_us, hold, snapshot_us,
+            elapsed_us)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     let said = &publication.attributes;
     let values = params![
         Int(publication.number),
@@ -101,6 +102,7 @@ fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> 
         said.certified_by,
         said.business_date.map(Text),
         said.note,
+        Json(&said.free),
         publication.key,
         publication.reused,
         Int(publication.cost.writer_blocked_us),

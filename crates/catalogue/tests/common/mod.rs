@@ -9,10 +9,11 @@ use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
-    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
+    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
 };
 use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
 use jiff::Timestamp;
+use serde_json::json;
 
 /// A source of numbers that replays (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
@@ -108,7 +109,13 @@ pub(crate) fn attributes(dice: &mut Dice) -> Attributes {
         certified_by: dice.maybe(Dice::text),
         business_date: dice.maybe(|_| "2026-11-19".parse().unwrap()),
         note: dice.maybe(Dice::text),
+        free: free(dice),
     }
+}
+
+fn free(dice: &mut Dice) -> Free {
+    let values = [json!("größer"), json!(-41), json!(u64::MAX), json!(0.1), json!(true)];
+    (0..dice.below(4)).map(|number| (format!("key {number}"), values[dice.below(5)].clone())).collect()
 }
 
 pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
