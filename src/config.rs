@@ -9,6 +9,7 @@ mod guard;
 mod raw;
 mod retention;
 mod validate;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
 
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
+pub use watch::WatchConfig;
 
 /// A validated configuration.
 #[derive(Clone, Debug)]
@@ -87,6 +89,8 @@ pub struct StoreConfig {
     pub retention: Retention,
     /// What its content must meet to be published, in the order in which it is asked.
     pub checks: Vec<Check>,
+    /// By which query it is published by itself; not at all where it is left out.
+    pub watch: Option<WatchConfig>,
 }
 
 /// A token, by the SHA-256 of its text.

@@ -10,6 +10,7 @@ mod manifest;
 mod restore;
 mod retention;
 mod version;
+mod watch;
 
 use asat_core::register::{Entry, History};
 use asat_core::version::{self as core, Free, LeaseId};
@@ -26,6 +27,7 @@ pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha2
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
 pub(crate) use version::milliseconds;
+pub use watch::{Watch, WatchTrouble};
 pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
 
 /// A request to publish a store that was certified.
@@ -165,6 +167,9 @@ pub struct Store {
     pub newest_cut_at: Option<Timestamp>,
     /// Bytes that its archive takes on disk.
     pub archive_bytes: u64,
+    /// How watch mode stands with it, where it has a marker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 /// All stores.
@@ -276,6 +281,7 @@ impl Store {
             newest: newest.map(|entry| entry.version.id.to_string()),
             newest_cut_at: newest.map(Entry::listed_at),
             archive_bytes,
+            watch: None,
         }
     }
 }

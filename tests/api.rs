@@ -46,6 +46,8 @@ mod routes;
 mod stores;
 #[path = "api/surviving.rs"]
 mod surviving;
+#[path = "api/watching.rs"]
+mod watching;
 
 use common::World;
 use serde_json::Value;

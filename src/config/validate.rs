@@ -11,7 +11,7 @@ use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Listen, StoreConfig, Token, check, fuse, guard, raw, retention};
+use super::{Config, Listen, StoreConfig, Token, check, fuse, guard, raw, retention, watch};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -143,6 +143,7 @@ fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, Stor
         max_hold: duration("store.max_hold", &raw.max_hold)?,
         retention: retention::validate(&raw.retention, text)?,
         checks: check::validate(&raw.check)?,
+        watch: raw.watch.as_ref().map(watch::validate).transpose()?,
     };
     Ok((name, store))
 }

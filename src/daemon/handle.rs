@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::Entry;
-use asat_core::{Code, Engine, Problem, VersionId};
+use asat_core::{Code, Engine, Problem, StoreName, VersionId};
 use tokio::sync::{broadcast, oneshot};
 
 use super::guard::{Alarm, Standing};
 use super::message::Message;
+use super::watch::{Watched, Watches};
 use crate::wire::Progress;
 
 /// What the daemon tells those who listen.
@@ -23,6 +24,8 @@ pub enum Notice {
     Guard(Box<Entry>),
     /// An alarm began or was acknowledged, or it is over.
     Alarm(Box<Alarm>, bool),
+    /// The marker of a store has moved or was published, or watch mode has trouble with it or no more.
+    Watch(StoreName, Box<Watched>),
 }
 
 /// How many notices a slow listener may be behind before it misses some.
@@ -43,12 +46,13 @@ pub struct Handle {
     engine: Arc<RwLock<Engine>>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
+    watches: Watches,
 }
 
 impl Handle {
     /// The way to a driver that hears these messages.
     pub(super) fn new(messages: Sender<Message>, engine: Arc<RwLock<Engine>>, notices: Notices) -> Self {
-        Self { messages, engine, notices, standing: Arc::default() }
+        Self { messages, engine, notices, standing: Arc::default(), watches: Watches::default() }
     }
 
     /// Sends an event and waits for its answer.
@@ -87,6 +91,12 @@ impl Handle {
     /// How the guard stands.
     pub fn standing(&self) -> RwLockReadGuard<'_, Standing> {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How watch mode stands.
+    #[must_use]
+    pub fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// Notes that somebody knows of an alarm, by its key as people read it; `None` where no such alarm is on.

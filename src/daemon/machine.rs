@@ -7,6 +7,7 @@ mod cut;
 mod filing;
 mod ground;
 mod hot;
+mod marker;
 mod mend;
 mod restore;
 mod room;
@@ -20,6 +21,7 @@ mod throttle;
 mod unchanged;
 mod volumes;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -43,7 +45,7 @@ use jiff::Timestamp;
 use super::handle::{Notice, Notices};
 use super::progress::Meter;
 use super::tree::Recent;
-use crate::config::Config;
+use crate::config::{Config, WatchConfig};
 use cut::Cutting;
 pub(super) use cut::Note;
 use filing::Paces;
@@ -101,6 +103,8 @@ struct Store {
     trim: bool,
     /// What its content must meet to be published.
     checks: Vec<Check>,
+    /// By which query it is published by itself.
+    watch: Option<WatchConfig>,
 }
 
 impl Machine {
@@ -317,8 +321,11 @@ impl Host for Machine {
             Effect::Cut { version, attributes, key, after, origin, then_restore } => {
                 let note = Note { attributes: attributes.clone(), key: key.clone(), checks: Vec::new() };
                 // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
-                let checks = if then_restore.is_none() { self.checks(&version.store) } else { &[] };
-                let cutting = Cutting { id: version, note, after: *after, checks };
+                let checks = match then_restore {
+                    None => self.demanded(&version.store, attributes),
+                    Some(_) => Cow::default(),
+                };
+                let cutting = Cutting { id: version, note, after: *after, checks: &checks };
                 Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))
             }
             Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
@@ -366,8 +373,8 @@ fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
     let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
         let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
         let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
-        let (is_kind_chosen, checks) = (store.backend.is_some(), store.checks.clone());
-        (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks })
+        let (is_kind_chosen, checks, watch) = (store.backend.is_some(), store.checks.clone(), store.watch.clone());
+        (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks, watch })
     };
     config.stores.iter().map(store).collect()
 }

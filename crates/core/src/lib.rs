@@ -15,6 +15,7 @@ pub mod sizing;
 pub mod snapshot;
 pub mod tree;
 pub mod version;
+pub mod watch;
 
 pub mod boundary;
 pub mod names;

@@ -169,6 +169,13 @@ impl Register {
         self.keys.get(key).and_then(|number| self.publications.get(number))
     }
 
+    /// The value of the marker that watch mode has published last of a store.
+    #[must_use]
+    pub fn last_marker(&self, store: &StoreName) -> Option<&str> {
+        let of_store = |publication: &&Publication| publication.version.store == *store;
+        self.publications.values().rev().filter(of_store).find_map(|publication| publication.attributes.marker())
+    }
+
     /// The number that the next publication gets.
     #[must_use]
     pub fn next_publication(&self) -> u64 {

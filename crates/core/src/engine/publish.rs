@@ -8,7 +8,7 @@ use crate::event::{Archived, Change, Described};
 use crate::register::History;
 use crate::snapshot::{Cost, Origin};
 use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
-use crate::{Code, Problem, StoreName, VersionId};
+use crate::{Code, Problem, StoreName, VersionId, watch};
 
 impl Engine {
     pub(super) fn publish(&self, draft: &mut Draft<'_>, request: &Publish) -> Result<Answer, Problem> {
@@ -272,7 +272,7 @@ fn publish_as(
         number,
         version,
         at: intent.at,
-        attributes: attributes.clone(),
+        attributes: watch::as_found(attributes, checks),
         key: key.clone(),
         reused,
         cost,
