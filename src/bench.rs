@@ -23,6 +23,7 @@ mod site;
 mod statistics;
 mod tools;
 mod valuation;
+mod watch;
 mod workload;
 
 use std::fmt::Display;
@@ -48,6 +49,7 @@ pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Prob
         What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
+        What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };
     if let Some(out) = &args.out {

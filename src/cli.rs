@@ -22,6 +22,7 @@ mod restore;
 mod retention;
 mod stores;
 mod table;
+mod tag;
 mod text;
 mod typed;
 mod versions;
@@ -101,6 +102,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Renew(args) => open::renew(args, &client, output).await,
         Command::Pin(args) => keep::pin(args, &client, output).await,
         Command::Unpin(args) => keep::unpin(args, &client, output).await,
+        Command::Tag(args) => tag::tag(args, &client, output).await,
         Command::Retire(args) => keep::retire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,

@@ -89,6 +89,8 @@ pub struct StoreConfig {
     pub retention: Retention,
     /// What its content must meet to be published, in the order in which it is asked.
     pub checks: Vec<Check>,
+    /// Whether a label is given to one version only.
+    pub unique_labels: bool,
     /// By which query it is published by itself; not at all where it is left out.
     pub watch: Option<WatchConfig>,
 }
@@ -156,6 +158,7 @@ impl Config {
                 retention: store.retention.clone(),
                 backing: backings.get(name).cloned().unwrap_or_default(),
                 keep_snapshots: store.keep_snapshots,
+                unique_labels: store.unique_labels,
             };
             (name.clone(), policy)
         };

@@ -9,6 +9,7 @@ mod instant;
 mod manifest;
 mod restore;
 mod retention;
+mod tag;
 mod version;
 mod watch;
 
@@ -26,9 +27,10 @@ pub use capacity::{
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
+pub use tag::{Tag, TagList, TagRequest};
 pub(crate) use version::milliseconds;
-pub use watch::{Watch, WatchTrouble};
 pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
+pub use watch::{Watch, WatchTrouble};
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

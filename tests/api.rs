@@ -30,6 +30,8 @@ mod grounds;
 mod keeping;
 #[path = "lab/mod.rs"]
 mod lab;
+#[path = "api/labels.rs"]
+mod labels;
 #[path = "api/moving.rs"]
 mod moving;
 #[path = "api/opening.rs"]
@@ -46,6 +48,8 @@ mod routes;
 mod stores;
 #[path = "api/surviving.rs"]
 mod surviving;
+#[path = "api/tags.rs"]
+mod tags;
 #[path = "api/watching.rs"]
 mod watching;
 

@@ -1,6 +1,7 @@
 //! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
 
 mod archive;
+mod tag;
 mod transfer;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, d
 use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
+pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
 /// Keeps a SQLite store's history as it was at each certified moment.
@@ -75,6 +77,8 @@ pub(super) enum Command {
     Pin(PinArgs),
     /// Let retention have a version again
     Unpin(OneVersion),
+    /// Have a name lead to a version, which keeps it; report@NAME then stands for that version
+    Tag(TagArgs),
     /// Give a version up for good
     Retire(OneVersion),
     /// Bring a store back to a version, after keeping it as it is now
@@ -183,7 +187,7 @@ pub(super) struct VersionsArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct OneVersion {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
 }
 
@@ -202,7 +206,7 @@ pub(super) struct AsOfArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct OpenArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// Who will read it; without it, USER@HOST
     #[arg(long)]
@@ -231,7 +235,7 @@ pub(super) struct RenewArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct PinArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// Why it must stay
     #[arg(long)]
@@ -249,7 +253,7 @@ pub(super) struct PinArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RestoreArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// Do it without asking; needed where nobody can be asked
     #[arg(long)]
@@ -287,7 +291,7 @@ pub(super) struct AcknowledgeArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct WhyArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// At most this many actions, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -355,6 +359,12 @@ mod tests {
             "asat verify --version report@12",
             "asat verify report --version 12",
             "asat restore report@12 --yes --certified-by ops",
+            "asat tag report month-end-2026-10 report@12",
+            "asat tag report month-end-2026-10 report@latest",
+            "asat tag --list",
+            "asat tag --list report",
+            "asat tag --delete report month-end-2026-10",
+            "asat show report@month-end-2026-10",
             "asat capacity --watch --json",
             "asat acknowledge group vg: short",
             "asat why report@latest --limit 3",
@@ -384,6 +394,16 @@ mod tests {
             "asat show report@0",
             "asat open report@1 --ttl 0s",
             "asat pin report@1",
+            "asat tag",
+            "asat tag report",
+            "asat tag report month-end",
+            "asat tag report 12 report@12",
+            "asat tag report latest report@12",
+            "asat tag --list report month-end",
+            "asat tag --delete report",
+            "asat tag --delete report month-end report@1",
+            "asat tag --delete --list",
+            "asat show report@a..b",
             "asat restore report",
             "asat stores --server https://localhost",
             "asat stores --token secret",

@@ -17,7 +17,10 @@ pub(super) const MEANINGS: [(u8, &str); 16] = [
     (USAGE, "the arguments are wrong"),
     (3, "the request was refused as invalid"),
     (4, "no such store, version, lease or tag; or no version is that old"),
-    (5, "held by somebody: leased, pinned, tagged, in use, or the key or the label was used for something else"),
+    (
+        5,
+        "held by somebody: leased, pinned, tagged, in use, or the key or the label was used for something else",
+    ),
     (6, "busy, try again: store locked, writers held too long, LVM stuck, or daemon stopping"),
     (7, "the store's file is missing or cannot be read"),
     (8, "no room"),

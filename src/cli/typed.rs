@@ -23,17 +23,14 @@ impl VersionArg {
 
     /// The store that it belongs to.
     pub(super) fn store(&self) -> &StoreName {
-        match &self.meant {
-            VersionRef::Exact(id) => &id.store,
-            VersionRef::Latest(store) => store,
-        }
+        self.meant.store()
     }
 
     /// Whether an event about `version` may be about this one.
     pub(super) fn may_be(&self, version: &str) -> bool {
         match &self.meant {
             VersionRef::Exact(_) => version == self.text,
-            VersionRef::Latest(store) => belongs(version, store),
+            VersionRef::Latest(store) | VersionRef::Tag(store, _) => belongs(version, store),
         }
     }
 }

@@ -128,6 +128,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
     line("kept", Some(held(version)));
     line("fingerprint", version.fingerprint.as_deref().map(clean));
     line("pinned", version.pin.as_ref().map(|pin| pinned(pin, now)));
+    line("tags", Some(clean(&version.tags.join(", "))).filter(|tags| !tags.is_empty()));
     line("leases", (version.leases > 0).then(|| version.leases.to_string()));
     line("open at", version.path.as_deref().map(clean));
     let _ = writeln!(text, "{}, the newest first", counted_publications(version));
@@ -212,7 +213,7 @@ mod tests {
                  "business_date": null, "note": null},
             ],
             "pin": {"reason": "audit", "owner": "anna", "expires_at": "2026-11-22T20:00:00Z", "hot": false},
-            "leases": 1, "path": "/copies/report.db", "ended_at": null, "end_reason": null,
+            "tags": ["month-end", "q4"], "leases": 1, "path": "/copies/report.db", "ended_at": null, "end_reason": null,
         }))
         .unwrap();
         let expected = "\
@@ -223,6 +224,7 @@ report@12
   kept         in the snapshot vg/asat.12, 793.3 KiB in the archive
   fingerprint  00ff
   pinned       audit, by anna, until 2026-11-22 20:00:00 UTC (in 3 days)
+  tags         month-end, q4
   leases       1
   open at      /copies/report.db
 2 publications, the newest first

@@ -143,6 +143,7 @@ fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, Stor
         max_hold: duration("store.max_hold", &raw.max_hold)?,
         retention: retention::validate(&raw.retention, text)?,
         checks: check::validate(&raw.check)?,
+        unique_labels: raw.unique_labels,
         watch: raw.watch.as_ref().map(watch::validate).transpose()?,
     };
     Ok((name, store))

@@ -373,7 +373,8 @@ fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
     let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
         let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
         let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
-        let (is_kind_chosen, checks, watch) = (store.backend.is_some(), store.checks.clone(), store.watch.clone());
+        let (is_kind_chosen, checks, watch) =
+            (store.backend.is_some(), store.checks.clone(), store.watch.clone());
         (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks, watch })
     };
     config.stores.iter().map(store).collect()

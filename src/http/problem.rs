@@ -65,12 +65,9 @@ fn status(code: Code) -> StatusCode {
         | Code::UnknownTag
         | Code::BeforeFirst => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::Leased
-        | Code::Pinned
-        | Code::Tagged
-        | Code::InUse
-        | Code::LabelTaken
-        | Code::NotReadable => StatusCode::CONFLICT,
+        Code::Leased | Code::Pinned | Code::Tagged | Code::InUse | Code::LabelTaken | Code::NotReadable => {
+            StatusCode::CONFLICT
+        }
         Code::Retired => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -100,7 +100,11 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
 fn attribute(text: &str) -> Result<(String, String), Failure> {
     let parts = text.split_once(':').filter(|(name, _)| !name.is_empty());
     parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| {
-        Failure::new(Code::Malformed, "attribute names no value", "write it as name:value, for example batch:41")
+        Failure::new(
+            Code::Malformed,
+            "attribute names no value",
+            "write it as name:value, for example batch:41",
+        )
     })
 }
 

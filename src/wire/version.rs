@@ -37,6 +37,9 @@ pub struct Version {
     pub publications: Vec<Publication>,
     /// Its pin, where it has one.
     pub pin: Option<Pin>,
+    /// The tags that lead to it.
+    #[serde(default)]
+    pub tags: Vec<String>,
     /// How many leases are open on it.
     pub leases: usize,
     /// The path of its database, where it is leased.
@@ -133,6 +136,8 @@ impl Version {
         let version = &entry.version;
         let content = version.content.as_ref();
         let leases = register.leases_on(&version.id).count();
+        let tags = register.history(&version.id.store).into_iter();
+        let tags = tags.flat_map(|history| history.tags_on(version.id.number));
         let publications = entry.publications.iter().filter_map(|&number| register.publication(number));
         Self {
             id: version.id.to_string(),
@@ -148,6 +153,7 @@ impl Version {
             holdings: version.holdings.iter().map(Holding::new).collect(),
             publications: publications.map(Publication::new).collect(),
             pin: version.pin.as_ref().map(Pin::new),
+            tags: tags.map(|tag| tag.name.to_string()).collect(),
             leases,
             path: if leases > 0 { path() } else { None },
             ended_at: version.end.as_ref().map(|end| end.at),

@@ -67,7 +67,8 @@ fn a_store_is_published_when_its_marker_moves_with_its_value_as_label() {
         certify(&world, value);
         let watch = published(&world, &mut events, label);
         assert_eq!((&watch["value"], &watch["trouble"]), (&json!(label), &Value::Null), "{watch}");
-        let list = world.get(&format!("/versions?attribute=asat.marker:{}", label.replace(' ', "%20"))).json();
+        let list =
+            world.get(&format!("/versions?attribute=asat.marker:{}", label.replace(' ', "%20"))).json();
         let said = &list["versions"][0]["publications"][0];
         assert_eq!((&said["label"], &said["attributes"]), (&json!(label), &json!({ "asat.marker": label })));
         let check = &said["checks"][0];
@@ -127,7 +128,8 @@ fn what_a_marker_should_not_give_is_reported_and_stops_nothing() {
         let config = watching(marker).replace("10s", "100ms");
         let world = configured("", &config);
         let mut events = world.listen();
-        let sql = format!("create table certification (id, blob); insert into certification values (1, {value})");
+        let sql =
+            format!("create table certification (id, blob); insert into certification values (1, {value})");
         world.sqlite().execute_batch(&sql).unwrap();
         let wanted = |watch: &Value| {
             let detail = watch["trouble"]["detail"].as_str().unwrap_or_default();
@@ -158,7 +160,10 @@ fn a_store_that_is_not_there_yet_is_watched_and_one_that_is_replaced_too() {
     world.start_under_contract();
     let mut events = world.listen();
     troubled(&world, &mut events, "store_missing");
-    world.sqlite().execute_batch("create table certification (id); insert into certification values (1)").unwrap();
+    world
+        .sqlite()
+        .execute_batch("create table certification (id); insert into certification values (1)")
+        .unwrap();
     published(&world, &mut events, "1");
     let (other, store) = (world.store_at("other.db"), world.store());
     let new = rusqlite::Connection::open(&other).unwrap();
@@ -167,19 +172,25 @@ fn a_store_that_is_not_there_yet_is_watched_and_one_that_is_replaced_too() {
     fs::rename(&other, &store).unwrap();
     published(&world, &mut events, "2");
     fs::remove_file(&store).unwrap();
-    world.sqlite().execute_batch("create table certification (id); insert into certification values (3)").unwrap();
+    world
+        .sqlite()
+        .execute_batch("create table certification (id); insert into certification values (3)")
+        .unwrap();
     published(&world, &mut events, "3");
     assert_eq!(labels(&world), ["1", "2", "3"]);
 }
 
 #[test]
 fn a_publication_that_is_refused_is_reported_and_tried_again_when_the_store_has_changed() {
-    let check = "[[store.check]]\nname = \"no bad ones\"\nquery = \"select 1 from ledger where entry = 'bad'\"\n";
+    let check =
+        "[[store.check]]\nname = \"no bad ones\"\nquery = \"select 1 from ledger where entry = 'bad'\"\n";
     let world = world(&(watching(MARKER) + check));
     let mut events = world.listen();
     world
         .sqlite()
-        .execute_batch("begin; insert into ledger values ('bad'); insert into certification values (41); commit")
+        .execute_batch(
+            "begin; insert into ledger values ('bad'); insert into certification values (41); commit",
+        )
         .unwrap();
     assert!(troubled(&world, &mut events, "check_failed").contains("no bad ones"));
     assert_eq!(watch(&world)["value"], "41");

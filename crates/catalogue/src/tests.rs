@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use asat_core::event::Change;
 use asat_core::guard::{Entry, Outcome, Rung};
 use asat_core::snapshot::Hold;
-use asat_core::version::{Holding, Store};
+use asat_core::version::{Holding, Store, Tag};
 use asat_core::{Code, Problem};
 use jiff::Timestamp;
 
@@ -154,6 +154,37 @@ fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
     };
     new.log_guard(std::slice::from_ref(&entry)).unwrap();
     assert_eq!(new.guard_log(About::Anything, 10).unwrap(), [entry]);
+}
+
+#[test]
+fn publications_of_the_fourth_schema_have_no_attributes_of_their_own_and_take_tags() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
+    old.connection.execute_batch(FIRST).unwrap();
+    drop(old);
+    drop(Catalogue::open_with(&path, &MIGRATIONS[..4]).unwrap());
+    let mut new = Catalogue::open(&path).unwrap();
+    let mut lived = new.load().unwrap();
+    assert!(lived.publication(1).unwrap().attributes.free.is_empty());
+    let tag = Change::Tagged(Tag {
+        name: "month-end".parse().unwrap(),
+        version: "report@1".parse().unwrap(),
+        set_at: Timestamp::UNIX_EPOCH,
+    });
+    new.record(std::slice::from_ref(&tag)).unwrap();
+    lived.evolve(&tag);
+    assert_eq!(new.load().unwrap(), lived);
+    // No other than an object, and no tag of a version that is not there.
+    for wrong in [
+        "update publication set attributes = '[]'",
+        "update publication set attributes = 'x'",
+        "update publication set attributes = null",
+        "insert into tag values ('report', 'a', 9, '2026-01-01T00:00:00.000000000Z')",
+        "insert into tag values ('report', '', 1, '2026-01-01T00:00:00.000000000Z')",
+    ] {
+        assert!(new.connection.execute(wrong, []).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use asat_core::VersionId;
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
-use asat_core::version::{Holding, Lease, Publication, Store, Version};
+use asat_core::version::{Holding, Lease, Publication, Store, Tag, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
 
 use crate::values::{At, FilePath, Int, Json, Life, Text};
@@ -18,6 +18,11 @@ pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()
             run(transaction, sql, params![Text(&id.store), Int(id.number)])
         }
         Change::Published(publication) => add_publication(transaction, publication),
+        Change::Tagged(tag) => put_tag(transaction, tag),
+        Change::Untagged(store, name) => {
+            let sql = "delete from tag where store = ?1 and name = ?2";
+            run(transaction, sql, params![Text(store), Text(name)])
+        }
         Change::Lease(lease) => put_lease(transaction, lease),
         Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
         Change::Intended(intent) => put_intent(transaction, intent),
@@ -123,6 +128,13 @@ fn add_checks(transaction: &Transaction<'_>, publication: &Publication) -> Resul
         run(transaction, SQL, params![number, Int(position), name, passed, found, Int(*took_us)])?;
     }
     Ok(())
+}
+
+fn put_tag(transaction: &Transaction<'_>, tag: &Tag) -> Result<()> {
+    const SQL: &str = "insert into tag (store, name, version, set_at) values (?1, ?2, ?3, ?4)
+        on conflict (store, name) do update set version = excluded.version, set_at = excluded.set_at";
+    let Tag { name, version, set_at } = tag;
+    run(transaction, SQL, params![Text(&version.store), Text(name), Int(version.number), At(*set_at)])
 }
 
 fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {

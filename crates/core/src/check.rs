@@ -114,7 +114,9 @@ impl Check {
         let ok = || rows.first == [[Value::Text("ok".to_owned())]];
         match &self.test {
             Test::Query { expected, .. } => expected.judge(rows),
-            Test::Marker { .. } => crate::watch::value(rows)?.ok_or_else(|| "nothing is certified any more".to_owned()),
+            Test::Marker { .. } => {
+                crate::watch::value(rows)?.ok_or_else(|| "nothing is certified any more".to_owned())
+            }
             Test::QuickCheck if ok() => Ok("ok".to_owned()),
             Test::QuickCheck => Err(format!("the database is damaged: {rows}")),
             Test::ForeignKeyCheck if rows.first.is_empty() => Ok("no rows".to_owned()),

@@ -8,6 +8,7 @@ pub mod engine;
 pub mod event;
 pub mod guard;
 pub mod host;
+pub mod labels;
 pub mod query;
 pub mod register;
 pub mod retention;
@@ -24,6 +25,6 @@ pub mod units;
 
 pub use engine::{Backing, Engine, Policy, StorePolicy, Together};
 pub use host::Host;
-pub use names::{NameError, StoreName, VersionId, VersionRef};
+pub use names::{NameError, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

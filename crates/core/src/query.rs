@@ -68,9 +68,10 @@ impl Filter {
             && (self.certified_by.is_none() || said.certified_by == self.certified_by)
             && (self.business_date.is_none() || said.business_date == self.business_date)
             && (self.note.is_none() || said.note == self.note)
-            && self.attribute.as_ref().is_none_or(|(name, value)| {
-                said.free.get(name).is_some_and(|found| plain(found) == *value)
-            })
+            && self
+                .attribute
+                .as_ref()
+                .is_none_or(|(name, value)| said.free.get(name).is_some_and(|found| plain(found) == *value))
     }
 }
 

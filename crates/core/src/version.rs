@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::CheckResult;
 use crate::snapshot::{Cost, Snapshot};
-use crate::{Fingerprint, PageSize, StoreName, VersionId};
+use crate::{Fingerprint, PageSize, StoreName, TagName, VersionId};
 
 pub use attributes::{Attributes, Free, check_line, plain};
 
@@ -220,6 +220,17 @@ pub struct Publication {
     pub elapsed_us: u64,
     /// What its content was found to meet, in the order of the configuration.
     pub checks: Vec<CheckResult>,
+}
+
+/// A name that leads to a version, and may be moved to another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tag {
+    /// The name.
+    pub name: TagName,
+    /// The version that it leads to.
+    pub version: VersionId,
+    /// When it was moved there.
+    pub set_at: Timestamp,
 }
 
 /// The name of a lease: unique, and chosen by whoever asks the engine for it.

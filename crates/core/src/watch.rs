@@ -84,7 +84,8 @@ impl Watch {
         if self.again_at.is_some_and(|at| at <= now) {
             return Step::Ask { anyway: true };
         }
-        let calm = self.noticed.map(|(first, last)| (last + self.pace.debounce).min(first + self.pace.longest));
+        let calm =
+            self.noticed.map(|(first, last)| (last + self.pace.debounce).min(first + self.pace.longest));
         let due = calm.map(|calm| calm.max(self.rests_until));
         match due {
             Some(due) if due <= now => Step::Ask { anyway: false },

@@ -30,8 +30,10 @@ const OF_FILES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::MOVE)
     .union(OF_FOLDER);
 /// Whether a folder has still its place.
-const OF_FOLDER: WatchFlags =
-    WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF).union(WatchFlags::ONLYDIR).union(WatchFlags::MASK_ADD);
+const OF_FOLDER: WatchFlags = WatchFlags::DELETE_SELF
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::MASK_ADD);
 /// Whether something comes to be in a folder.
 const OF_NAMES: WatchFlags = WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(OF_FOLDER);
 /// After these, what is watched is perhaps no longer what has the names.
@@ -130,8 +132,7 @@ impl Watching {
 
     fn wait_for_any(&self, timeout: Option<Duration>, end: &PipeReader) -> io::Result<Noticed> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut polled =
-            [PollFd::new(&self.watched.inotify, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        let mut polled = [PollFd::new(&self.watched.inotify, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         match poll(&mut polled, timeout.as_ref()) {
             Ok(0) | Err(Errno::INTR) => return Ok(Noticed::Nothing),
             Ok(_) => {}
@@ -162,7 +163,8 @@ impl Watched {
         loop {
             let (folders, names) = folders_of(path);
             let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            let mut watched = Self { inotify, names, folders: identified(folders.clone()), missing: Vec::new() };
+            let mut watched =
+                Self { inotify, names, folders: identified(folders.clone()), missing: Vec::new() };
             folders.iter().try_for_each(|folder| watched.add(folder))?;
             // What came to be meanwhile was perhaps not told.
             let is_same = identified(folders_of(path).0) == watched.folders && !watched.is_outdated();
@@ -190,7 +192,9 @@ impl Watched {
             match inotify::add_watch(&self.inotify, place, flags) {
                 Ok(_) => {
                     is_found = true;
-                    if let Some((path, name)) = missing.take().and_then(|path| Some((path, path.file_name()?))) {
+                    if let Some((path, name)) =
+                        missing.take().and_then(|path| Some((path, path.file_name()?)))
+                    {
                         self.names.insert(name.to_owned(), true);
                         self.missing.push(path.to_owned());
                     }

@@ -175,7 +175,8 @@ fn described(
 
 /// What was said of a publication, held to what may be said of one here.
 fn said(publication: &Publication) -> Result<Said, Problem> {
-    let Publication { at, label, certified_by, business_date, note, attributes, checks } = publication.clone();
+    let Publication { at, label, certified_by, business_date, note, attributes, checks } =
+        publication.clone();
     let business_date = business_date.map(|date| date.parse()).transpose();
     let business_date =
         business_date.map_err(|error: jiff::Error| wrong(format!("a business date: {error}")))?;

@@ -47,7 +47,8 @@ impl Eyes {
 
     /// Waits until the store may have changed, or the time is over, or the daemon stops.
     pub(super) fn wait(&mut self, timeout: Option<Duration>, end: &PipeReader) -> Noticed {
-        let (since, interval) = if self.why.is_some() { (self.glanced, self.poll) } else { (self.looked, LOOK) };
+        let (since, interval) =
+            if self.why.is_some() { (self.glanced, self.poll) } else { (self.looked, LOOK) };
         let left = interval.saturating_sub(since.elapsed());
         if left.is_zero() && timeout.is_none_or(|timeout| !timeout.is_zero()) {
             return self.look();
@@ -86,7 +87,8 @@ impl Eyes {
             Ok(()) => {
                 let ground = self.path.ancestors().find_map(is_local);
                 (ground == Some(false)).then(|| {
-                    "its file system may be written by other machines, of whose commits nobody tells".to_owned()
+                    "its file system may be written by other machines, of whose commits nobody tells"
+                        .to_owned()
                 })
             }
             Err(problem) => {

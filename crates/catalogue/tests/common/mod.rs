@@ -9,7 +9,8 @@ use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
-    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
+    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, State, Store, Tag,
+    Version,
 };
 use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
 use jiff::Timestamp;
@@ -211,9 +212,12 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         return first_change(dice, register, store_name(some_store));
     };
     let unused = |id: &VersionId| {
-        register.entry(id).unwrap().publications.is_empty() && register.leases_on(id).next().is_none()
+        let is_tagged = register.history(&id.store).unwrap().tags_on(id.number).next().is_some();
+        register.entry(id).unwrap().publications.is_empty()
+            && register.leases_on(id).next().is_none()
+            && !is_tagged
     };
-    match dice.below(9) {
+    match dice.below(11) {
         0 => first_change(dice, register, store_name(some_store)),
         1 | 2 => {
             let state = State::ALL[dice.below(State::ALL.len())];
@@ -230,6 +234,11 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
             let effect = effects(dice, &id)[dice.below(8)].clone();
             Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), effect })
         }
+        8 => {
+            let name = format!("tag-{}", dice.below(4)).parse().unwrap();
+            Change::Tagged(Tag { name, version: id, set_at: dice.instant() })
+        }
+        9 => Change::Untagged(id.store, format!("tag-{}", dice.below(4)).parse().unwrap()),
         _ => {
             let open: Vec<EffectId> = register.intents().map(|intent| intent.id).collect();
             Change::Concluded(dice.one_of(&open).unwrap_or(EffectId(1_000_000)))

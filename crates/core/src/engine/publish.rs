@@ -21,6 +21,7 @@ impl Engine {
         if let Some(answer) = self.again(draft, history, request) {
             return Ok(answer);
         }
+        self.check_label(draft, history, request)?;
         let origin = self.origin_of(history)?;
         Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
     }
@@ -116,6 +117,9 @@ impl Engine {
         let version = &self.register.entry(id)?.version;
         match result {
             Ok(cut) => {
+                if let Some(answer) = self.end_with_label(draft, intent, version, cut) {
+                    return answer;
+                }
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
                 let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks));
                 self.move_on(draft);

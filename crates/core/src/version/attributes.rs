@@ -64,7 +64,8 @@ impl Attributes {
         match self.free.keys().find(|name| name.starts_with(Self::OWN)) {
             None => Ok(()),
             Some(name) => {
-                let detail = format!("attributes has {name:?}, and names with {:?} are asat's own", Self::OWN);
+                let detail =
+                    format!("attributes has {name:?}, and names with {:?} are asat's own", Self::OWN);
                 Err(Problem::new(Code::Invalid, detail, "choose another name"))
             }
         }
@@ -90,10 +91,14 @@ fn check_free(free: &Free) -> Result<(), Problem> {
         check_line("a name in attributes", Some(name), Attributes::MAX_FREE_NAME)?;
         // In a filter and on the command line they end the name.
         if name.contains([':', '=']) || name.trim() != name {
-            return Err(wrong(format!("has the name {name:?}: a name has no ':', no '=' and no space at its ends")));
+            return Err(wrong(format!(
+                "has the name {name:?}: a name has no ':', no '=' and no space at its ends"
+            )));
         }
         if !(value.is_string() || value.is_number() || value.is_boolean()) {
-            return Err(wrong(format!("has {name:?}, which is neither a text nor a number nor true or false")));
+            return Err(wrong(format!(
+                "has {name:?}, which is neither a text nor a number nor true or false"
+            )));
         }
         if value.as_str().is_some_and(|text| text.chars().any(|c| is_unprintable(c) && !"\n\t".contains(c))) {
             return Err(wrong(format!("has {name:?}, whose text has control characters")));

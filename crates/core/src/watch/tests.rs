@@ -84,7 +84,10 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_a_commit_must_mend_is_n
     assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000]);
     watch.answered(now, now, &Ok(Some("42".to_owned())));
     watch.published(now, &Err(problem(Code::StorageFull)));
-    assert!(matches!(watch.next(now), Step::Wait(Some(_))), "the value is asked for anew before it is published");
+    assert!(
+        matches!(watch.next(now), Step::Wait(Some(_))),
+        "the value is asked for anew before it is published"
+    );
     watch.answered(now, now, &Ok(Some("42".to_owned())));
     watch.published(now, &Err(problem(Code::CheckFailed)));
     assert_eq!(watch.next(now), Step::Wait(None));
@@ -110,11 +113,11 @@ fn values_that_are_taken() {
         (text("2026-11-19 close"), Some("2026-11-19 close")),
         (text(" größer → 🎉"), Some(" größer → 🎉")),
     ] {
-        let value = value(&rows(&[&[found.clone()]])).unwrap();
+        let value = value(&rows(&[std::slice::from_ref(&found)])).unwrap();
         assert_eq!(value.as_deref(), expected, "{found}");
         // What was published with a value is found to have it.
         if let Some(value) = value {
-            let judged = check("select 1", ms(1)).judge(&rows(&[&[found.clone()]]));
+            let judged = check("select 1", ms(1)).judge(&rows(&[std::slice::from_ref(&found)]));
             assert_eq!(judged.as_ref(), Ok(&value));
             assert_eq!(attributes(&value).check(), Ok(()));
             assert_eq!(attributes(&value).marker(), Some(value.as_str()));
@@ -145,7 +148,7 @@ fn values_that_are_refused() {
     for found in [
         rows(&[std::slice::from_ref(&blob)]),
         rows(&[&[one.clone(), one.clone()]]),
-        rows(&[&[one.clone()], &[one.clone()]]),
+        rows(&[std::slice::from_ref(&one), std::slice::from_ref(&one)]),
         Rows { first: vec![vec![one]], more: true },
         rows(&[&[Value::Real(f64::INFINITY)]]),
         rows(&[&[Value::text("")]]),
@@ -201,7 +204,8 @@ fn whatever_happens_the_last_value_is_published_and_none_twice_in_a_row() {
                     let began = now;
                     now += dice.below(3);
                     let fails = !over && dice.below(4) == 0;
-                    let answer = if fails { Err(problem(Code::StoreBusy)) } else { Ok(Some(live.to_string())) };
+                    let answer =
+                        if fails { Err(problem(Code::StoreBusy)) } else { Ok(Some(live.to_string())) };
                     watch.answered(ms(began), ms(now), &answer);
                 }
                 Step::Publish(value) => {
@@ -217,7 +221,8 @@ fn whatever_happens_the_last_value_is_published_and_none_twice_in_a_row() {
                 }
                 Step::Wait(until) => {
                     let step = 1 + dice.below(20);
-                    let left = until.map(|until| u64::try_from((until - ms(now)).as_millis()).unwrap().max(1));
+                    let left =
+                        until.map(|until| u64::try_from((until - ms(now)).as_millis()).unwrap().max(1));
                     match (left, over) {
                         (None, true) => calm_rounds += 1,
                         (Some(left), true) => now += left,

@@ -31,7 +31,11 @@ pub fn ask(
     let wait = Wait { limits: &limits, cancel, since };
     let mut transaction = Transaction::begin(path, &wait)?;
     let bound = if transaction.content.wal { deadline } else { deadline.min(most_hold) };
-    let end = if transaction.content.wal { since + deadline } else { (since + deadline).min(transaction.since + bound) };
+    let end = if transaction.content.wal {
+        since + deadline
+    } else {
+        (since + deadline).min(transaction.since + bound)
+    };
     let answer = query(transaction.connection_mut(), path, sql, true, Until { end, bound }, cancel);
     transaction.end();
     let failed = |what| Error::Marker { path: path.to_owned(), what };
