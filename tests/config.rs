@@ -342,10 +342,6 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
         ("marker = \"\"", ["store.watch.marker", "should be a SELECT"]),
         ("marker = \"delete from t\"", ["store.watch.marker", "begins with"]),
         ("marker = \"select 1; select 2\"", ["store.watch.marker", "more than one statement"]),
-        (
-            "marker = \"with a as (select 1) insert into t select * from a\"",
-            ["store.watch.marker", "cannot be asked"],
-        ),
         ("marker = \"select load_extension('x')\"", ["store.watch.marker", "cannot be asked"]),
         ("marker = \"select 1\"\nevery = \"1s\"", ["every", "unknown field"]),
         ("marker = \"select 1\"\ndeadline = \"1h\"", ["store.watch.deadline", "longer than a minute"]),

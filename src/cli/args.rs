@@ -1,6 +1,7 @@
 //! The arguments: what may be written after `asat`, and what is refused before anybody is asked.
 
 mod archive;
+mod keep;
 mod tag;
 mod transfer;
 
@@ -19,6 +20,7 @@ use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, d
 use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
+pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -231,39 +233,6 @@ pub(super) struct RenewArgs {
     /// For how long from now, for example 90m or 2d
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
     pub(super) ttl: u32,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PinArgs {
-    /// The version: report@12, report@latest or report@TAG
-    pub(super) version: VersionArg,
-    /// Why it must stay
-    #[arg(long)]
-    pub(super) reason: String,
-    /// Who wants it
-    #[arg(long)]
-    pub(super) owner: Option<String>,
-    /// When the pin stops counting, never without it; a date alone means its end, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
-    pub(super) until: Option<Timestamp>,
-    /// Keep its snapshot too, where it has one
-    #[arg(long)]
-    pub(super) hot: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RestoreArgs {
-    /// The version: report@12, report@latest or report@TAG
-    pub(super) version: VersionArg,
-    /// Do it without asking; needed where nobody can be asked
-    #[arg(long)]
-    pub(super) yes: bool,
-    /// Who vouches for it
-    #[arg(long, value_name = "WHO")]
-    pub(super) certified_by: Option<String>,
-    /// Anything else worth saying
-    #[arg(long)]
-    pub(super) note: Option<String>,
 }
 
 #[derive(Debug, Args)]

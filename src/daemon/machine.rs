@@ -9,6 +9,7 @@ mod ground;
 mod hot;
 mod marker;
 mod mend;
+mod opening;
 mod restore;
 mod room;
 mod seen;
@@ -33,7 +34,7 @@ use asat_core::check::Check;
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
-use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::version::{Content, Version};
 use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
@@ -51,6 +52,7 @@ pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
+use opening::{clones_of, open_archives, stores};
 use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
@@ -358,47 +360,6 @@ impl Host for Machine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
-}
-
-/// The stores that are cut by clones.
-fn clones_of(backings: &BTreeMap<StoreName, Backing>) -> BTreeMap<StoreName, Origin> {
-    let cloned = |(name, backing): (&StoreName, &Backing)| match backing {
-        Backing::Volume(origin) if origin.backend == Backend::Reflink => Some((name.clone(), origin.clone())),
-        _ => None,
-    };
-    backings.iter().filter_map(cloned).collect()
-}
-
-fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
-    let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
-        let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
-        let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
-        let (is_kind_chosen, checks, watch) =
-            (store.backend.is_some(), store.checks.clone(), store.watch.clone());
-        (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks, watch })
-    };
-    config.stores.iter().map(store).collect()
-}
-
-/// Opens the archive of every store that is configured, or that has one.
-fn open_archives(config: &Config) -> Result<BTreeMap<StoreName, Archive>, Problem> {
-    let mut names: Vec<StoreName> = config.stores.keys().cloned().collect();
-    names.extend(asat_archive::stores_in(&config.archives())?);
-    let mut archives = BTreeMap::new();
-    for name in names {
-        if archives.contains_key(&name) {
-            continue;
-        }
-        let (archive, opened) = Archive::open(&config.archive(&name))?;
-        if !opened.removed.is_empty() {
-            tracing::info!(store = %name, files = ?opened.removed, "removed what a crash had left");
-        }
-        if !opened.foreign.is_empty() {
-            tracing::warn!(store = %name, files = ?opened.foreign, "left alone what is not the archive's");
-        }
-        archives.insert(name, archive);
-    }
-    Ok(archives)
 }
 
 /// What is behind a lock. Every change under one leaves its value whole, so a panic elsewhere has spoilt nothing.
