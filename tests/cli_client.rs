@@ -28,7 +28,7 @@ fn published(reused: bool) -> String {
 fn mount() -> Value {
     json!({
         "lease": "0193", "version": "report@12", "path": "/copies/report.db",
-        "uri": "file:/copies/report.db?mode=ro", "holder": "anna@desk", "expires_at": "2026-11-19T18:00:00Z",
+        "uri": "file:/copies/report.db?mode=ro", "holder": "anna@desk", "expires_at": "2026-11-19T18:00:00.000000Z",
     })
 }
 
@@ -211,7 +211,7 @@ fn pins_and_retirement() {
 fn stores_and_verification() {
     let stores = json!({ "stores": [{
         "name": "report", "path": "/srv/report.db", "backend": "pages", "configured": true, "versions": 12,
-        "newest": "report@12", "newest_cut_at": "2026-11-19T17:00:03Z", "archive_bytes": 1024,
+        "newest": "report@12", "newest_cut_at": "2026-11-19T17:00:03.000000Z", "archive_bytes": 1024,
     }] });
     let whole = json!({ "ok": true, "versions": 12, "bytes": 5, "findings": [] });
     let damaged = json!({ "ok": false, "versions": 12, "bytes": 5, "findings": [

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_standing_is_written_with_names_for_identities() {
-        let since = "2026-11-19T17:00:00Z".parse().unwrap();
+        let since = "2026-11-19T17:00:00.000000Z".parse().unwrap();
         let standing = Standing {
             looked_at: Some(since),
             tick_ms: 250,
@@ -179,7 +179,7 @@ mod tests {
             ..Standing::default()
         };
         let expected = serde_json::json!({
-            "looked_at": "2026-11-19T17:00:00Z", "tick_ms": 250,
+            "looked_at": "2026-11-19T17:00:00.000000Z", "tick_ms": 250,
             "looks": { "full": 3, "glances": 40, "spent_ms": 2.5 }, "targets": [], "plan": [], "last_actions": [],
             "brakes": [
                 { "origin": "vg", "held_now": false, "holds": 2, "total_ms": 200, "longest_ms": 200 },
@@ -188,7 +188,7 @@ mod tests {
             "precedence": { "ladder": ["extend", "alarm"], "says": "retention" },
             "alarms": [{
                 "key": "group vg: short", "reason": "vg has no space", "hint": "add a disk to vg",
-                "since": "2026-11-19T17:00:00Z", "acknowledged_at": null,
+                "since": "2026-11-19T17:00:00.000000Z", "acknowledged_at": null,
             }],
             "trouble": { "code": "lvm_stuck", "detail": "`lvextend` does not end", "hint": "look" },
         });

@@ -6,7 +6,7 @@ use crate::fake::{Fake, json as answer, problem, version};
 
 fn capacity(acknowledged_at: &Value, trouble: &Value) -> Value {
     json!({
-        "looked_at": "2026-11-19T17:00:03Z", "tick_ms": 250,
+        "looked_at": "2026-11-19T17:00:03.000000Z", "tick_ms": 250,
         "looks": { "full": 7, "glances": 60, "spent_ms": 12.5 },
         "targets": [{
             "kind": "group", "name": "vg", "level": "low", "used_bytes": 0, "size_bytes": 0,
@@ -17,7 +17,7 @@ fn capacity(acknowledged_at: &Value, trouble: &Value) -> Value {
         "precedence": { "ladder": ["extend", "alarm"], "says": "retention before space" },
         "alarms": [{
             "key": "group vg: short", "reason": "no space", "hint": "add a disk",
-            "since": "2026-11-19T16:55:03Z", "acknowledged_at": acknowledged_at,
+            "since": "2026-11-19T16:55:03.000000Z", "acknowledged_at": acknowledged_at,
         }],
         "trouble": trouble,
     })
@@ -25,7 +25,7 @@ fn capacity(acknowledged_at: &Value, trouble: &Value) -> Value {
 
 #[test]
 fn the_exit_code_says_whether_somebody_must_look() {
-    let known = json!("2026-11-19T16:58:03Z");
+    let known = json!("2026-11-19T16:58:03.000000Z");
     let trouble = json!({ "code": "lvm_stuck", "detail": "it does not end", "hint": "" });
     let cases = [
         (capacity(&known, &Value::Null), 0),
@@ -68,7 +68,7 @@ fn it_is_shown_again_when_the_guard_does_something() {
 
 #[test]
 fn an_alarm_is_acknowledged_with_quotes_or_without() {
-    let alarm = capacity(&json!("2026-11-19T16:58:03Z"), &Value::Null)["alarms"][0].clone();
+    let alarm = capacity(&json!("2026-11-19T16:58:03.000000Z"), &Value::Null)["alarms"][0].clone();
     let fake = Fake::new([answer(200, &alarm), answer(200, &alarm), problem(404, "not_found")]);
     let ran = fake.run(&["acknowledge", "group", "vg:", "short"]);
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 1), "{ran:?}");
@@ -84,7 +84,7 @@ fn an_alarm_is_acknowledged_with_quotes_or_without() {
 #[test]
 fn why_asks_for_one_version() {
     let action = json!({
-        "at": "2026-11-19T16:59:59Z", "action": "extend", "target": "snapshot report@12", "version": "report@12",
+        "at": "2026-11-19T16:59:59.000000Z", "action": "extend", "target": "snapshot report@12", "version": "report@12",
         "reason": "low", "outcome": "done", "failure": null, "took_ms": 412,
     });
     let told = json!({ "version": version(12), "actions": [action] });
