@@ -27,7 +27,7 @@ fn a_pinned_version_is_not_retired_and_the_refusal_says_why() {
     let world = world();
     world.publish("first");
     world.settled("report@1");
-    let body = json!({ "reason": "audit 2026", "owner": "internal audit", "expires_at": "2199-01-01T00:00:00Z", "hot": true });
+    let body = json!({ "reason": "audit 2026", "owner": "internal audit", "expires_at": "2199-01-01T00:00:00.000000Z", "hot": true });
     let pinned = pin(&world, "report@1", &body);
     assert_eq!(pinned["pin"], body);
     assert_eq!(world.get("/versions/report@1").json(), pinned);
