@@ -78,7 +78,9 @@ impl FromStr for TagName {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         let is_name = text.parse::<StoreName>().is_ok() && !text.contains("..") && !text.ends_with('.');
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let begins_as_number = text.starts_with(|c: char| c.is_ascii_digit());
+        let is_number = begins_as_number && text.parse::<f64>().is_ok()
+            || text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         if is_name && !is_number && !text.eq_ignore_ascii_case("latest") {
             Ok(Self(text.to_owned()))
         } else {
@@ -260,9 +262,17 @@ mod tests {
 
     #[test]
     fn tags() {
-        for text in
-            ["month-end-2026-10", "a", "2026-10", "Q3_2026", "v1.2", "0x10", "latest-close", &"t".repeat(64)]
-        {
+        for text in [
+            "month-end-2026-10",
+            "a",
+            "2026-10",
+            "Q3_2026",
+            "v1.2",
+            "0x10",
+            "nan",
+            "latest-close",
+            &"t".repeat(64),
+        ] {
             let meant = format!("report@{text}").parse();
             assert_eq!(meant, Ok(VersionRef::Tag("report".parse().unwrap(), text.parse().unwrap())));
             assert!(format!("report@{text}").parse::<VersionId>().is_err());
@@ -273,6 +283,8 @@ mod tests {
             "0",
             "007",
             "1.0",
+            "1e0",
+            "1.2.3",
             "latest",
             "Latest",
             "-a",

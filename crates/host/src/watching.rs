@@ -108,13 +108,11 @@ impl Watching {
         if uprooted {
             self.watched = Watched::over(&self.path).map_err(failed)?;
         }
-        if !matters && !uprooted {
-            return Ok(Noticed::Nothing);
-        }
+        // Another file in the folder may be written without pause as well.
         if sleep(NAP, end).map_err(failed)? {
             return Ok(Noticed::End);
         }
-        Ok(Noticed::Change)
+        Ok(if matters || uprooted { Noticed::Change } else { Noticed::Nothing })
     }
 
     /// Looks whether the folders are still those which are watched, and watches those which are; answers whether they were others.
