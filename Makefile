@@ -58,6 +58,7 @@ bench: build
 	target/release/asat bench listing
 	target/release/asat bench reading
 	target/release/asat bench publishing
+	target/release/asat bench watch
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab:

@@ -24,6 +24,7 @@ mod site;
 mod statistics;
 mod tools;
 mod valuation;
+mod watch;
 mod workload;
 
 use std::fmt::Display;
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Prob
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
         What::Publishing(what) => publishing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
+        What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };
     if let Some(out) = &args.out {

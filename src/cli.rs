@@ -24,6 +24,7 @@ mod restore;
 mod retention;
 mod stores;
 mod table;
+mod tag;
 mod text;
 mod typed;
 mod versions;
@@ -104,6 +105,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Leases(args) => leases::leases(args, &client, output).await,
         Command::Pin(args) => keep::pin(args, &client, output).await,
         Command::Unpin(args) => keep::unpin(args, &client, output).await,
+        Command::Tag(args) => tag::tag(args, &client, output).await,
         Command::Retire(args) => keep::retire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,

@@ -10,6 +10,7 @@ mod guard;
 mod raw;
 mod retention;
 mod validate;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,6 +28,7 @@ use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
+pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};
 
@@ -95,6 +97,10 @@ pub struct StoreConfig {
     pub retention: Retention,
     /// What its content must meet to be published, in the order in which it is asked.
     pub checks: Vec<Check>,
+    /// Whether a label is given to one version only.
+    pub unique_labels: bool,
+    /// By which query it is published by itself; not at all where it is left out.
+    pub watch: Option<WatchConfig>,
 }
 
 impl Config {
@@ -142,6 +148,7 @@ impl Config {
                 retention: store.retention.clone(),
                 backing: backings.get(name).cloned().unwrap_or_default(),
                 keep_snapshots: store.keep_snapshots,
+                unique_labels: store.unique_labels,
             };
             (name.clone(), policy)
         };

@@ -13,6 +13,7 @@ mod machine;
 mod message;
 mod progress;
 mod tree;
+mod watch;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
 pub use listen::serve;
 pub use machine::{Machine, VersionBytes};
+pub use watch::{Watched, Watches};
 
 use crate::config::Config;
 use guard::Guarding;
@@ -42,6 +44,7 @@ pub struct Daemon {
     driver: JoinHandle<()>,
     guard: Guarding,
     tree: Option<tree::Served>,
+    watchers: watch::Watchers,
     _state: StateFolder,
 }
 
@@ -90,12 +93,14 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
-    Ok(Daemon { handle, machine, driver, guard, tree, _state: state })
+    let watchers = watch::Watchers::start(config, &handle, &machine)?;
+    Ok(Daemon { handle, machine, driver, guard, tree, watchers, _state: state })
 }
 
 impl Daemon {
     /// Ends what is under way and waits until its outcome is recorded.
-    pub fn stop(self) {
+    pub fn stop(mut self) {
+        self.watchers.stop();
         if let Some(tree) = self.tree {
             tree.stop();
         }
@@ -105,6 +110,7 @@ impl Daemon {
         if self.driver.join().is_err() {
             tracing::error!("the driver ended with a panic; the next start settles what it left");
         }
+        self.watchers.join();
     }
 }
 

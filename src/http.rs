@@ -21,6 +21,7 @@ mod retention;
 mod snapshots;
 mod status;
 mod stores;
+mod tags;
 mod versions;
 
 use std::sync::Arc;
@@ -122,6 +123,8 @@ pub fn router(face: Face, access: Access) -> Router {
         .routes(routes!(stores::archive))
         .routes(routes!(stores::verify))
         .routes(routes!(retention::plan, retention::plan_by))
+        .routes(routes!(tags::list))
+        .routes(routes!(tags::tag, tags::untag))
         .routes(routes!(restore::restore))
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))

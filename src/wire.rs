@@ -11,10 +11,12 @@ mod lease;
 mod manifest;
 mod restore;
 mod retention;
+mod tag;
 mod version;
+mod watch;
 
 use asat_core::register::{Entry, History};
-use asat_core::version::{self as core, LeaseId};
+use asat_core::version::{self as core, Free, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,8 +31,10 @@ pub use lease::{Lease, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
+pub use tag::{Tag, TagList, TagRequest};
 pub(crate) use version::milliseconds;
 pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
+pub use watch::{Watch, WatchTrouble};
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -55,6 +59,11 @@ pub struct PublishRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 4000)]
     pub note: Option<String>,
+    /// Attributes of your own: at most 32, each a text, a number or a truth value, with names of at most 64 characters without
+    /// `:` and `=`; 4096 bytes in all. What is null counts as left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({ "batch": 41 }))]
+    pub attributes: Option<Free>,
 }
 
 /// What a publication gave.
@@ -164,6 +173,9 @@ pub struct Store {
     pub newest_cut_at: Option<Timestamp>,
     /// Bytes that its archive takes on disk.
     pub archive_bytes: u64,
+    /// How watch mode stands with it, where it has a marker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 /// All stores.
@@ -275,6 +287,7 @@ impl Store {
             newest: newest.map(|entry| entry.version.id.to_string()),
             newest_cut_at: newest.map(Entry::listed_at),
             archive_bytes,
+            watch: None,
         }
     }
 }

@@ -32,6 +32,8 @@ mod grounds;
 mod keeping;
 #[path = "lab/mod.rs"]
 mod lab;
+#[path = "api/labels.rs"]
+mod labels;
 #[path = "api/leases.rs"]
 mod leases;
 #[path = "api/moving.rs"]
@@ -54,6 +56,10 @@ mod shadow;
 mod stores;
 #[path = "api/surviving.rs"]
 mod surviving;
+#[path = "api/tags.rs"]
+mod tags;
+#[path = "api/watching.rs"]
+mod watching;
 
 use common::World;
 use serde_json::Value;

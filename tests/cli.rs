@@ -223,6 +223,52 @@ fn a_pinned_version_stays_and_an_unpinned_one_can_be_given_up() {
 }
 
 #[test]
+fn a_tag_is_set_listed_used_and_deleted() {
+    let world = world_with_history();
+    let set = done(&world, &["tag", "report", "month-end", "report@1"]);
+    assert_eq!(set, "report@month-end leads to report@1\n");
+    let tags = world.get("/stores/report/tags").json();
+    assert_eq!(answered(&world, &["tag", "--list", "report"]), tags);
+    let list = done(&world, &["tag", "--list"]);
+    assert!(list.contains("report@month-end  report@1"), "{list}");
+    let shown = done(&world, &["show", "report@month-end"]);
+    assert!(shown.starts_with("report@1\n") && shown.contains("tags         month-end"), "{shown}");
+    assert!(done(&world, &["versions"]).contains("tagged month-end"));
+    refused(&world, &["retire", "report@month-end"], 5, "tagged");
+    let copy = world.path("copy.db");
+    done(&world, &["export", "report@month-end", "--to", copy.to_str().unwrap()]);
+    assert_eq!(
+        rusqlite::Connection::open(&copy).unwrap().query_row("select count(*) from t", [], |row| row.get(0)),
+        Ok(1)
+    );
+    done(&world, &["tag", "report", "month-end", "report@latest"]);
+    let gone = done(&world, &["tag", "--delete", "report", "month-end"]);
+    assert_eq!(gone, "report@month-end is deleted; it led to report@2\n");
+    refused(&world, &["tag", "--delete", "report", "month-end"], 4, "unknown_tag");
+    refused(&world, &["show", "report@month-end"], 4, "unknown_tag");
+    refused(&world, &["tag", "report", "month-end", "report@9"], 4, "unknown_version");
+}
+
+#[test]
+fn attributes_of_ones_own_are_published_shown_and_found() {
+    let world =
+        configured("", "unique_labels = true\n[store.watch]\nmarker = \"select x from t where x > 99\"\n");
+    let attributes = ["--attribute", "batch=41", "--attribute", "run=a=b"];
+    let published = answered(&world, &[&["publish", "--label", "close"], &attributes[..]].concat());
+    assert_eq!(published["publication"]["attributes"], json!({ "batch": "41", "run": "a=b" }));
+    let shown = done(&world, &["show", "report@1"]);
+    assert!(shown.contains("    batch: 41\n") && shown.contains("    run: a=b\n"), "{shown}");
+    let found = answered(&world, &["versions", "--attribute", "run=a=b"]);
+    assert_eq!(found["versions"][0]["id"], "report@1");
+    assert_eq!(answered(&world, &["versions", "--note", "none"])["versions"], json!([]));
+    refused(&world, &["publish", "--attribute", "a=1", "--attribute", "a=2"], 3, "invalid");
+    refused(&world, &["publish", "--attribute", "asat.a=1"], 3, "invalid");
+    refused(&world, &["publish", "--label", "CLOSE"], 5, "label_taken");
+    let stores = done(&world, &["stores"]);
+    assert!(stores.contains("report: watch mode, "), "{stores}");
+}
+
+#[test]
 fn stores_are_listed_and_verified() {
     let world = world_with_history();
     assert_eq!(answered(&world, &["stores"]), world.get("/stores").json());

@@ -321,6 +321,63 @@ fn checks_that_contradict_themselves_or_cannot_be_asked_are_refused_by_their_nam
 }
 
 #[test]
+fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
+    let folder = folder();
+    let watch = |lines: &str| store("a", &format!("[store.watch]\n{lines}"));
+    let marker = "marker = \"select 1\"";
+    let endless =
+        "marker = \"with recursive n(i) as (select 1 union all select i + 1 from n) select i from n\"";
+    for lines in [
+        marker,
+        endless,
+        "marker = \"values (1)\"\ndebounce = \"200ms\"",
+        "marker = \"select max(id) from later\"",
+    ] {
+        let config = Config::parse(&format!("{STATE}{}", watch(lines)), folder.path()).unwrap();
+        let watch = config.stores.values().next().unwrap().watch.as_ref().unwrap();
+        assert!(watch.pace.debounce <= watch.pace.longest, "{lines}");
+    }
+    for (lines, parts) in [
+        ("", ["marker", "missing"]),
+        ("marker = 1", ["marker", "string"]),
+        ("marker = \"\"", ["store.watch.marker", "should be a SELECT"]),
+        ("marker = \"delete from t\"", ["store.watch.marker", "begins with"]),
+        ("marker = \"select 1; select 2\"", ["store.watch.marker", "more than one statement"]),
+        ("marker = \"select load_extension('x')\"", ["store.watch.marker", "cannot be asked"]),
+        ("marker = \"select 1\"\nevery = \"1s\"", ["every", "unknown field"]),
+        ("marker = \"select 1\"\ndeadline = \"1h\"", ["store.watch.deadline", "longer than a minute"]),
+        ("marker = \"select 1\"\ndeadline = \"0s\"", ["store.watch.deadline", "not longer than nothing"]),
+        (
+            "marker = \"select 1\"\ndebounce = \"1s\"\nlongest = \"10ms\"",
+            ["store.watch.longest", "shorter than debounce"],
+        ),
+        ("marker = \"select 1\"\npoll = \"often\"", ["store.watch.poll", "not a duration"]),
+    ] {
+        check_refused(folder.path(), &watch(lines), &parts);
+    }
+    check_refused(folder.path(), &store("a", "unique_labels = \"yes\""), &["unique_labels", "boolean"]);
+}
+
+/// What stands behind a # in the section of watch mode of the sample is the default of every key that there is.
+#[test]
+fn the_sample_configuration_says_the_defaults_of_watch_mode() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
+    let text = fs::read_to_string(&sample).unwrap();
+    let section = text.split("# [store.watch]").nth(1).unwrap().split("# [store.retention]").next().unwrap();
+    let keys: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| line.contains(" = \""))
+        .collect();
+    assert_eq!(keys.len(), 5, "{keys:?}");
+    let parse = |lines: &str| {
+        let text = format!("{STATE}{}", store("a", &format!("[store.watch]\n{lines}")));
+        Config::parse(&text, Path::new("/")).unwrap().stores.values().next().unwrap().watch.clone().unwrap()
+    };
+    assert_eq!(parse(&keys.join("\n")), parse(keys[0]));
+}
+
+#[test]
 fn what_the_guard_cannot_go_by_is_refused_by_its_key() {
     let folder = folder();
     for (line, key, said) in [

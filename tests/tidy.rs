@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str]); 6] = [
 ];
 
 /// What the core may depend on: nothing that could touch a clock, a file, a process or a thread.
-const PURE: [&str; 4] = ["jiff", "serde", "serde_json", "thiserror"];
+const PURE: [&str; 5] = ["jiff", "serde", "serde_json", "thiserror", "unicode-normalization"];
 
 /// Rooms of the root package, and what must not be named in them.
 const WALLS: [(&str, &[&str]); 4] = [

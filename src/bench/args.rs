@@ -32,6 +32,8 @@ pub(super) enum What {
     Publishing(PublishingArgs),
     /// Versions are read by their paths in the tree (FUSE): how fast, beside plain files of the same content
     Reading(ReadingArgs),
+    /// Watch mode: how soon a commit is noticed, and what it costs while nothing is written
+    Watch(WatchArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
     Guard(GuardArgs),
 }
@@ -137,6 +139,19 @@ pub(super) struct ReadingArgs {
     /// How many investments are valued before each publication
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) rows: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WatchArgs {
+    /// How many commits move the marker
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) commits: u32,
+    /// For how many seconds nothing is written
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+    /// The journal mode of the store
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = JournalMode::Wal)]
+    pub(super) journal_mode: JournalMode,
 }
 
 #[derive(Debug, Args)]

@@ -164,8 +164,8 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
     let attributes = Attributes {
         label: Some(format!("close {}", number % LABELS)),
         certified_by: Some("ops".to_owned()),
-        business_date: None,
         note: Some("all positions reconciled".to_owned()),
+        ..Attributes::default()
     };
     let publication = Publication {
         number,

@@ -70,6 +70,21 @@ impl Daemon {
         }
     }
 
+    /// The processor time of its threads whose names begin so, in seconds.
+    pub(super) fn thread_seconds(&self, name: &str) -> Result<f64, Problem> {
+        let cannot = |error: std::io::Error| failed("look at the daemon's threads", error);
+        let mut nanoseconds = 0.0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(cannot)? {
+            let thread = thread.map_err(cannot)?.path();
+            if fs::read_to_string(thread.join("comm")).map_err(cannot)?.starts_with(name) {
+                let stat = fs::read_to_string(thread.join("schedstat")).map_err(cannot)?;
+                let spent = stat.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+                nanoseconds += spent.ok_or_else(|| failed("read a thread's time", &stat))?;
+            }
+        }
+        Ok(nanoseconds / 1e9)
+    }
+
     /// The most memory that it ever had resident, in bytes.
     pub(super) fn peak_rss_bytes(&self) -> Result<u64, Problem> {
         let file = format!("/proc/{}/status", self.child.id());

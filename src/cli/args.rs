@@ -2,6 +2,8 @@
 
 mod access;
 mod archive;
+mod keep;
+mod tag;
 mod transfer;
 
 use std::path::PathBuf;
@@ -15,11 +17,13 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::exit;
-use super::typed::{VersionArg, VersionChoice, day_begins, day_ends, duration, key, seconds};
+use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
+pub(super) use keep::{PinArgs, RestoreArgs};
+pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
 /// Keeps a SQLite store's history as it was at each certified moment.
@@ -79,6 +83,8 @@ pub(super) enum Command {
     Pin(PinArgs),
     /// Let retention have a version again
     Unpin(OneVersion),
+    /// Have a name lead to a version, which keeps it; report@NAME then stands for that version
+    Tag(TagArgs),
     /// Give a version up for good
     Retire(OneVersion),
     /// Bring a store back to a version, after keeping it as it is now
@@ -143,6 +149,9 @@ pub(super) struct PublishArgs {
     /// Anything else worth saying
     #[arg(long)]
     pub(super) note: Option<String>,
+    /// An attribute of your own, as a text; may be given several times
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(super) attributes: Vec<(String, String)>,
     /// The idempotency key: publishing twice with one key publishes once. Without it, each run has a new one
     #[arg(long, value_parser = key)]
     pub(super) key: Option<String>,
@@ -161,6 +170,12 @@ pub(super) struct VersionsArgs {
     /// Only those published for this business day
     #[arg(long, value_name = "DATE")]
     pub(super) business_date: Option<Date>,
+    /// Only those published with exactly this note
+    #[arg(long)]
+    pub(super) note: Option<String>,
+    /// Only those published with an attribute of this value
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(super) attribute: Option<(String, String)>,
     /// Only those cut at or after this instant; a date alone means its beginning, in UTC
     #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
     pub(super) from: Option<Timestamp>,
@@ -180,7 +195,7 @@ pub(super) struct VersionsArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct OneVersion {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
 }
 
@@ -199,7 +214,7 @@ pub(super) struct AsOfArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct OpenArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// Who will read it; without it, USER@HOST
     #[arg(long)]
@@ -227,39 +242,6 @@ pub(super) struct RenewArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct PinArgs {
-    /// The version: report@12, or report@latest
-    pub(super) version: VersionArg,
-    /// Why it must stay
-    #[arg(long)]
-    pub(super) reason: String,
-    /// Who wants it
-    #[arg(long)]
-    pub(super) owner: Option<String>,
-    /// When the pin stops counting, never without it; a date alone means its end, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
-    pub(super) until: Option<Timestamp>,
-    /// Keep its snapshot too, where it has one
-    #[arg(long)]
-    pub(super) hot: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RestoreArgs {
-    /// The version: report@12, or report@latest
-    pub(super) version: VersionArg,
-    /// Do it without asking; needed where nobody can be asked
-    #[arg(long)]
-    pub(super) yes: bool,
-    /// Who vouches for it
-    #[arg(long, value_name = "WHO")]
-    pub(super) certified_by: Option<String>,
-    /// Anything else worth saying
-    #[arg(long)]
-    pub(super) note: Option<String>,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// The store; without it, and without a version, every store
     pub(super) store: Option<StoreName>,
@@ -284,7 +266,7 @@ pub(super) struct AcknowledgeArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct WhyArgs {
-    /// The version: report@12, or report@latest
+    /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// At most this many actions, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -343,6 +325,8 @@ mod tests {
         for line in [
             "asat publish",
             "asat publish report --label close --business-date 2026-11-19 --key k",
+            "asat publish --attribute batch=41 --attribute a=b=c",
+            "asat versions --attribute batch=41",
             "asat versions --all --json",
             "asat versions report --state ready,lost --limit 3",
             "asat --server http://localhost:7878 show report@latest",
@@ -350,6 +334,12 @@ mod tests {
             "asat verify --version report@12",
             "asat verify report --version 12",
             "asat restore report@12 --yes --certified-by ops",
+            "asat tag report month-end-2026-10 report@12",
+            "asat tag report month-end-2026-10 report@latest",
+            "asat tag --list",
+            "asat tag --list report",
+            "asat tag --delete report month-end-2026-10",
+            "asat show report@month-end-2026-10",
             "asat capacity --watch --json",
             "asat acknowledge group vg: short",
             "asat why report@latest --limit 3",
@@ -369,6 +359,8 @@ mod tests {
         for line in [
             "asat",
             "asat publish ../x",
+            "asat publish --attribute batch",
+            "asat publish --attribute =41",
             "asat publish --business-date 2026-02-30",
             "asat versions --all --limit 3",
             "asat versions --limit 0",
@@ -377,6 +369,16 @@ mod tests {
             "asat show report@0",
             "asat open report@1 --ttl 0s",
             "asat pin report@1",
+            "asat tag",
+            "asat tag report",
+            "asat tag report month-end",
+            "asat tag report 12 report@12",
+            "asat tag report latest report@12",
+            "asat tag --list report month-end",
+            "asat tag --delete report",
+            "asat tag --delete report month-end report@1",
+            "asat tag --delete --list",
+            "asat show report@a..b",
             "asat restore report",
             "asat stores --server https://localhost",
             "asat stores --token secret",

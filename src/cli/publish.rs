@@ -1,5 +1,7 @@
 //! `publish`: a certification, sent so that a lost answer never makes two versions.
 
+use asat_core::version::Free;
+use asat_core::{Code, Problem};
 use uuid::Uuid;
 
 use super::args::PublishArgs;
@@ -16,12 +18,20 @@ pub(super) async fn publish(
     bars: &Bars<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
+    let mut attributes = Free::new();
+    for (name, value) in &args.attributes {
+        if attributes.insert(name.clone(), value.as_str().into()).is_some() {
+            let detail = format!("the attribute {name:?} is given twice");
+            return Err(Problem::new(Code::Invalid, detail, "give each attribute once").into());
+        }
+    }
     let body = PublishRequest {
         store: args.store.as_ref().map(ToString::to_string),
         label: args.label.clone(),
         certified_by: args.certified_by.clone(),
         business_date: args.business_date.map(|date| date.to_string()),
         note: args.note.clone(),
+        attributes: Some(attributes).filter(|attributes| !attributes.is_empty()),
     };
     let key = args.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
     let request = Request::post(&["snapshots"]).json(&body)?.keyed(&key).long();

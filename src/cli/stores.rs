@@ -10,14 +10,40 @@ use super::args::VerifyArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::table;
-use super::text::{clean, counted, size};
+use super::text::{clean, counted, relative, size};
 use super::typed::VersionChoice;
 use crate::client::{Client, Request};
-use crate::wire::{StoreList, Verification, Version};
+use crate::wire::{Store, StoreList, Verification, Version};
 
 pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failure> {
     let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
-    output.answer(&list, |list| table::stores(&list.stores, Timestamp::now()))
+    output.answer(&list, |list| {
+        let now = Timestamp::now();
+        let watched = list.stores.iter().filter_map(|store| watched(store, now)).collect::<String>();
+        table::stores(&list.stores, now) + &watched
+    })
+}
+
+/// How watch mode stands with a store, in a line of its own.
+fn watched(store: &Store, now: Timestamp) -> Option<String> {
+    let watch = store.watch.as_ref()?;
+    let quoted = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), clean);
+    let mut text = format!("\n{}: watch mode, ", clean(&store.name));
+    match &watch.trouble {
+        Some(trouble) => {
+            let since = relative(trouble.since, now);
+            let _ =
+                write!(text, "TROUBLE since {since}: {}; {}", clean(&trouble.detail), clean(&trouble.hint));
+        }
+        None if watch.asked_at.is_none() => text.push_str("not asked yet"),
+        None => {
+            let _ = write!(text, "marker {}, published {}", quoted(&watch.value), quoted(&watch.published));
+        }
+    }
+    if let Some(why) = &watch.polls {
+        let _ = write!(text, "; looked at for changes, since {}", clean(why));
+    }
+    Some(text)
 }
 
 /// The names of all stores.
@@ -99,6 +125,33 @@ fn text(verified: &Verified) -> String {
 mod tests {
     use super::*;
     use crate::wire::Finding;
+
+    #[test]
+    fn watch_mode_for_people() {
+        let now = "2026-11-19T17:10:00Z".parse().unwrap();
+        let store = |watch: serde_json::Value| -> Store {
+            serde_json::from_value(serde_json::json!({
+                "name": "report", "path": "/srv/report.db", "backend": "pages", "configured": true, "versions": 1,
+                "newest": null, "newest_cut_at": null, "archive_bytes": 0, "watch": watch,
+            }))
+            .unwrap()
+        };
+        assert_eq!(watched(&store(serde_json::Value::Null), now), None);
+        let asked = store(
+            serde_json::json!({ "value": "42\u{1b}", "published": null, "asked_at": "2026-11-19T17:00:00Z" }),
+        );
+        assert_eq!(
+            watched(&asked, now).as_deref(),
+            Some("\nreport: watch mode, marker 42\\u{1b}, published nothing")
+        );
+        let troubled = store(serde_json::json!({
+            "value": null, "published": "41", "polls": "it is far away", "trouble":
+            { "code": "marker_failed", "detail": "no such table", "hint": "make it", "since": "2026-11-19T17:00:00Z" },
+        }));
+        let expected = "\nreport: watch mode, TROUBLE since 10 minutes ago: no such table; make it; looked at for changes, \
+                        since it is far away";
+        assert_eq!(watched(&troubled, now).as_deref(), Some(expected));
+    }
 
     #[test]
     fn findings_for_people() {

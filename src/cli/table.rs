@@ -5,7 +5,9 @@ use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
 use super::text::{absolute, clean, relative, short, size};
-use crate::wire::{ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Version};
+use crate::wire::{
+    ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Tag, Version,
+};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
@@ -43,6 +45,15 @@ pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
         ]
     });
     table(["STORE", "VERSIONS", "NEWEST", "CUT", "KEPT", "BACKEND", "PATH"], rows)
+}
+
+/// A list of tags.
+pub(super) fn tags(tags: &[Tag], now: Timestamp) -> String {
+    let rows = tags.iter().map(|tag| {
+        let name = format!("{}@{}", clean(&tag.store), clean(&tag.name));
+        [name, clean(&tag.version), relative(tag.set_at, now)]
+    });
+    table(["TAG", "VERSION", "SET"], rows)
 }
 
 /// What versions take in the archive.
@@ -136,6 +147,9 @@ fn marks(version: &Version, now: Timestamp) -> String {
         let over = pin.expires_at.is_some_and(|end| end <= now);
         marks.push(if over { "pin expired" } else { "pinned" }.to_owned());
     }
+    if !version.tags.is_empty() {
+        marks.push(short(&format!("tagged {}", version.tags.join(" ")), WIDTH));
+    }
     match version.leases {
         0 => {}
         1 => marks.push("leased".to_owned()),
@@ -179,6 +193,7 @@ mod tests {
         let list = [
             version(&format!(
                 r#"{{"pin": {{"reason": "audit", "owner": null, "expires_at": null, "hot": false}}, "leases": 2,
+                    "tags": ["month-end"],
                     "publications": [
                         {{"at": "{at}", "label": "first", "certified_by": null, "business_date": null, "note": null}},
                         {{"at": "{at}", "label": "größer 🎉", "certified_by": "ops", "business_date": null, "note": null}}
@@ -194,7 +209,7 @@ mod tests {
         ];
         let expected = "\
 VERSION    CUT          LABEL                                     CERTIFIED BY  SIZE      KEPT       MARKS
-report@12  3 hours ago  größer 🎉                                 ops           46.4 MiB  793.3 KiB  pinned, leased ×2
+report@12  3 hours ago  größer 🎉                                 ops           46.4 MiB  793.3 KiB  pinned, tagged month-end, leased ×2
 report@11  3 hours ago  \\u{1b}[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…                46.4 MiB  0 B        lost
 report@10                                                                                 793.3 KiB  cutting";
         assert_eq!(versions(&list, now), expected);
@@ -235,6 +250,7 @@ LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
             newest: newest.map(str::to_owned),
             newest_cut_at: newest.map(|_| "2026-11-19T17:00:03Z".parse().unwrap()),
             archive_bytes: 48_672_768,
+            watch: None,
         };
         let list = [store("report", true, Some("report@12")), store("old", false, None)];
         let expected = "\

@@ -23,17 +23,14 @@ impl VersionArg {
 
     /// The store that it belongs to.
     pub(super) fn store(&self) -> &StoreName {
-        match &self.meant {
-            VersionRef::Exact(id) => &id.store,
-            VersionRef::Latest(store) => store,
-        }
+        self.meant.store()
     }
 
     /// Whether an event about `version` may be about this one.
     pub(super) fn may_be(&self, version: &str) -> bool {
         match &self.meant {
             VersionRef::Exact(_) => version == self.text,
-            VersionRef::Latest(store) => belongs(version, store),
+            VersionRef::Latest(store) | VersionRef::Tag(store, _) => belongs(version, store),
         }
     }
 }
@@ -202,6 +199,14 @@ pub(super) fn key(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("a key is 1 to 255 visible ASCII characters without spaces".to_owned())
+    }
+}
+
+/// Reads an attribute as `name=value`.
+pub(super) fn attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE, for example batch=41".to_owned()),
     }
 }
 

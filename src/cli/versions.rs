@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use asat_core::version::State;
+use asat_core::version::{State, plain};
 use asat_core::{Code, Problem, StoreName};
 use jiff::Timestamp;
 
@@ -36,6 +36,8 @@ pub(super) async fn readable(store: &StoreName, client: &Client) -> Result<Vec<V
         label: None,
         certified_by: None,
         business_date: None,
+        note: None,
+        attribute: None,
         from: None,
         to: None,
         state,
@@ -80,6 +82,8 @@ fn page(args: &VersionsArgs, limit: usize, cursor: Option<&str>) -> Request {
         .query("label", args.label.as_deref())
         .query("certified_by", args.certified_by.as_deref())
         .query("business_date", args.business_date.map(|date| date.to_string()))
+        .query("note", args.note.clone())
+        .query("attribute", args.attribute.as_ref().map(|(name, value)| format!("{name}:{value}")))
         .query("from", args.from.map(|at| at.to_string()))
         .query("to", args.to.map(|at| at.to_string()))
         .query("state", states)
@@ -124,6 +128,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
     line("kept", Some(held(version)));
     line("fingerprint", version.fingerprint.as_deref().map(clean));
     line("pinned", version.pin.as_ref().map(|pin| pinned(pin, now)));
+    line("tags", Some(clean(&version.tags.join(", "))).filter(|tags| !tags.is_empty()));
     line("leases", (version.leases > 0).then(|| version.leases.to_string()));
     line("open at", version.path.as_deref().map(clean));
     let _ = writeln!(text, "{}, the newest first", counted_publications(version));
@@ -173,6 +178,9 @@ fn published(publication: &Publication, now: Timestamp) -> String {
         }
     }
     text.push('\n');
+    for (name, value) in &publication.attributes {
+        let _ = writeln!(text, "    {}: {}", clean(name), clean(&plain(value)));
+    }
     for line in publication.note.iter().flat_map(|note| note.lines()) {
         let _ = writeln!(text, "    {}", clean(&line.replace('\t', " ")));
     }
@@ -199,12 +207,13 @@ mod tests {
             "publications": [
                 {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
                  "business_date": "2026-11-19", "note": "two\nlines\u{1b}",
+                 "attributes": {"batch": 41, "run": "x\u{1b}"},
                  "checks": [{"name": "rows", "passed": true, "found": "1204", "took_ms": 0.4}]},
                 {"at": "2026-11-19T18:00:00Z", "label": null, "certified_by": null,
                  "business_date": null, "note": null},
             ],
             "pin": {"reason": "audit", "owner": "anna", "expires_at": "2026-11-22T20:00:00Z", "hot": false},
-            "leases": 1, "path": "/copies/report.db", "ended_at": null, "end_reason": null,
+            "tags": ["month-end", "q4"], "leases": 1, "path": "/copies/report.db", "ended_at": null, "end_reason": null,
         }))
         .unwrap();
         let expected = "\
@@ -215,11 +224,14 @@ report@12
   kept         in the snapshot vg/asat.12, 793.3 KiB in the archive
   fingerprint  00ff
   pinned       audit, by anna, until 2026-11-22 20:00:00 UTC (in 3 days)
+  tags         month-end, q4
   leases       1
   open at      /copies/report.db
 2 publications, the newest first
   2026-11-19 18:00:00 UTC (2 hours ago)
   2026-11-19 17:00:00 UTC (3 hours ago), close, certified by ops, for 2026-11-19
+    batch: 41
+    run: x\\u{1b}
     two
     lines\\u{1b}
     check rows met: 1204

@@ -140,6 +140,19 @@ pub(super) struct Store {
     pub(super) retention: Retention,
     #[serde(default)]
     pub(super) check: Vec<Check>,
+    #[serde(default)]
+    pub(super) unique_labels: bool,
+    pub(super) watch: Option<Watch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Watch {
+    pub(super) marker: String,
+    pub(super) deadline: Option<String>,
+    pub(super) debounce: Option<String>,
+    pub(super) longest: Option<String>,
+    pub(super) poll: Option<String>,
 }
 
 /// What is expected of a query may be a number or a text.

@@ -10,7 +10,7 @@ use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 
-use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention};
+use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, watch};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -123,6 +123,8 @@ fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, Stor
         max_hold: duration("store.max_hold", &raw.max_hold)?,
         retention: retention::validate(&raw.retention, text)?,
         checks: check::validate(&raw.check)?,
+        unique_labels: raw.unique_labels,
+        watch: raw.watch.as_ref().map(watch::validate).transpose()?,
     };
     Ok((name, store))
 }

@@ -8,11 +8,12 @@ use asat_catalogue::Trail;
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::Entry;
-use asat_core::{Code, Engine, Problem, VersionId};
+use asat_core::{Code, Engine, Problem, StoreName, VersionId};
 use tokio::sync::{broadcast, oneshot};
 
 use super::guard::{Alarm, Standing};
 use super::message::Message;
+use super::watch::{Watched, Watches};
 use crate::wire::Progress;
 
 /// What the daemon tells those who listen.
@@ -26,6 +27,8 @@ pub enum Notice {
     Guard(Box<Entry>),
     /// An alarm began or was acknowledged, or it is over.
     Alarm(Box<Alarm>, bool),
+    /// The marker of a store has moved or was published, or watch mode has trouble with it or no more.
+    Watch(StoreName, Box<Watched>),
 }
 
 /// How many notices a slow listener may be behind before it misses some.
@@ -47,6 +50,7 @@ pub struct Handle {
     catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
+    watches: Watches,
 }
 
 impl Handle {
@@ -58,7 +62,7 @@ impl Handle {
         notices: Notices,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
-        Self { messages, engine, catalogue, notices, standing: Arc::default() }
+        Self { messages, engine, catalogue, notices, standing: Arc::default(), watches: Watches::default() }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -114,6 +118,12 @@ impl Handle {
     /// How the guard stands.
     pub fn standing(&self) -> RwLockReadGuard<'_, Standing> {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How watch mode stands.
+    #[must_use]
+    pub fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// Notes that somebody knows of an alarm, by its key as people read it; `None` where no such alarm is on.

@@ -7,7 +7,9 @@ mod cut;
 mod filing;
 mod ground;
 mod hot;
+mod marker;
 mod mend;
+mod opening;
 mod restore;
 mod room;
 mod seen;
@@ -20,6 +22,7 @@ mod throttle;
 mod unchanged;
 mod volumes;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -32,7 +35,7 @@ use asat_core::check::Check;
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
-use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::version::{Content, Version};
 use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
@@ -44,12 +47,13 @@ use jiff::Timestamp;
 use super::handle::{Notice, Notices};
 use super::progress::Meter;
 use super::tree::Recent;
-use crate::config::Config;
+use crate::config::{Config, WatchConfig};
 use cut::Cutting;
 pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
+use opening::{clones_of, open_archives, stores};
 use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
@@ -102,6 +106,8 @@ struct Store {
     trim: bool,
     /// What its content must meet to be published.
     checks: Vec<Check>,
+    /// By which query it is published by itself.
+    watch: Option<WatchConfig>,
 }
 
 impl Machine {
@@ -318,8 +324,11 @@ impl Host for Machine {
             Effect::Cut { version, attributes, key, after, origin, then_restore } => {
                 let note = Note { attributes: attributes.clone(), key: key.clone(), checks: Vec::new() };
                 // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
-                let checks = if then_restore.is_none() { self.checks(&version.store) } else { &[] };
-                let cutting = Cutting { id: version, note, after: *after, checks };
+                let checks = match then_restore {
+                    None => self.demanded(&version.store, attributes),
+                    Some(_) => Cow::default(),
+                };
+                let cutting = Cutting { id: version, note, after: *after, checks: &checks };
                 Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))
             }
             Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
@@ -352,46 +361,6 @@ impl Host for Machine {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
-}
-
-/// The stores that are cut by clones.
-fn clones_of(backings: &BTreeMap<StoreName, Backing>) -> BTreeMap<StoreName, Origin> {
-    let cloned = |(name, backing): (&StoreName, &Backing)| match backing {
-        Backing::Volume(origin) if origin.backend == Backend::Reflink => Some((name.clone(), origin.clone())),
-        _ => None,
-    };
-    backings.iter().filter_map(cloned).collect()
-}
-
-fn stores(config: &Config) -> BTreeMap<StoreName, Store> {
-    let store = |(name, store): (&StoreName, &crate::config::StoreConfig)| {
-        let limits = Limits { busy: store.busy_timeout, hold: store.max_hold };
-        let (path, snapshot_size, trim) = (store.path.clone(), store.snapshot_size, store.trim);
-        let (is_kind_chosen, checks) = (store.backend.is_some(), store.checks.clone());
-        (name.clone(), Store { path, limits, is_kind_chosen, snapshot_size, trim, checks })
-    };
-    config.stores.iter().map(store).collect()
-}
-
-/// Opens the archive of every store that is configured, or that has one.
-fn open_archives(config: &Config) -> Result<BTreeMap<StoreName, Archive>, Problem> {
-    let mut names: Vec<StoreName> = config.stores.keys().cloned().collect();
-    names.extend(asat_archive::stores_in(&config.archives())?);
-    let mut archives = BTreeMap::new();
-    for name in names {
-        if archives.contains_key(&name) {
-            continue;
-        }
-        let (archive, opened) = Archive::open(&config.archive(&name))?;
-        if !opened.removed.is_empty() {
-            tracing::info!(store = %name, files = ?opened.removed, "removed what a crash had left");
-        }
-        if !opened.foreign.is_empty() {
-            tracing::warn!(store = %name, files = ?opened.foreign, "left alone what is not the archive's");
-        }
-        archives.insert(name, archive);
-    }
-    Ok(archives)
 }
 
 /// What is behind a lock. Every change under one leaves its value whole, so a panic elsewhere has spoilt nothing.

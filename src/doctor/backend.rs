@@ -185,7 +185,18 @@ mod tests {
         let (name, path) = ("report".to_owned(), PathBuf::from("/srv/r.db"));
         let place = Err("not asked".to_owned());
         let cloning = Err("its file system has no reflinks".to_owned());
-        Store { name, path, file, place, footing, cloning, backend, keep_snapshots, beside_state }
+        Store {
+            name,
+            path,
+            file,
+            place,
+            footing,
+            cloning,
+            backend,
+            keep_snapshots,
+            watched: None,
+            beside_state,
+        }
     }
 
     fn volume(group_free: u64, used: Option<(u64, u64)>) -> Footing {

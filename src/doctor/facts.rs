@@ -65,6 +65,8 @@ pub(super) struct Store {
     /// What the configuration wants; `None` leaves it to asat.
     pub(super) backend: Option<Backend>,
     pub(super) keep_snapshots: usize,
+    /// Where it is in watch mode: whether the kernel tells of all changes to it.
+    pub(super) watched: Option<bool>,
     /// Whether the state folder lies, or would lie, on the same device.
     pub(super) beside_state: bool,
 }
@@ -132,6 +134,10 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
             cloning: cloning(&store.path, &config.clones(store)),
             backend: store.backend,
             keep_snapshots: store.keep_snapshots,
+            watched: store.watch.as_ref().map(|_| {
+                // What is not there yet will be where its folder is.
+                store.path.ancestors().find_map(asat_host::store::is_local) != Some(false)
+            }),
             beside_state: place.as_ref().is_ok_and(|place| state.as_ref() == Ok(&place.device)),
             place,
         }

@@ -13,7 +13,7 @@ pub(super) const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse
 pub(super) const FLEETING: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn judge(store: &Store) -> Vec<Finding> {
-    let findings = [Some(file(store)), file_system(store.place.as_ref())];
+    let findings = [Some(file(store)), file_system(store.place.as_ref()), watch(store)];
     let findings = findings.into_iter().flatten().chain(backend::judge(store));
     findings.map(|finding| finding.about(&store.name)).collect()
 }
@@ -64,6 +64,19 @@ fn file_system(place: Result<&Place, &String>) -> Option<Finding> {
     finding(Level::Ok, on)
 }
 
+/// Whether watch mode hears of commits.
+fn watch(store: &Store) -> Option<Finding> {
+    let finding = |level, what: &str| finding("watch", level, what);
+    Some(match store.watched? {
+        true => finding(Level::Ok, "in watch mode; the kernel tells of changes to it"),
+        false => finding(
+            Level::Note,
+            "in watch mode, on a file system of which the kernel does not tell all changes: its files are looked at every \
+             `poll`",
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -86,6 +99,7 @@ mod tests {
             cloning: Err("it was not tried".to_owned()),
             backend: None,
             keep_snapshots: 0,
+            watched: Some(fs == "ext4"),
             beside_state,
         })
     }
@@ -106,6 +120,7 @@ mod tests {
         let expected = [
             (Level::Ok, "/srv/r.db is a file of 46.4 MiB"),
             (Level::Ok, "the store is on ext4, mounted at /srv"),
+            (Level::Ok, "in watch mode; the kernel tells of changes to it"),
             (
                 Level::Note,
                 "cut by pages; no snapshot can be taken, because its device is a plain disk or partition",
@@ -122,12 +137,15 @@ mod tests {
         assert_eq!(level(Entry::Hidden("Permission denied".to_owned())), Level::Problem);
         assert_eq!(level(Entry::Missing), Level::Warning);
         assert_eq!(level(entry(Kind::File, 0)), Level::Note);
-        assert_eq!(store(Entry::Missing, "ext4", plain()).len(), 2, "nothing is said of its ground");
+        assert_eq!(store(Entry::Missing, "ext4", plain()).len(), 3, "nothing is said of its ground");
     }
 
     #[test]
     fn file_systems_that_lose_locks_or_content() {
         let level = |fs| store(entry(Kind::File, 1), fs, plain()).remove(1).level;
+        let watched = |fs| store(entry(Kind::File, 1), fs, plain()).remove(2);
+        assert_eq!((watched("nfs4").level, watched("ext4").level), (Level::Note, Level::Ok));
+        assert!(watched("nfs4").what.contains("looked at every `poll`"));
         assert_eq!((level("nfs4"), level("tmpfs"), level("btrfs")), (Level::Warning, Level::Note, Level::Ok));
     }
 }

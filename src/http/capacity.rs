@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_standing_is_written_with_names_for_identities() {
-        let since = "2026-11-19T17:00:00Z".parse().unwrap();
+        let since = "2026-11-19T17:00:00.000000Z".parse().unwrap();
         let standing = Standing {
             looked_at: Some(since),
             tick_ms: 250,

@@ -16,9 +16,9 @@ use super::Face;
 use crate::daemon::Notice;
 use crate::wire::{Names, PastAction};
 
-/// Follows what happens from now on: `version`, `publication`, `lease` and `progress` events, each with a JSON
-/// object; `guard` events, each with an action of the guard; and `alarm` events, as an alarm begins, is acknowledged
-/// and is over. A listener that is too slow gets `missed` with how many it missed, and should list anew.
+/// Follows what happens from now on: `version`, `publication`, `tag`, `lease` and `progress` events, each with a JSON
+/// object; `guard` events, each with an action of the guard; `alarm` events, as an alarm begins, is acknowledged
+/// and is over; and `watch` events, as the marker of a store moves, is published, or gives trouble. A listener that is too slow gets `missed` with how many it missed, and should list anew.
 #[utoipa::path(
     get, path = "/events", tag = "daemon",
     responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))
@@ -56,6 +56,10 @@ impl Listener {
                 let alarm = super::capacity::alarm(&alarm, Names(&standing.names));
                 Some(event("alarm", &serde_json::json!({ "alarm": alarm, "over": over })))
             }
+            Ok(Notice::Watch(store, watched)) => {
+                let watch = super::stores::watched(&watched);
+                Some(event("watch", &serde_json::json!({ "store": store, "watch": watch })))
+            }
             Ok(Notice::Changed(changes)) => {
                 Some(changes.iter().flat_map(|change| self.written(change)).collect())
             }
@@ -92,6 +96,10 @@ impl Listener {
                 Ok(mount) => event("lease", &mount),
                 Err(_) => Vec::new(),
             },
+            Change::Tagged(tag) => event("tag", &crate::wire::Tag::new(tag)),
+            Change::Untagged(store, name) => {
+                event("tag", &serde_json::json!({ "store": store, "name": name, "deleted": true }))
+            }
             Change::LeaseEnded(id) => event("lease", &serde_json::json!({ "lease": id, "ended": true })),
             Change::Store(_)
             | Change::Discarded(_)

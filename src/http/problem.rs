@@ -62,16 +62,22 @@ fn status(code: Code) -> StatusCode {
         | Code::UnknownStore
         | Code::UnknownVersion
         | Code::UnknownLease
+        | Code::UnknownTag
         | Code::BeforeFirst => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::Leased | Code::Pinned | Code::InUse | Code::NotReadable => StatusCode::CONFLICT,
+        Code::Leased | Code::Pinned | Code::Tagged | Code::InUse | Code::LabelTaken | Code::NotReadable => {
+            StatusCode::CONFLICT
+        }
         Code::Retired => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
-        Code::Invalid | Code::KeyReused | Code::StoreMissing | Code::StoreUnreadable | Code::CheckFailed => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        Code::Invalid
+        | Code::KeyReused
+        | Code::StoreMissing
+        | Code::StoreUnreadable
+        | Code::CheckFailed
+        | Code::MarkerFailed => StatusCode::UNPROCESSABLE_ENTITY,
         Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Stopping | Code::Unreachable => {
             StatusCode::SERVICE_UNAVAILABLE
         }

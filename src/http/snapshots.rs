@@ -90,11 +90,15 @@ fn known(face: &Face, number: u64, began: Instant) -> Result<Published, Problem>
 
 /// The request as the engine takes it.
 fn read(request: PublishRequest, headers: &HeaderMap) -> Result<Publish, Problem> {
-    let PublishRequest { store, label, certified_by, business_date, note } = request;
+    let PublishRequest { store, label, certified_by, business_date, note, attributes } = request;
     let business_date = business_date.as_deref().map(extract::business_date).transpose()?;
+    let mut free = attributes.unwrap_or_default();
+    free.retain(|_, value| !value.is_null());
+    let attributes = Attributes { label, certified_by, business_date, note, free };
+    attributes.check_names()?;
     Ok(Publish {
         store: store.as_deref().map(extract::store).transpose()?,
-        attributes: Attributes { label, certified_by, business_date, note },
+        attributes,
         key: read_key(headers)?,
         unchanged: None,
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use asat_archive::Report;
-use asat_core::{Backing, VersionId};
+use asat_core::{Backing, Problem, VersionId};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -12,7 +12,10 @@ use utoipa::IntoParams;
 use super::database::run;
 use super::extract::{self, Parameters, Segments};
 use super::{Answer, Face};
-use crate::wire::{ArchiveStats, ArchivedVersion, Finding, ProblemBody, Store, StoreList, Verification};
+use crate::daemon::Watched;
+use crate::wire::{
+    ArchiveStats, ArchivedVersion, Finding, ProblemBody, Store, StoreList, Verification, Watch, WatchTrouble,
+};
 
 /// Lists the stores, with what is kept of each.
 #[utoipa::path(
@@ -25,9 +28,23 @@ pub(super) async fn list(State(face): State<Face>) -> Json<StoreList> {
         let name = &history.store.name;
         let bytes = face.machine.archive(name).map_or(0, asat_archive::Archive::bytes);
         let policy = engine.policy().stores.get(name);
-        Store::new(history, backend(policy.map(|policy| &policy.backing)), policy.is_some(), bytes)
+        let watch = face.handle.watches().read().get(name).map(watched);
+        let backend = backend(policy.map(|policy| &policy.backing));
+        Store { watch, ..Store::new(history, backend, policy.is_some(), bytes) }
     });
     Json(StoreList { stores: stores.collect() })
+}
+
+/// How watch mode stands with a store, as it is written.
+pub(super) fn watched(watched: &Watched) -> Watch {
+    let Watched { value, since, asked_at, published, polls, trouble } = watched.clone();
+    let trouble = trouble.map(|(Problem { code, detail, hint }, since)| WatchTrouble {
+        code: code.text().0.to_owned(),
+        detail,
+        hint,
+        since,
+    });
+    Watch { value, since, asked_at, published, polls, trouble }
 }
 
 /// How a store is cut, in a word.

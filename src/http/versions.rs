@@ -29,6 +29,12 @@ pub(super) struct ListParameters {
     /// Only those with a publication that stands for this day.
     #[param(format = Date)]
     business_date: Option<String>,
+    /// Only those with a publication of exactly this note.
+    note: Option<String>,
+    /// Only those with a publication that has an attribute of its publisher's with this value, as `name:value`. Numbers
+    /// and truth values are written as in JSON.
+    #[param(example = "batch:41")]
+    attribute: Option<String>,
     /// Only those cut at or after this instant.
     #[param(format = DateTime)]
     from: Option<String>,
@@ -82,9 +88,23 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
         label: parameters.label.clone(),
         certified_by: parameters.certified_by.clone(),
         business_date: parameters.business_date.as_deref().map(extract::business_date).transpose()?,
+        note: parameters.note.clone(),
+        attribute: parameters.attribute.as_deref().map(attribute).transpose()?,
         from: instant("from", &parameters.from)?,
         to: instant("to", &parameters.to)?,
         states: parameters.state.as_deref().map(states).transpose()?,
+    })
+}
+
+/// The name and the value of an attribute that is asked for.
+fn attribute(text: &str) -> Result<(String, String), Failure> {
+    let parts = text.split_once(':').filter(|(name, _)| !name.is_empty());
+    parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| {
+        Failure::new(
+            Code::Malformed,
+            "attribute names no value",
+            "write it as name:value, for example batch:41",
+        )
     })
 }
 

@@ -23,7 +23,7 @@ pub struct AuditEntry {
     pub actor: String,
     /// What the caller called his request, in the header `X-Request-Id`.
     pub request: Option<String>,
-    /// What was done: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `revoke`, `lose` or `recover`.
+    /// What was done: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `tag`, `untag`, `revoke`, `lose` or `recover`.
     #[schema(example = "publish")]
     pub action: String,
     /// The store.

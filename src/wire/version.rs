@@ -37,6 +37,9 @@ pub struct Version {
     pub publications: Vec<Publication>,
     /// Its pin, where it has one.
     pub pin: Option<Pin>,
+    /// The tags that lead to it.
+    #[serde(default)]
+    pub tags: Vec<String>,
     /// How many leases are open on it.
     pub leases: usize,
     /// The path of its database, where it is leased.
@@ -79,6 +82,10 @@ pub struct Publication {
     pub business_date: Option<String>,
     /// Anything else that was said.
     pub note: Option<String>,
+    /// Attributes of the publisher's own.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub attributes: core::Free,
     /// What its content was found to meet, in the order of the configuration of that time; none where nothing was checked.
     #[serde(default)]
     pub checks: Vec<CheckResult>,
@@ -140,6 +147,8 @@ impl Version {
         let version = &entry.version;
         let content = version.content.as_ref();
         let leases = register.leases_on(&version.id).count();
+        let tags = register.history(&version.id.store).into_iter();
+        let tags = tags.flat_map(|history| history.tags_on(version.id.number));
         let publications = entry.publications.iter().skip(entry.publications.len().saturating_sub(newest));
         let publications = publications.filter_map(|&number| register.publication(number));
         Self {
@@ -156,6 +165,7 @@ impl Version {
             holdings: version.holdings.iter().map(Holding::new).collect(),
             publications: publications.map(Publication::new).collect(),
             pin: version.pin.as_ref().map(Pin::new),
+            tags: tags.map(|tag| tag.name.to_string()).collect(),
             leases,
             path: if leases > 0 { path() } else { None },
             ended_at: version.end.as_ref().map(|end| end.at),
@@ -191,6 +201,7 @@ impl Publication {
             certified_by: said.certified_by,
             business_date: said.business_date.map(|date| date.to_string()),
             note: said.note,
+            attributes: said.free,
             checks: publication.checks.iter().map(CheckResult::new).collect(),
         }
     }

@@ -73,7 +73,7 @@ fn a_publication_answers_201_with_the_version_and_where_it_is() {
     let publication = &published["publication"];
     assert_eq!(
         keys(publication),
-        BTreeSet::from(["at", "business_date", "certified_by", "checks", "label", "note"])
+        BTreeSet::from(["at", "attributes", "business_date", "certified_by", "checks", "label", "note"])
     );
     for field in ["label", "certified_by", "business_date", "note"] {
         assert_eq!(publication[field], said[field], "{field}");

@@ -8,8 +8,9 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 28] = [
+const CALLS: [(&str, &str); 31] = [
     ("delete", "/leases/{lease}"),
+    ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
     ("delete", "/versions/{id}/mounts/{lease}"),
     ("delete", "/versions/{id}/pin"),
@@ -25,6 +26,7 @@ const CALLS: [(&str, &str); 28] = [
     ("get", "/stores"),
     ("get", "/stores/{name}/archive"),
     ("get", "/stores/{name}/retention"),
+    ("get", "/stores/{name}/tags"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
@@ -35,6 +37,7 @@ const CALLS: [(&str, &str); 28] = [
     ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
+    ("put", "/stores/{name}/tags/{tag}"),
     ("put", "/versions/{id}/mounts/{lease}"),
     ("put", "/versions/{id}/pin"),
 ];
@@ -124,11 +127,12 @@ fn every_documented_call_answers() {
     for (method, template) in CALLS.into_iter().rev().filter(|call| call.1 != "/events") {
         let path =
             template.replace("{id}", "report@1").replace("{name}", "report").replace("{lease}", "none");
+        let path = path.replace("{tag}", "month-end");
         let path = path.replace("{timestamp}", "9999-01-01T00:00:00Z").replace("{date}", "2026-10-31");
         let body = match template {
             "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
             "/versions/{id}/mounts" => json!({ "holder": "a" }),
-            "/stores/{name}/restore" => json!({ "version": "report@1" }),
+            "/stores/{name}/restore" | "/stores/{name}/tags/{tag}" => json!({ "version": "report@1" }),
             "/versions/{id}/pin" | "/leases/{lease}" => json!({ "reason": "a" }),
             _ => json!({}),
         };

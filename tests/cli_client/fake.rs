@@ -172,8 +172,8 @@ pub(crate) fn version(number: u64) -> Value {
         "holdings": [{ "kind": "archive", "bytes": 812_344 }],
         "publications": [{
             "at": "2026-11-19T17:00:00.000000Z", "label": format!("close \u{1b}[2J{number}"), "certified_by": "ops",
-            "business_date": null, "note": null, "checks": [],
+            "business_date": null, "note": null, "attributes": {}, "checks": [],
         }],
-        "pin": null, "leases": 0, "path": null, "ended_at": null, "end_reason": null,
+        "pin": null, "tags": [], "leases": 0, "path": null, "ended_at": null, "end_reason": null,
     })
 }

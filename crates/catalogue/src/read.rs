@@ -13,9 +13,9 @@ use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::{
-    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, Store, Version,
+    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, Store, Tag, Version,
 };
-use asat_core::{StoreName, VersionId};
+use asat_core::{StoreName, TagName, VersionId};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
@@ -30,6 +30,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Err
     loader.stores()?;
     loader.versions()?;
     loader.publications()?;
+    loader.tags()?;
     loader.leases()?;
     loader.intents()?;
     let register = loader.register;
@@ -120,6 +121,18 @@ impl Loader<'_> {
             Some(number) => Err(self.bad("check_result", number.to_string(), "there is no such publication")),
             None => Ok(()),
         }
+    }
+
+    fn tags(&mut self) -> Result<(), Error> {
+        self.each("tag", 2, "select * from tag order by store, name", |register, row| {
+            let tag = Tag {
+                name: row.get::<_, Text<TagName>>("name")?.0,
+                version: version_id(row, "version")?,
+                set_at: row.get::<_, At>("set_at")?.0,
+            };
+            known(register.entry(&tag.version).is_ok(), "version", &tag.version)?;
+            Ok(vec![Change::Tagged(tag)])
+        })
     }
 
     fn leases(&mut self) -> Result<(), Error> {
@@ -244,6 +257,7 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
             certified_by: row.get("certified_by")?,
             business_date: row.get::<_, Option<Text<_>>>("business_date")?.map(|date| date.0),
             note: row.get("note")?,
+            free: row.get::<_, Json<_>>("attributes")?.0,
         },
         key: row.get("key")?,
         reused: row.get("reused")?,

@@ -7,7 +7,7 @@ use asat_core::audit::By;
 use asat_core::event::Change;
 use asat_core::guard::{Entry, Outcome, Rung};
 use asat_core::snapshot::Hold;
-use asat_core::version::{Holding, Store};
+use asat_core::version::{Holding, Store, Tag};
 use asat_core::{Code, Problem};
 use jiff::Timestamp;
 
@@ -174,6 +174,37 @@ fn a_catalogue_of_the_fourth_schema_begins_a_trail_and_knows_its_intents() {
     let head = trail.head().unwrap();
     assert_eq!((head.number, head.chain.to_string()), (0, new.installation().repeat(2)));
     assert_eq!(trail.verify(Some(head)).unwrap().broken, None);
+}
+
+#[test]
+fn publications_of_the_fifth_schema_have_no_attributes_of_their_own_and_take_tags() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
+    old.connection.execute_batch(FIRST).unwrap();
+    drop(old);
+    drop(Catalogue::open_with(&path, &MIGRATIONS[..5]).unwrap());
+    let mut new = Catalogue::open(&path).unwrap();
+    let mut lived = new.load().unwrap();
+    assert!(lived.publication(1).unwrap().attributes.free.is_empty());
+    let tag = Change::Tagged(Tag {
+        name: "month-end".parse().unwrap(),
+        version: "report@1".parse().unwrap(),
+        set_at: Timestamp::UNIX_EPOCH,
+    });
+    new.record(std::slice::from_ref(&tag)).unwrap();
+    lived.evolve(&tag);
+    assert_eq!(new.load().unwrap(), lived);
+    // No other than an object, and no tag of a version that is not there.
+    for wrong in [
+        "update publication set attributes = '[]'",
+        "update publication set attributes = 'x'",
+        "update publication set attributes = null",
+        "insert into tag values ('report', 'a', 9, '2026-01-01T00:00:00.000000000Z')",
+        "insert into tag values ('report', '', 1, '2026-01-01T00:00:00.000000000Z')",
+    ] {
+        assert!(new.connection.execute(wrong, []).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use asat_core::VersionId;
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
-use asat_core::version::{Holding, Lease, Publication, Store, Version};
+use asat_core::version::{Holding, Lease, Publication, Store, Tag, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
 
 use crate::audit;
@@ -19,6 +19,11 @@ pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()
             run(transaction, sql, params![Text(&id.store), Int(id.number)])
         }
         Change::Published(publication) => add_publication(transaction, publication),
+        Change::Tagged(tag) => put_tag(transaction, tag),
+        Change::Untagged(store, name) => {
+            let sql = "delete from tag where store = ?1 and name = ?2";
+            run(transaction, sql, params![Text(store), Text(name)])
+        }
         Change::Lease(lease) => put_lease(transaction, lease),
         Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
         Change::Intended(intent) => put_intent(transaction, intent),
@@ -91,8 +96,9 @@ fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holdi
 
 fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
     const SQL: &str = "insert into publication (number, store, version, at,
-            label, certified_by, business_date, note, key, reused, writer_blocked_us, hold, snapshot_us, elapsed_us)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+            label, certified_by, business_date, note, attributes, key, reused, writer_blocked_us, hold, snapshot_us,
+            elapsed_us)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     let said = &publication.attributes;
     let values = params![
         Int(publication.number),
@@ -103,6 +109,7 @@ fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> 
         said.certified_by,
         said.business_date.map(Text),
         said.note,
+        Json(&said.free),
         publication.key,
         publication.reused,
         Int(publication.cost.writer_blocked_us),
@@ -123,6 +130,13 @@ fn add_checks(transaction: &Transaction<'_>, publication: &Publication) -> Resul
         run(transaction, SQL, params![number, Int(position), name, passed, found, Int(*took_us)])?;
     }
     Ok(())
+}
+
+fn put_tag(transaction: &Transaction<'_>, tag: &Tag) -> Result<()> {
+    const SQL: &str = "insert into tag (store, name, version, set_at) values (?1, ?2, ?3, ?4)
+        on conflict (store, name) do update set version = excluded.version, set_at = excluded.set_at";
+    let Tag { name, version, set_at } = tag;
+    run(transaction, SQL, params![Text(&version.store), Text(name), Int(version.number), At(*set_at)])
 }
 
 fn put_lease(transaction: &Transaction<'_>, lease: &Lease) -> Result<()> {

@@ -60,6 +60,10 @@ pub enum Action {
     Retire,
     /// A store was brought back to a version, or that was tried.
     Restore,
+    /// A tag was led to a version.
+    Tag,
+    /// A tag was deleted.
+    Untag,
     /// A lease was ended against its holder's will.
     Revoke,
     /// A version was found to be lost.
@@ -70,13 +74,15 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Publish,
         Self::Import,
         Self::Pin,
         Self::Unpin,
         Self::Retire,
         Self::Restore,
+        Self::Tag,
+        Self::Untag,
         Self::Revoke,
         Self::Lose,
         Self::Recover,
@@ -92,6 +98,8 @@ impl Action {
             Self::Unpin => "unpin",
             Self::Retire => "retire",
             Self::Restore => "restore",
+            Self::Tag => "tag",
+            Self::Untag => "untag",
             Self::Revoke => "revoke",
             Self::Lose => "lose",
             Self::Recover => "recover",
@@ -156,12 +164,15 @@ impl Deed {
     #[must_use]
     pub fn of_publication(at: Timestamp, by: By, action: Action, publication: &Publication) -> Self {
         let Publication { number, version, attributes, key, reused, .. } = publication;
+        let free = (!attributes.free.is_empty())
+            .then(|| serde_json::to_string(&attributes.free).unwrap_or_default());
         Self::new(at, by, action, version.clone())
             .with("publication", number.to_string())
             .with_some("label", attributes.label.as_deref())
             .with_some("certified_by", attributes.certified_by.as_deref())
             .with_some("business_date", attributes.business_date.map(|date| date.to_string()))
             .with_some("note", attributes.note.as_deref())
+            .with_some("attributes", free)
             .with_some("key", key.as_deref())
             .with_some("reused", reused.then_some("true"))
     }

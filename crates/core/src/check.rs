@@ -32,6 +32,11 @@ pub enum Test {
         /// What it must give.
         expected: Expected,
     },
+    /// The marker of watch mode, whose value is what was found.
+    Marker {
+        /// The query: one statement.
+        sql: String,
+    },
     /// SQLite's own look at the structure of the database, without comparing indexes with their tables.
     QuickCheck,
     /// Whether every row that refers to another one finds it.
@@ -94,7 +99,7 @@ impl Check {
     #[must_use]
     pub fn sql(&self) -> &str {
         match &self.test {
-            Test::Query { sql, .. } => sql,
+            Test::Query { sql, .. } | Test::Marker { sql } => sql,
             // More than the first rows would be found in vain.
             Test::QuickCheck => "PRAGMA quick_check(11)",
             Test::ForeignKeyCheck => "PRAGMA foreign_key_check",
@@ -109,6 +114,9 @@ impl Check {
         let ok = || rows.first == [[Value::Text("ok".to_owned())]];
         match &self.test {
             Test::Query { expected, .. } => expected.judge(rows),
+            Test::Marker { .. } => {
+                crate::watch::value(rows)?.ok_or_else(|| "nothing is certified any more".to_owned())
+            }
             Test::QuickCheck if ok() => Ok("ok".to_owned()),
             Test::QuickCheck => Err(format!("the database is damaged: {rows}")),
             Test::ForeignKeyCheck if rows.first.is_empty() => Ok("no rows".to_owned()),

@@ -7,6 +7,7 @@
 mod again;
 mod hot;
 mod keep;
+mod label;
 mod open;
 mod publish;
 mod restore;
@@ -14,6 +15,7 @@ mod retain;
 mod revoke;
 mod space;
 mod start;
+mod tags;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,6 +56,8 @@ pub struct StorePolicy {
     pub backing: Backing,
     /// Of how many versions, the newest, the snapshot is kept although they are archived.
     pub keep_snapshots: usize,
+    /// Whether a label is given to one version only.
+    pub unique_labels: bool,
 }
 
 /// How a store's versions are cut.
@@ -124,6 +128,8 @@ impl Engine {
                 pin.and_then(|pin| self.set_pin(&mut draft, version, Some(pin)))
             }
             Event::Unpin(version) => self.set_pin(&mut draft, version, None),
+            Event::Tag { store, name, version } => self.set_tag(&mut draft, store, name, version),
+            Event::Untag { store, name } => self.remove_tag(&mut draft, store, name),
             Event::Retire(version) => self.retire(&mut draft, version),
             Event::Restore(request) => self.restore(&mut draft, request),
             Event::Demote(version) => self.demote(&mut draft, version),

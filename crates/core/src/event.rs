@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{By, Deed};
 use crate::snapshot::{Origin, Snapshot};
-use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Version};
-use crate::{Problem, StoreName, VersionId, VersionRef};
+use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
+use crate::{Problem, StoreName, TagName, VersionId, VersionRef};
 
 pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Retired};
 pub use survey::{Archived, Condition, Described, Survey, Surveyed};
@@ -75,6 +75,22 @@ pub enum Event {
     },
     /// A pin is no longer needed.
     Unpin(VersionRef),
+    /// A name shall lead to a version, wherever it led before.
+    Tag {
+        /// The store.
+        store: StoreName,
+        /// The name.
+        name: TagName,
+        /// The version.
+        version: VersionRef,
+    },
+    /// A name shall lead nowhere.
+    Untag {
+        /// The store.
+        store: StoreName,
+        /// The name.
+        name: TagName,
+    },
     /// Somebody gives a version up.
     Retire(VersionRef),
     /// A store shall be as it was at a version.
@@ -267,6 +283,10 @@ pub enum Change {
     Discarded(VersionId),
     /// A version was published.
     Published(Publication),
+    /// A name leads to a version from now on.
+    Tagged(Tag),
+    /// A name leads nowhere any more.
+    Untagged(StoreName, TagName),
     /// A lease was granted or renewed.
     Lease(Lease),
     /// A lease is over.
@@ -301,6 +321,13 @@ pub enum Reply {
     Revoked(Lease),
     /// The version is as it was asked to be.
     Version(VersionId),
+    /// The tag leads to its version; to which one it led before, where it led anywhere.
+    Tagged {
+        /// The tag.
+        tag: Tag,
+        /// The version that it led to.
+        before: Option<VersionId>,
+    },
     /// Nothing else is to be said.
     Done,
 }

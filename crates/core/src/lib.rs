@@ -9,6 +9,7 @@ pub mod engine;
 pub mod event;
 pub mod guard;
 pub mod host;
+pub mod labels;
 pub mod query;
 pub mod register;
 pub mod retention;
@@ -16,6 +17,7 @@ pub mod sizing;
 pub mod snapshot;
 pub mod tree;
 pub mod version;
+pub mod watch;
 
 pub mod boundary;
 pub mod names;
@@ -24,6 +26,6 @@ pub mod units;
 
 pub use engine::{Backing, Engine, Policy, StorePolicy, Together};
 pub use host::Host;
-pub use names::{NameError, StoreName, VersionId, VersionRef};
+pub use names::{NameError, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

@@ -54,7 +54,37 @@ impl FromStr for VersionId {
     fn from_str(text: &str) -> Result<Self, NameError> {
         match text.parse()? {
             VersionRef::Exact(id) => Ok(id),
-            VersionRef::Latest(_) => Err(NameError::Version(shorten(text))),
+            VersionRef::Latest(_) | VersionRef::Tag(..) => Err(NameError::Version(shorten(text))),
+        }
+    }
+}
+
+/// The name of a tag: 1 to 64 characters of `a-z A-Z 0-9 _ - .`, beginning with a letter or a digit, without two dots in a row.
+/// It is neither a number nor `latest`, which stand for versions themselves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TagName(String);
+
+impl TagName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TagName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let is_name = text.parse::<StoreName>().is_ok() && !text.contains("..") && !text.ends_with('.');
+        let begins_as_number = text.starts_with(|c: char| c.is_ascii_digit());
+        let is_number = begins_as_number && text.parse::<f64>().is_ok()
+            || text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_name && !is_number && !text.eq_ignore_ascii_case("latest") {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NameError::Tag(shorten(text)))
         }
     }
 }
@@ -64,6 +94,8 @@ impl FromStr for VersionId {
 pub enum VersionRef {
     /// `report@12`.
     Exact(VersionId),
+    /// `report@month-end-2026-10`: the version that a tag leads to.
+    Tag(StoreName, TagName),
     /// `report@latest`: the newest version that can be opened.
     Latest(StoreName),
 }
@@ -82,7 +114,18 @@ impl FromStr for VersionRef {
         let plain = number.bytes().all(|b| b.is_ascii_digit()) && !number.starts_with('0');
         match number.parse() {
             Ok(number) if plain => Ok(Self::Exact(VersionId { store, number })),
-            _ => Err(wrong()),
+            _ => number.parse().map(|tag| Self::Tag(store, tag)).map_err(|_| wrong()),
+        }
+    }
+}
+
+impl VersionRef {
+    /// The store whose version is meant.
+    #[must_use]
+    pub fn store(&self) -> &StoreName {
+        match self {
+            Self::Exact(id) => &id.store,
+            Self::Tag(store, _) | Self::Latest(store) => store,
         }
     }
 }
@@ -96,8 +139,16 @@ pub enum NameError {
     )]
     Store(String),
     /// Not a version's name.
-    #[error("{0:?} is not a version: write it as STORE@NUMBER, for example report@12, or report@latest")]
+    #[error(
+        "{0:?} is not a version: write it as STORE@NUMBER, for example report@12, or report@latest, or STORE@TAG"
+    )]
     Version(String),
+    /// Not a tag's name.
+    #[error(
+        "{0:?} is not a tag: 1 to 64 characters of a-z A-Z 0-9 _ - . beginning with a letter or digit; it is neither a \
+         number nor latest"
+    )]
+    Tag(String),
 }
 
 /// Keeps a hostile text from filling the error that quotes it.
@@ -129,6 +180,25 @@ impl TryFrom<String> for StoreName {
 
 impl From<StoreName> for String {
     fn from(name: StoreName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for TagName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for TagName {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<TagName> for String {
+    fn from(name: TagName) -> Self {
         name.0
     }
 }
@@ -187,6 +257,54 @@ mod tests {
             "report@LATEST",
         ] {
             assert!(text.parse::<VersionRef>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn tags() {
+        for text in [
+            "month-end-2026-10",
+            "a",
+            "2026-10",
+            "Q3_2026",
+            "v1.2",
+            "0x10",
+            "nan",
+            "latest-close",
+            &"t".repeat(64),
+        ] {
+            let meant = format!("report@{text}").parse();
+            assert_eq!(meant, Ok(VersionRef::Tag("report".parse().unwrap(), text.parse().unwrap())));
+            assert!(format!("report@{text}").parse::<VersionId>().is_err());
+        }
+        for text in [
+            "",
+            "12",
+            "0",
+            "007",
+            "1.0",
+            "1e0",
+            "1.2.3",
+            "latest",
+            "Latest",
+            "-a",
+            "_a",
+            ".a",
+            "a..b",
+            "a.",
+            "a b",
+            "a/b",
+            "a@b",
+            "ü",
+            "a\n",
+            "a\0",
+            "18446744073709551616",
+            &"t".repeat(65),
+        ] {
+            assert!(text.parse::<TagName>().is_err(), "{text:?}");
+            let is_number =
+                matches!(format!("report@{text}").parse(), Ok(VersionRef::Exact(_) | VersionRef::Latest(_)));
+            assert!(is_number || format!("report@{text}").parse::<VersionRef>().is_err(), "{text:?}");
         }
     }
 

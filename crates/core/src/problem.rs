@@ -40,6 +40,8 @@ pub enum Code {
     UnknownVersion,
     /// No lease of that name is open.
     UnknownLease,
+    /// The store has no tag of that name.
+    UnknownTag,
     /// The instant lies before the store's first version.
     BeforeFirst,
     /// The version was given up.
@@ -50,8 +52,12 @@ pub enum Code {
     Leased,
     /// A pin forbids it.
     Pinned,
+    /// A tag forbids it.
+    Tagged,
     /// Something under way forbids it for a moment.
     InUse,
+    /// Another publication of the store has the label.
+    LabelTaken,
     /// The store could not be locked in time.
     StoreBusy,
     /// The writer hold would have exceeded its bound.
@@ -62,6 +68,8 @@ pub enum Code {
     StoreUnreadable,
     /// The store does not meet one of its checks.
     CheckFailed,
+    /// The marker of watch mode gives nothing that could be published.
+    MarkerFailed,
     /// No room: on the disk, or within a configured bound.
     StorageFull,
     /// A command of LVM does not end, and no other may be started until it does.
@@ -80,7 +88,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -95,17 +103,21 @@ impl Code {
         Self::UnknownStore,
         Self::UnknownVersion,
         Self::UnknownLease,
+        Self::UnknownTag,
         Self::BeforeFirst,
         Self::Retired,
         Self::NotReadable,
         Self::Leased,
         Self::Pinned,
+        Self::Tagged,
         Self::InUse,
+        Self::LabelTaken,
         Self::StoreBusy,
         Self::HoldExceeded,
         Self::StoreMissing,
         Self::StoreUnreadable,
         Self::CheckFailed,
+        Self::MarkerFailed,
         Self::StorageFull,
         Self::LvmStuck,
         Self::Damaged,
@@ -133,17 +145,21 @@ impl Code {
             Self::UnknownStore => ("unknown_store", "No such store"),
             Self::UnknownVersion => ("unknown_version", "No such version"),
             Self::UnknownLease => ("unknown_lease", "No such lease"),
+            Self::UnknownTag => ("unknown_tag", "No such tag"),
             Self::BeforeFirst => ("before_first", "No version is that old"),
             Self::Retired => ("retired", "The version was retired"),
             Self::NotReadable => ("not_readable", "The version cannot be read"),
             Self::Leased => ("leased", "The version is leased"),
             Self::Pinned => ("pinned", "The version is pinned"),
+            Self::Tagged => ("tagged", "The version has a tag"),
             Self::InUse => ("in_use", "The version is in use"),
+            Self::LabelTaken => ("label_taken", "The label is taken"),
             Self::StoreBusy => ("store_busy", "The store is busy"),
             Self::HoldExceeded => ("hold_exceeded", "Writers would have been held too long"),
             Self::StoreMissing => ("store_missing", "The store's file is not there"),
             Self::StoreUnreadable => ("store_unreadable", "The store cannot be read"),
             Self::CheckFailed => ("check_failed", "The store does not meet a check"),
+            Self::MarkerFailed => ("marker_failed", "The marker cannot be used"),
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::Damaged => ("damaged", "Stored data is damaged"),

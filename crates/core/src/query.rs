@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use crate::register::{Entry, History, Register};
-use crate::version::{Publication, State};
+use crate::version::{Publication, State, plain};
 use crate::{Code, Problem, StoreName, VersionId};
 
 /// Which versions a list has. Everything that is left out does not restrict it.
@@ -18,6 +18,10 @@ pub struct Filter {
     pub certified_by: Option<String>,
     /// Only those with a publication that stands for this day.
     pub business_date: Option<Date>,
+    /// Only those with a publication of this note.
+    pub note: Option<String>,
+    /// Only those with a publication that has an attribute of this name with this value, as [`plain`] writes it.
+    pub attribute: Option<(String, String)>,
     /// Only those cut at or after this instant.
     pub from: Option<Timestamp>,
     /// Only those cut at or before this instant.
@@ -51,7 +55,11 @@ impl Filter {
 
     /// Whether it leaves open what publications are like.
     fn says_nothing(&self) -> bool {
-        self.label.is_none() && self.certified_by.is_none() && self.business_date.is_none()
+        self.label.is_none()
+            && self.certified_by.is_none()
+            && self.business_date.is_none()
+            && self.note.is_none()
+            && self.attribute.is_none()
     }
 
     fn is_said_of(&self, publication: &Publication) -> bool {
@@ -59,6 +67,11 @@ impl Filter {
         (self.label.is_none() || said.label == self.label)
             && (self.certified_by.is_none() || said.certified_by == self.certified_by)
             && (self.business_date.is_none() || said.business_date == self.business_date)
+            && (self.note.is_none() || said.note == self.note)
+            && self
+                .attribute
+                .as_ref()
+                .is_none_or(|(name, value)| said.free.get(name).is_some_and(|found| plain(found) == *value))
     }
 }
 

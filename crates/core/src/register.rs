@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Change, EffectId, Intent};
-use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Version};
-use crate::{Code, Problem, StoreName, VersionId, VersionRef};
+use crate::labels::folded;
+use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Tag, Version};
+use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
 
 /// All records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub struct History {
     pub store: Store,
     /// Its versions by number.
     pub versions: BTreeMap<u64, Entry>,
+    /// Its tags by name.
+    pub tags: BTreeMap<TagName, Tag>,
+    /// For each label, folded, the first publication that has it.
+    labels: HashMap<String, u64>,
 }
 
 /// A version with its publications.
@@ -48,7 +53,7 @@ impl Register {
                 let history = self.stores.entry(store.name.clone());
                 history
                     .and_modify(|history| history.store = store.clone())
-                    .or_insert_with(|| History { store: store.clone(), versions: BTreeMap::new() });
+                    .or_insert_with(|| History::new(store.clone()));
             }
             Change::Version(version) => self.put_version(version),
             Change::Discarded(id) => {
@@ -57,6 +62,16 @@ impl Register {
                 }
             }
             Change::Published(publication) => self.put_publication(publication),
+            Change::Tagged(tag) => {
+                if let Some(history) = self.stores.get_mut(&tag.version.store) {
+                    history.tags.insert(tag.name.clone(), tag.clone());
+                }
+            }
+            Change::Untagged(store, name) => {
+                if let Some(history) = self.stores.get_mut(store) {
+                    history.tags.remove(name);
+                }
+            }
             Change::Lease(lease) => {
                 self.leases.insert(lease.id.clone(), lease.clone());
             }
@@ -87,10 +102,14 @@ impl Register {
 
     fn put_publication(&mut self, publication: &Publication) {
         let Publication { number, version, key, attributes, .. } = publication;
-        let history = self.stores.get_mut(&version.store);
-        if let Some(entry) = history.and_then(|history| history.versions.get_mut(&version.number)) {
-            entry.publications.push(*number);
-            entry.said.insert(attributes.clone(), *number);
+        if let Some(history) = self.stores.get_mut(&version.store) {
+            if let Some(label) = &attributes.label {
+                history.labels.entry(folded(label)).or_insert(*number);
+            }
+            if let Some(entry) = history.versions.get_mut(&version.number) {
+                entry.publications.push(*number);
+                entry.said.insert(attributes.clone(), *number);
+            }
         }
         if let Some(key) = key {
             self.keys.insert(key.clone(), *number);
@@ -140,10 +159,14 @@ impl Register {
     /// The version that a person means.
     ///
     /// # Errors
-    /// As [`Register::entry`]; [`Code::UnknownVersion`] where nothing was published yet.
+    /// As [`Register::entry`]; [`Code::UnknownVersion`] where nothing was published yet; [`Code::UnknownTag`].
     pub fn resolve(&self, wanted: &VersionRef) -> Result<&Entry, Problem> {
         match wanted {
             VersionRef::Exact(id) => self.entry(id),
+            VersionRef::Tag(store, name) => {
+                let history = self.history(store)?;
+                self.entry(&history.tag(name)?.version)
+            }
             VersionRef::Latest(store) => self.history(store)?.newest_readable().ok_or_else(|| {
                 Problem::new(
                     Code::UnknownVersion,
@@ -169,6 +192,17 @@ impl Register {
     #[must_use]
     pub fn publication_by_key(&self, key: &str) -> Option<&Publication> {
         self.keys.get(key).and_then(|number| self.publications.get(number))
+    }
+
+    /// The value of the marker that watch mode has published last of a store.
+    #[must_use]
+    pub fn last_marker(&self, store: &StoreName) -> Option<&str> {
+        let of_store = |publication: &&Publication| publication.version.store == *store;
+        self.publications
+            .values()
+            .rev()
+            .filter(of_store)
+            .find_map(|publication| publication.attributes.marker())
     }
 
     /// The number that the next publication gets.
@@ -212,6 +246,36 @@ impl Register {
 }
 
 impl History {
+    fn new(store: Store) -> Self {
+        Self { store, versions: BTreeMap::new(), tags: BTreeMap::new(), labels: HashMap::new() }
+    }
+
+    /// The first publication with this label, however that is written.
+    #[must_use]
+    pub fn labelled(&self, label: &str) -> Option<u64> {
+        self.labels.get(&folded(label)).copied()
+    }
+
+    /// A tag by its name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTag`], naming the tags that there are.
+    pub fn tag(&self, name: &TagName) -> Result<&Tag, Problem> {
+        self.tags.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.tags.keys().map(TagName::as_str).take(20).collect();
+            let hint = match known.as_slice() {
+                [] => "no version of it has a tag".to_owned(),
+                known => format!("its tags are: {}", known.join(", ")),
+            };
+            Problem::new(Code::UnknownTag, format!("store {} has no tag {name}", self.store.name), hint)
+        })
+    }
+
+    /// The tags that lead to a version.
+    pub fn tags_on(&self, number: u64) -> impl Iterator<Item = &Tag> {
+        self.tags.values().filter(move |tag| tag.version.number == number)
+    }
+
     /// The newest version that can be read.
     #[must_use]
     pub fn newest_readable(&self) -> Option<&Entry> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! report@12/report.db                      the version
+//! report@month-end-2026-10                 a link to the folder of the version that a tag leads to
 //! as-of/2026-11-19T17:00:00Z/report.db     a link to the newest one cut at or before an instant
 //! latest/report.db                         a link to the newest one
 //! ```
@@ -12,7 +13,7 @@
 use jiff::Timestamp;
 
 use crate::register::{Entry, Register};
-use crate::{StoreName, VersionId};
+use crate::{StoreName, TagName, VersionId, VersionRef};
 
 /// The name of the folder of instants.
 const AS_OF: &str = "as-of";
@@ -30,6 +31,8 @@ pub enum Node {
     Version(VersionId),
     /// `report@12/report.db`.
     Database(VersionId),
+    /// `report@month-end-2026-10`.
+    Tagged(StoreName, TagName),
     /// `as-of`.
     AsOf,
     /// `as-of/2026-11-19T17:00:00Z`.
@@ -71,7 +74,11 @@ impl Node {
             Self::Root => match name {
                 AS_OF => Self::AsOf,
                 LATEST => Self::Latest,
-                _ => Self::Version(name.parse().ok()?),
+                _ => match name.parse().ok()? {
+                    VersionRef::Exact(id) => Self::Version(id),
+                    VersionRef::Tag(store, name) => Self::Tagged(store, name),
+                    VersionRef::Latest(_) => return None,
+                },
             },
             Self::Version(id) => {
                 let store = store_of(name).filter(|store| *store == id.store)?;
@@ -80,7 +87,9 @@ impl Node {
             Self::AsOf => Self::Moment { at: name.parse().ok()?, name: name.to_owned() },
             Self::Moment { at, .. } => Self::VersionAsOf(*at, store_of(name)?),
             Self::Latest => Self::LatestVersion(store_of(name)?),
-            Self::Database(_) | Self::VersionAsOf(..) | Self::LatestVersion(_) => return None,
+            Self::Database(_) | Self::Tagged(..) | Self::VersionAsOf(..) | Self::LatestVersion(_) => {
+                return None;
+            }
         };
         found.kind(register).map(|_| found)
     }
@@ -98,15 +107,23 @@ impl Node {
                 let versions = register.stores().flat_map(|history| history.versions.values());
                 let versions = versions.filter(|entry| is_there(entry)).map(|entry| &entry.version.id);
                 let folders = [(AS_OF.to_owned(), Self::AsOf), (LATEST.to_owned(), Self::Latest)];
-                folders
-                    .into_iter()
-                    .chain(versions.map(|id| (id.to_string(), Self::Version(id.clone()))))
-                    .collect()
+                let tags = register.stores().flat_map(|history| history.tags.values());
+                let tags = tags.map(|tag| {
+                    let store = &tag.version.store;
+                    (format!("{store}@{}", tag.name), Self::Tagged(store.clone(), tag.name.clone()))
+                });
+                let tags = tags.filter(|(_, node)| node.kind(register).is_some());
+                let versions = versions.map(|id| (id.to_string(), Self::Version(id.clone())));
+                folders.into_iter().chain(versions).chain(tags).collect()
             }
             Self::Version(id) => vec![(format!("{}{DATABASE}", id.store), Self::Database(id.clone()))],
             Self::Moment { at, .. } => of_stores(&|store| Self::VersionAsOf(*at, store.clone())),
             Self::Latest => of_stores(&|store| Self::LatestVersion(store.clone())),
-            Self::AsOf | Self::Database(_) | Self::VersionAsOf(..) | Self::LatestVersion(_) => Vec::new(),
+            Self::AsOf
+            | Self::Database(_)
+            | Self::Tagged(..)
+            | Self::VersionAsOf(..)
+            | Self::LatestVersion(_) => Vec::new(),
         }
     }
 
@@ -125,6 +142,10 @@ impl Node {
                 let content = entry.version.content.as_ref()?;
                 Some(Kind::File { bytes: content.size_bytes(), cut_at: content.cut_at })
             }
+            Self::Tagged(store, name) => {
+                let id = &register.history(store).ok()?.tags.get(name)?.version;
+                is_there(register.entry(id).ok()?).then(|| Kind::Link(id.to_string()))
+            }
             Self::VersionAsOf(at, store) => link("../../", register.as_of(store, *at).ok()?),
             Self::LatestVersion(store) => link("../", register.history(store).ok()?.newest_readable()?),
         }
@@ -134,7 +155,7 @@ impl Node {
     /// one is gone is found when it is opened; a link leads elsewhere in time.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
-        !matches!(self, Self::VersionAsOf(..) | Self::LatestVersion(_))
+        !matches!(self, Self::Tagged(..) | Self::VersionAsOf(..) | Self::LatestVersion(_))
     }
 
     /// Whether what is not in this folder never will be.

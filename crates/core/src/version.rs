@@ -3,16 +3,19 @@
 //! Each is a plain value. A change to the history is a record's new value, so the catalogue, the register in
 //! memory and the wire all speak of the same few types.
 
+mod attributes;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::By;
 use crate::check::CheckResult;
 use crate::snapshot::{Cost, Snapshot};
-use crate::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
+use crate::{Fingerprint, PageSize, StoreName, TagName, VersionId};
+
+pub use attributes::{Attributes, Free, check_line, plain};
 
 /// One SQLite database that asat watches, or once watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,66 +200,6 @@ impl Version {
     }
 }
 
-/// What somebody says of a publication.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Attributes {
-    /// What it is called.
-    pub label: Option<String>,
-    /// Who vouches for it.
-    pub certified_by: Option<String>,
-    /// The business day that it stands for.
-    pub business_date: Option<Date>,
-    /// Anything else worth saying.
-    pub note: Option<String>,
-}
-
-impl Attributes {
-    /// The longest label and the longest `certified_by`, in characters.
-    pub const MAX_LABEL: usize = 200;
-    /// The longest note, in characters.
-    pub const MAX_NOTE: usize = 4000;
-
-    /// Refuses what could not be shown on one line or is unreasonably long.
-    ///
-    /// # Errors
-    /// [`Code::Invalid`], naming the attribute.
-    pub fn check(&self) -> Result<(), Problem> {
-        check_line("label", self.label.as_deref(), Self::MAX_LABEL)?;
-        check_line("certified_by", self.certified_by.as_deref(), Self::MAX_LABEL)?;
-        let note = self.note.as_deref().map(|note| note.replace(['\n', '\t'], " "));
-        check_line("note", note.as_deref(), Self::MAX_NOTE)
-    }
-}
-
-/// Refuses a text that is empty, too long, or has control characters.
-///
-/// # Errors
-/// [`Code::Invalid`], naming the field.
-pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(), Problem> {
-    let Some(text) = text else { return Ok(()) };
-    let length = text.chars().count();
-    let wrong = if text.trim().is_empty() {
-        "is empty".to_owned()
-    } else if length > max_chars {
-        format!("has {length} characters, and at most {max_chars} are taken")
-    } else if text.chars().any(is_unprintable) {
-        "has control characters".to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(Problem::new(
-        Code::Invalid,
-        format!("{field} {wrong}"),
-        format!("shorten or correct {field}, or leave it out"),
-    ))
-}
-
-/// Control characters, and the invisible ones that reorder the text around them.
-fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// One certification event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
@@ -278,6 +221,17 @@ pub struct Publication {
     pub elapsed_us: u64,
     /// What its content was found to meet, in the order of the configuration.
     pub checks: Vec<CheckResult>,
+}
+
+/// A name that leads to a version, and may be moved to another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tag {
+    /// The name.
+    pub name: TagName,
+    /// The version that it leads to.
+    pub version: VersionId,
+    /// When it was moved there.
+    pub set_at: Timestamp,
 }
 
 /// The name of a lease: unique, and chosen by whoever asks the engine for it.
@@ -306,27 +260,5 @@ impl Lease {
     #[must_use]
     pub fn is_of(&self, by: &By) -> bool {
         self.actor.as_ref().is_none_or(|actor| *actor == by.actor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attributes_that_are_refused() {
-        let label = |text: &str| Attributes { label: Some(text.to_owned()), ..Attributes::default() };
-        for text in
-            ["", "  ", "a\nb", "a\tb", "\u{1b}[31m", "a\0b", "a\u{202e}b", "a\u{7f}", &"x".repeat(201)]
-        {
-            let refused = label(text).check();
-            assert_eq!(refused.map_err(|p| p.code), Err(Code::Invalid), "{text:?}");
-        }
-        for text in ["x", "2026-11-19 close", "größer → 🎉", &"ü".repeat(200)] {
-            assert_eq!(label(text).check(), Ok(()), "{text:?}");
-        }
-        let note = |text: &str| Attributes { note: Some(text.to_owned()), ..Attributes::default() };
-        assert_eq!(note("two\nlines\tand a tab").check(), Ok(()));
-        assert!(note(&"n".repeat(4001)).check().is_err());
     }
 }

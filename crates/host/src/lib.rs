@@ -22,6 +22,7 @@ pub mod state_folder;
 pub mod store;
 pub mod tree;
 pub mod volume;
+pub mod watching;
 
 pub use copies::Copies;
 pub use state_folder::StateFolder;

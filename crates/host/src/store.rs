@@ -29,6 +29,7 @@
 //! may open a store's files other than through SQLite, with `O_PATH`, or in a thread with descriptors of its own
 //! ([`crate::clones`]).
 
+mod ask;
 mod changed;
 mod check;
 mod content;
@@ -53,6 +54,7 @@ use asat_core::event::CutFailure;
 use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 
+pub use ask::ask;
 pub use changed::read_changed;
 pub use check::{Checks, check_query};
 use content::Content;
@@ -61,7 +63,7 @@ pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
 use scan::Source;
-pub use signature::Signature;
+pub use signature::{Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
 use transaction::Transaction;
 use wait::Wait;

@@ -37,6 +37,7 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
             retention: Retention { keep: keep_last, ..Retention::default() },
             backing: Backing::Volume(ground(origin)),
             keep_snapshots: usize::try_from(scenario.keep).unwrap_or(0),
+            unique_labels: false,
         };
         (origin.store.clone(), policy)
     });

@@ -96,6 +96,7 @@ fn policy() -> Policy {
         retention: asat_core::retention::Retention::default(),
         backing: Backing::Volume(origin),
         keep_snapshots: 9,
+        unique_labels: false,
     };
     let stores = [("report".parse().unwrap(), store)].into();
     Policy { stores, max_copy_bytes: 1, max_ttl_s: 60, may_demote: true }

@@ -175,11 +175,12 @@ fn described(
 
 /// What was said of a publication, held to what may be said of one here.
 fn said(publication: &Publication) -> Result<Said, Problem> {
-    let Publication { at, label, certified_by, business_date, note, checks } = publication.clone();
+    let Publication { at, label, certified_by, business_date, note, attributes, checks } =
+        publication.clone();
     let business_date = business_date.map(|date| date.parse()).transpose();
     let business_date =
         business_date.map_err(|error: jiff::Error| wrong(format!("a business date: {error}")))?;
-    let attributes = Attributes { label, certified_by, business_date, note };
+    let attributes = Attributes { label, certified_by, business_date, note, free: attributes };
     attributes.check().map_err(|problem| wrong(format!("a publication's {}", problem.detail)))?;
     for check in &checks {
         let name = check_line("name", Some(&check.name), Attributes::MAX_LABEL);

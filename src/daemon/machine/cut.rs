@@ -5,7 +5,7 @@ use asat_core::check::{Check, CheckResult};
 use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content};
-use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
+use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
 use asat_host::clock;
 use asat_host::store::{Checks, PageSink, Read, read_checked};
 use jiff::{SignedDuration, Timestamp};
@@ -39,7 +39,8 @@ pub(super) struct Cutting<'a> {
 impl Cutting<'_> {
     /// What the pack says of the publication, once the content is known to meet the checks.
     pub(super) fn note(&self, checks: &[CheckResult]) -> Note {
-        Note { checks: checks.to_vec(), ..self.note.clone() }
+        let attributes = watch::as_found(&self.note.attributes, checks);
+        Note { checks: checks.to_vec(), attributes, ..self.note.clone() }
     }
 }
 

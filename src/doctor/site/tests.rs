@@ -29,6 +29,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         cloning: Err(String::new()),
         backend: None,
         keep_snapshots: 0,
+        watched: None,
         beside_state: *minor == 0,
     };
     Site {

@@ -95,7 +95,7 @@ fn what_was_done_is_written_with_what_came_of_it() {
             action: Action::Extend { target: Target::Snapshot(version()), to: 1 },
             reason: "low".to_owned(),
         };
-        let at = "2026-11-19T17:00:00Z".parse().unwrap();
+        let at = "2026-11-19T17:00:00.000000Z".parse().unwrap();
         let expected = json!({
             "at": "2026-11-19T17:00:00.000000Z", "action": "extend", "target": "snapshot report@12",
             "version": "report@12", "reason": "low", "outcome": word, "failure": failure, "took_ms": 412,

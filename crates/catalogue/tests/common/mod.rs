@@ -10,10 +10,12 @@ use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
-    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, State, Store, Version,
+    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, State, Store, Tag,
+    Version,
 };
 use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
 use jiff::Timestamp;
+use serde_json::json;
 
 /// A source of numbers that replays (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
@@ -113,7 +115,13 @@ pub(crate) fn attributes(dice: &mut Dice) -> Attributes {
         certified_by: dice.maybe(Dice::text),
         business_date: dice.maybe(|_| "2026-11-19".parse().unwrap()),
         note: dice.maybe(Dice::text),
+        free: free(dice),
     }
+}
+
+fn free(dice: &mut Dice) -> Free {
+    let values = [json!("größer"), json!(-41), json!(u64::MAX), json!(0.1), json!(true)];
+    (0..dice.below(4)).map(|number| (format!("key {number}"), values[dice.below(5)].clone())).collect()
 }
 
 pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
@@ -217,9 +225,12 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         return first_change(dice, register, store_name(some_store));
     };
     let unused = |id: &VersionId| {
-        register.entry(id).unwrap().publications.is_empty() && register.leases_on(id).next().is_none()
+        let is_tagged = register.history(&id.store).unwrap().tags_on(id.number).next().is_some();
+        register.entry(id).unwrap().publications.is_empty()
+            && register.leases_on(id).next().is_none()
+            && !is_tagged
     };
-    match dice.below(10) {
+    match dice.below(12) {
         0 => first_change(dice, register, store_name(some_store)),
         1 | 2 => {
             let state = State::ALL[dice.below(State::ALL.len())];
@@ -237,6 +248,11 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
             Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), by: dice.by(), effect })
         }
         8 => Change::Noted(Box::new(deed(dice, id))),
+        9 => {
+            let name = format!("tag-{}", dice.below(4)).parse().unwrap();
+            Change::Tagged(Tag { name, version: id, set_at: dice.instant() })
+        }
+        10 => Change::Untagged(id.store, format!("tag-{}", dice.below(4)).parse().unwrap()),
         _ => {
             let open: Vec<EffectId> = register.intents().map(|intent| intent.id).collect();
             Change::Concluded(dice.one_of(&open).unwrap_or(EffectId(1_000_000)))

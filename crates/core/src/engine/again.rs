@@ -75,6 +75,9 @@ impl Engine {
                 return Some(Answer::Now(Ok(Reply::Known(number))));
             }
         }
+        if let Some(answer) = self.label_again(draft, history, request, id) {
+            return Some(Answer::Now(answer));
+        }
         let number = publish_again(draft, request, id.clone());
         Some(Answer::Now(Ok(Reply::Published(number))))
     }

@@ -117,6 +117,9 @@ impl Engine {
             let detail = format!("{id} is pinned{owner}{end}: {}", pin.reason);
             return Some(Problem::new(Code::Pinned, detail, "unpin it first"));
         }
+        if let Some(problem) = self.tagged(version) {
+            return Some(problem);
+        }
         let moving = self.is_being_archived(id) || self.is_being_restored(id);
         if moving || self.is_being_read(id, now) || self.may_be_reused(id) {
             let detail = format!("{id} is being opened, published, archived or restored at this moment");

@@ -9,7 +9,7 @@ use crate::event::{Archived, Change, Described};
 use crate::register::History;
 use crate::snapshot::{Cost, Origin};
 use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
-use crate::{Code, Problem, StoreName, VersionId};
+use crate::{Code, Problem, StoreName, VersionId, watch};
 
 impl Engine {
     pub(super) fn publish(&self, draft: &mut Draft<'_>, request: &Publish) -> Result<Answer, Problem> {
@@ -22,6 +22,7 @@ impl Engine {
         if let Some(answer) = self.again(draft, history, request) {
             return Ok(answer);
         }
+        self.check_label(draft, history, request)?;
         let origin = self.origin_of(history)?;
         Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
     }
@@ -117,6 +118,9 @@ impl Engine {
         let version = &self.register.entry(id)?.version;
         match result {
             Ok(cut) => {
+                if let Some(answer) = self.end_with_label(draft, intent, version, cut) {
+                    return answer;
+                }
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
                 let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks));
                 self.move_on(draft);
@@ -274,7 +278,7 @@ fn publish_as(
         number,
         version,
         at: intent.at,
-        attributes: attributes.clone(),
+        attributes: watch::as_found(attributes, checks),
         key: key.clone(),
         reused,
         cost,

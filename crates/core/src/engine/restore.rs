@@ -24,8 +24,8 @@ impl Engine {
         let attributes = Attributes {
             label: Some(format!("before restore to {id}")),
             certified_by: request.certified_by.clone(),
-            business_date: None,
             note: request.note.clone(),
+            ..Attributes::default()
         };
         attributes.check()?;
         let first = Publish { store: Some(request.store.clone()), attributes, ..Publish::default() };

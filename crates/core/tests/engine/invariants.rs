@@ -49,13 +49,14 @@ fn check_version(world: &World, version: &Version) {
     }
 }
 
-/// A version is not given up while a lease or a pin holds it.
+/// A version is not given up while a lease, a pin or a tag holds it.
 fn check_hold(world: &World, before: &Register, old: &Version, event: &Event) {
     let leased = before.leases_on(&old.id).any(|lease| lease.expires_at > world.now);
     let pinned = old.pin.as_ref().is_some_and(|pin| pin.counts(world.now));
     let given_up = |state| matches!(state, State::Retiring | State::Retired);
     let now = world.register().entry(&old.id).map(|entry| entry.version.state);
-    if (leased || pinned) && !given_up(old.state) {
+    let tagged = before.history(&old.id.store).unwrap().tags_on(old.id.number).next().is_some();
+    if (leased || pinned || tagged) && !given_up(old.state) {
         assert!(!now.is_ok_and(given_up), "{} is given up by {event:?}", old.id);
     }
 }

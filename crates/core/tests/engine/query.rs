@@ -51,7 +51,8 @@ fn publish_for(world: &mut World, day: &str, who: &str) -> VersionId {
         label: Some("close".to_owned()),
         certified_by: Some(who.to_owned()),
         business_date: Some(day.parse().unwrap()),
-        note: None,
+        note: Some(format!("for {day}")),
+        free: [("day".to_owned(), day.into()), ("batch".to_owned(), 41.into())].into(),
     };
     let cut = world.begin(&Event::Publish(Publish {
         store: Some(store("report")),
@@ -61,6 +62,23 @@ fn publish_for(world: &mut World, day: &str, who: &str) -> VersionId {
     let Ok(Reply::Published(number)) = world.perform(cut) else { panic!("{day} was not published") };
     world.pass(60);
     world.register().publication(number).unwrap().version.clone()
+}
+
+#[test]
+fn versions_are_found_by_notes_and_by_attributes_of_the_publishers_own() {
+    let mut world = World::with_versions(1);
+    for day in ["2026-10-30", "2026-10-31"] {
+        publish_for(&mut world, day, "ann");
+    }
+    let by = |name: &str, value: &str| {
+        let attribute = Some((name.to_owned(), value.to_owned()));
+        list(&world, &Filter { attribute, ..Filter::default() })
+    };
+    assert_eq!(by("day", "2026-10-31"), ["report@3"]);
+    assert_eq!(by("batch", "41"), ["report@3", "report@2"]);
+    assert_eq!((by("batch", "41.0"), by("other", "41")), (Vec::new(), Vec::new()));
+    let note = Some("for 2026-10-30".to_owned());
+    assert_eq!(list(&world, &Filter { note, ..Filter::default() }), ["report@2"]);
 }
 
 #[test]

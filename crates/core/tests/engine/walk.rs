@@ -69,7 +69,9 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let (version, lease) = (some_version(a, b), LeaseId(format!("lease-{}", b % 4)));
     let named = VersionRef::Exact(version.clone());
     let name = version.to_string();
-    match kind % 13 {
+    let store = version.store.clone();
+    let tag = || format!("tag-{}", b % 3).parse().unwrap();
+    match kind % 15 {
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
         2 if a % 3 == 0 => World::opening_in_tree(&name, &lease.0, 1 + u32::from(a) * 14),
@@ -87,6 +89,8 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         10 if world.snapshots.get(&version).is_some_and(|volume| volume.full) => Event::Overflowed(version),
         10 => world.sized(some_store(a)),
         11 => Event::Revoke { lease, reason: "incident".to_owned() },
+        12 => Event::Tag { store, name: tag(), version: named },
+        13 => Event::Untag { store, name: tag() },
         _ => Event::Retire(named),
     }
 }

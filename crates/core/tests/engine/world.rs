@@ -119,7 +119,10 @@ pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
             name if name.starts_with("cloned") => Backing::Volume(folder()),
             _ => Backing::Pages,
         };
-        (store(name), StorePolicy { path, retention: retention.clone(), backing, keep_snapshots: 0 })
+        (store(name), {
+            let (retention, unique_labels) = (retention.clone(), name.ends_with("unique"));
+            StorePolicy { path, retention, backing, keep_snapshots: 0, unique_labels }
+        })
     };
     Policy {
         stores: stores.iter().map(one).collect(),
@@ -513,7 +516,7 @@ impl World {
     /// Asks for a store to be brought back to a version of its own.
     pub(crate) fn restoring(version: &str) -> Event {
         let (version, note) = (exactly(version), Some("it went wrong".to_owned()));
-        let (VersionRef::Exact(VersionId { store, .. }) | VersionRef::Latest(store)) = version.clone();
+        let store = version.store().clone();
         Event::Restore(Restore { store, version, certified_by: Some("ann".to_owned()), note })
     }
 

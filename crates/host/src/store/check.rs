@@ -80,7 +80,7 @@ fn ask(
     let hold = held.map(|(since, bound)| Until { end: since + bound, bound });
     let is_held = hold.is_some_and(|hold| hold.end < own.end);
     let until = hold.filter(|_| is_held).unwrap_or(own);
-    let is_query = matches!(check.test, Test::Query { .. });
+    let is_query = matches!(check.test, Test::Query { .. } | Test::Marker { .. });
     match query(connection, path, check.sql(), is_query, until, cancel)? {
         Answer::Rows(rows) => Ok(Ok(rows)),
         Answer::Refused(why) => Ok(Err(why)),

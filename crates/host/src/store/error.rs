@@ -179,6 +179,14 @@ pub enum Error {
         /// What was expected, and what was found.
         what: String,
     },
+    /// The marker of watch mode has no value.
+    #[error("the marker of the store {} has no value: {what}", .path.display())]
+    Marker {
+        /// The store's path.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
     /// A check took longer than writers may be held.
     #[error(
         "writers of the store {} would have been held for more than {} ms: the check {check:?} did not end within {} ms",
@@ -254,6 +262,7 @@ impl Error {
             | Self::CheckHeld { .. }
             | Self::RestoreTooLong { .. } => Code::HoldExceeded,
             Self::Check { .. } => Code::CheckFailed,
+            Self::Marker { .. } => Code::MarkerFailed,
             Self::Failed { full: true, .. } => Code::StorageFull,
             Self::Failed { .. } => Code::Internal,
             Self::Stopping { .. } => Code::Stopping,
@@ -278,6 +287,7 @@ impl Error {
             Self::Check { .. } => {
                 "nothing was published; correct the data, or the check in the configuration, and publish again"
             }
+            Self::Marker { .. } => "correct `marker` in [store.watch], or what it asks for in the store",
             Self::HoldExceeded { .. } | Self::CheckHeld { .. } => {
                 "raise `max_hold`, or put the store into WAL mode"
             }

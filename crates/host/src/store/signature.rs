@@ -50,15 +50,10 @@ impl Signature {
     /// network's file systems, where other machines write.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
-        let mut wal_path = path.canonicalize().ok()?.into_os_string();
-        wal_path.push("-wal");
-        let wal_path = PathBuf::from(wal_path);
-        let kind = u64::try_from(rustix::fs::statfs(path).ok()?.f_type).ok()?;
-        if !LOCAL.contains(&kind) {
+        if !is_local(path)? {
             return None;
         }
-        let (main, wal) = look(path, &wal_path).ok()?;
-        Some(Self { wal_path, main, wal })
+        Self::glance(path)
     }
 
     /// This signature, where nobody has written to the files since the one `before` was taken, nor shortly before `since`,
@@ -76,11 +71,33 @@ impl Signature {
         is_settled.then_some(self)
     }
 
+    /// What the files of the store at this path are like at this moment, on whatever file system. A commit of the same moment may
+    /// leave them as they are.
+    #[must_use]
+    pub fn glance(path: &Path) -> Option<Self> {
+        let wal_path = wal_of(path)?;
+        let (main, wal) = look(path, &wal_path).ok()?;
+        Some(Self { wal_path, main, wal })
+    }
+
     /// Whether the store at the path is the same, and nobody has written to it since.
     #[must_use]
     pub fn still_holds(&self, path: &Path) -> bool {
         look(path, &self.wal_path).is_ok_and(|found| found == (self.main, self.wal))
     }
+}
+
+/// Whether a file or folder is on a file system of this machine alone; nothing where that cannot be said.
+#[must_use]
+pub fn is_local(path: &Path) -> Option<bool> {
+    let kind = u64::try_from(rustix::fs::statfs(path).ok()?.f_type).ok()?;
+    Some(LOCAL.contains(&kind))
+}
+
+fn wal_of(path: &Path) -> Option<PathBuf> {
+    let mut wal_path = path.canonicalize().ok()?.into_os_string();
+    wal_path.push("-wal");
+    Some(PathBuf::from(wal_path))
 }
 
 fn look(path: &Path, wal_path: &Path) -> io::Result<(Stamp, Option<Stamp>)> {

@@ -1,6 +1,8 @@
 //! Reading live stores: what is read, what is refused, and what the store's other users notice.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod changed;
 #[cfg(test)]
 mod checks;

@@ -1,0 +1,231 @@
+//! Watch mode: each store with a marker has a thread that sleeps until somebody may have written to it.
+//!
+//! What is to be done, and when, is said by the core's `watch`. A commit is told by the kernel; whether there was one shows by
+//! the times of the files, so that what asat itself does to them, or a reader, is no reason to ask for the marker again.
+
+mod eyes;
+mod standing;
+
+use std::collections::BTreeMap;
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use asat_core::event::{Event, Publish, Reply};
+use asat_core::watch::{self, Step, Watch};
+use asat_core::{Code, Problem, StoreName};
+use asat_host::clock;
+use asat_host::store::Signature;
+use asat_host::watching::Noticed;
+
+use super::handle::{Notice, stopping};
+use super::{Handle, Machine};
+use crate::config::{Config, StoreConfig, WatchConfig};
+use eyes::Eyes;
+pub use standing::Watched;
+
+/// How watch mode stands with each store that has a marker.
+#[derive(Clone, Default)]
+pub struct Watches(Arc<RwLock<BTreeMap<StoreName, Watched>>>);
+
+impl Watches {
+    /// How it stands with the stores.
+    pub fn read(&self) -> RwLockReadGuard<'_, BTreeMap<StoreName, Watched>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, store: &StoreName, watched: &Watched) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(store.clone(), watched.clone());
+    }
+}
+
+/// The threads of all stores with a marker.
+pub(super) struct Watchers {
+    threads: Vec<JoinHandle<()>>,
+    ends: Vec<PipeWriter>,
+}
+
+impl Watchers {
+    /// Begins to watch every store that the configuration has a marker for.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub(super) fn start(config: &Config, handle: &Handle, machine: &Arc<Machine>) -> Result<Self, Problem> {
+        let mut watchers = Self { threads: Vec::new(), ends: Vec::new() };
+        for (name, store) in &config.stores {
+            let Some(watch) = &store.watch else { continue };
+            let (end, open) = pipe().map_err(|error| super::failed("watch a store", &error))?;
+            let watcher = Watcher::new(name, store, watch, handle, machine);
+            let thread = Builder::new().name(format!("watch {name}")).spawn(move || watcher.run(&end));
+            watchers.threads.push(thread.map_err(|error| super::failed("watch a store", &error))?);
+            watchers.ends.push(open);
+        }
+        Ok(watchers)
+    }
+
+    /// Has the threads end. Those that wait for a publication end with the driver.
+    pub(super) fn stop(&mut self) {
+        self.ends.clear();
+    }
+
+    /// Waits until they have.
+    pub(super) fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("watching a store ended with a panic");
+            }
+        }
+    }
+}
+
+/// The watch over one store.
+struct Watcher {
+    name: StoreName,
+    handle: Handle,
+    machine: Arc<Machine>,
+    policy: Watch,
+    eyes: Eyes,
+    store: StoreConfig,
+    /// What the files were like before the marker was asked for last.
+    signature: Option<Signature>,
+    watched: Watched,
+    began: Instant,
+}
+
+impl Watcher {
+    fn new(
+        name: &StoreName,
+        store: &StoreConfig,
+        config: &WatchConfig,
+        handle: &Handle,
+        machine: &Arc<Machine>,
+    ) -> Self {
+        let published = handle.engine().register().last_marker(name).map(str::to_owned);
+        let eyes = Eyes::open(&store.path, config.poll);
+        let watched = Watched { published: published.clone(), ..Watched::default() };
+        let mut watcher = Self {
+            name: name.clone(),
+            handle: handle.clone(),
+            machine: Arc::clone(machine),
+            policy: Watch::new(config.pace, published),
+            eyes,
+            store: store.clone(),
+            signature: None,
+            watched,
+            began: Instant::now(),
+        };
+        watcher.note_eyes();
+        watcher.handle.watches().put(name, &watcher.watched);
+        watcher
+    }
+
+    fn run(mut self, end: &PipeReader) {
+        loop {
+            let now = self.began.elapsed();
+            match self.policy.next(now) {
+                Step::Wait(until) => {
+                    match self.eyes.wait(until.map(|until| until.saturating_sub(now)), end) {
+                        Noticed::Change => self.policy.notice(self.began.elapsed()),
+                        Noticed::Nothing => {}
+                        Noticed::End => return,
+                    }
+                    self.note_eyes();
+                }
+                Step::Ask { anyway } => self.ask(anyway),
+                Step::Publish(value) => self.publish(&value),
+            }
+        }
+    }
+
+    /// Asks for the marker; unless `anyway`, only where the store's files are not what they were before it was asked for.
+    fn ask(&mut self, anyway: bool) {
+        let is_same = |seen: &Signature| seen.still_holds(&self.store.path);
+        if !anyway && self.signature.as_ref().is_some_and(is_same) {
+            return self.policy.unchanged();
+        }
+        let look = || Signature::of(&self.store.path);
+        let (before, began, since) = (look(), self.began.elapsed(), clock::now());
+        let answer = self.machine.marker(&self.name);
+        self.signature = before.and_then(|before| look()?.settled(&before, since));
+        self.policy.answered(began, self.began.elapsed(), &answer);
+        let before = self.watched.value.clone();
+        match &answer {
+            Ok(value) => {
+                self.watched.answered(since, value);
+                // What was refused stays trouble until it is published, or is no longer wanted.
+                let is_wanted = matches!(self.policy.next(began), Step::Publish(_));
+                let is_over = !is_wanted && self.tell_trouble(None);
+                self.tell(is_over || self.watched.value != before);
+            }
+            Err(problem) => {
+                let is_news = self.tell_trouble(Some(problem));
+                self.tell(is_news);
+            }
+        }
+    }
+
+    fn publish(&mut self, value: &str) {
+        let store = Some(self.name.clone());
+        let publish = Publish { store, attributes: watch::attributes(value), ..Publish::default() };
+        let (say, answer) = channel();
+        self.handle.tell(Event::Publish(publish), move |answer| drop(say.send(answer)));
+        let answer = answer.recv().unwrap_or_else(|_| Err(stopping())).map(|reply| self.found(&reply, value));
+        self.policy.published(self.began.elapsed(), &answer);
+        self.watched.published = self.policy.last_published().map(str::to_owned);
+        if let Ok(value) = &answer {
+            self.watched.answered(clock::now(), &Some(value.clone()));
+        }
+        let is_news = self.tell_trouble(answer.as_ref().err());
+        self.tell(is_news || answer.is_ok());
+    }
+
+    /// The value that was published: what was cut may have a newer one than was wanted.
+    fn found(&self, reply: &Reply, wanted: &str) -> String {
+        let engine = self.handle.engine();
+        let publication = match reply {
+            Reply::Published(number) | Reply::Known(number) => engine.register().publication(*number),
+            _ => None,
+        };
+        let found = publication.and_then(|publication| publication.attributes.marker());
+        found.unwrap_or(wanted).to_owned()
+    }
+
+    /// Takes trouble in, and logs it where it is news; answers whether it is.
+    fn tell_trouble(&mut self, trouble: Option<&Problem>) -> bool {
+        if trouble.is_some_and(|problem| problem.code == Code::Stopping) {
+            return false;
+        }
+        let is_news = self.watched.troubled(clock::now(), trouble);
+        match trouble {
+            Some(problem) if is_news => {
+                let code = problem.code.text().0;
+                tracing::warn!(store = %self.name, code, "watch mode: {problem}");
+            }
+            None if is_news => tracing::info!(store = %self.name, "watch mode works again"),
+            _ => {}
+        }
+        is_news
+    }
+
+    /// Lets others see how it stands, and tells them where there are news.
+    fn tell(&self, is_news: bool) {
+        self.handle.watches().put(&self.name, &self.watched);
+        if is_news {
+            self.handle.notify(Notice::Watch(self.name.clone(), Box::new(self.watched.clone())));
+        }
+    }
+
+    /// Takes in how changes are seen.
+    fn note_eyes(&mut self) {
+        let polls = self.eyes.why_polling();
+        if self.watched.polls.as_deref() != polls {
+            self.watched.polls = polls.map(str::to_owned);
+            if let Some(why) = &self.watched.polls {
+                tracing::warn!(store = %self.name, "its files are looked at for changes: {why}");
+            }
+            self.handle.watches().put(&self.name, &self.watched);
+        }
+    }
+}
