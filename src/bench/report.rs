@@ -125,11 +125,13 @@ mod tests {
         let mut report = Report::new("large", Setting::of(Path::new("/")), &figures).unwrap();
         report.line("writer", "1.01");
         report.target("slow-down", 1.05, 1.013);
-        report.target("publish, ms", 2000.0, 2500.4);
+        report.target_at_least("answers", 20_000.0, 7.0);
         let text = report.text();
-        for line in
-            ["writer  1.01", "slow-down       1.05     1.013  met", "publish, ms     2000      2500  MISSED"]
-        {
+        for line in [
+            "writer  1.01",
+            "slow-down    at most 1.05     1.013  met",
+            "answers     at least 20000      7.000  MISSED",
+        ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }
         let json = serde_json::to_value(&report).unwrap();

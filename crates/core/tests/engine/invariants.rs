@@ -68,6 +68,11 @@ pub(crate) fn check_trail(before: &Register, changes: &[Change]) {
     for change in changes {
         match change {
             Change::Published(publication) => done.push((Action::Publish, publication.version.to_string())),
+            Change::Tagged(tag) => done.push((Action::Tag, tag.version.to_string())),
+            Change::Untagged(store, name) => {
+                let tag = known.history(store).unwrap().tag(name).unwrap();
+                done.push((Action::Untag, tag.version.to_string()));
+            }
             Change::Version(version) => {
                 let old = known.entry(&version.id).ok().map(|entry| entry.version.clone());
                 let (was, pin) =
