@@ -130,7 +130,7 @@ mod tests {
         for line in [
             "writer  1.01",
             "slow-down    at most 1.05     1.013  met",
-            "answers     at least 20000      7.000  MISSED",
+            "answers    at least 20000     7.000  MISSED",
         ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }
