@@ -1,0 +1,108 @@
+//! What the documents show is true: the quick start of the README, the examples of `docs/publishing.md`, and every piece of
+//! configuration in both are run as they stand, but for the paths of the reader's own folders.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, unreachable_pub)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use asat::config::Config;
+use common::{Running, World};
+
+const README: &str = include_str!("../README.md");
+const PUBLISHING: &str = include_str!("../docs/publishing.md");
+const ASAT: &str = env!("CARGO_BIN_EXE_asat");
+
+/// The examples in a language, in order.
+fn examples<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("\n```{language}\n");
+    document.split(begin.as_str()).skip(1).map(|rest| rest.split_once("\n```").unwrap().0).collect()
+}
+
+/// The README from one heading to the next.
+fn section(heading: &str) -> &'static str {
+    let (_, rest) = README.split_once(heading).unwrap();
+    rest.split_once("\n## ").unwrap().0
+}
+
+/// Runs commands as a reader would who has `asat` in his path; answers what they print.
+fn run(folder: &Path, commands: &str) -> String {
+    let path = format!("{}:{}", Path::new(ASAT).parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", commands]).current_dir(folder).env("PATH", path);
+    let output = bash.env("ASAT_SERVER", "unix:asat.sock").stdin(Stdio::null()).output().unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{commands}\n{said}\n{errors}");
+    said.into_owned()
+}
+
+#[test]
+fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    let [begin, months_later, with_the_client] = examples(section("## Quick start"), "sh")[..] else {
+        panic!("the quick start has another number of examples");
+    };
+    let begin = begin.replace("/tmp/asat-try", folder.path().to_str().unwrap());
+    let (prepare, serve) = begin.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(serve, "/path/to/asat/target/release/asat serve --config asat.toml");
+    // The program under test is built already.
+    run(folder.path(), &format!("make() {{ [ \"$*\" = build ]; }}\n{prepare}"));
+    let mut command = Command::new(ASAT);
+    command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut daemon = Running::spawn(command);
+    daemon.wait_for("listen: ready").unwrap();
+    let said = run(folder.path(), months_later);
+    assert_eq!(said.lines().last(), Some("2026-11-19|100"), "{said}");
+    let said = run(folder.path(), with_the_client);
+    assert!(said.contains("2026-11-19 close"), "{said}");
+    // The store is again what it was at the first version.
+    assert_eq!(run(folder.path(), "sqlite3 report.db 'select * from sale'"), "2026-11-19|100\n");
+    daemon.terminate();
+    assert!(daemon.exit().success());
+}
+
+#[test]
+fn the_examples_of_publishing_run() {
+    let mut world = World::new();
+    world.sqlite().execute_batch("create table t (n)").unwrap();
+    world.start();
+    for n in 1..=12 {
+        world.sqlite().execute("insert into t values (?1)", [n]).unwrap();
+        world.publish(&n.to_string());
+    }
+    let examples = examples(PUBLISHING, "sh");
+    assert!(examples.len() > 1);
+    for example in examples {
+        run(world.socket().parent().unwrap(), example);
+    }
+    assert!(world.stop().success());
+}
+
+#[test]
+fn every_piece_of_configuration_that_is_shown_is_taken() {
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    let shown: Vec<&str> =
+        [README, PUBLISHING].into_iter().flat_map(|document| examples(document, "toml")).collect();
+    assert!(shown.len() > 5);
+    for text in shown {
+        let mut whole = String::from("state = \"state\"\n");
+        // What is said of a store, is said of the one above it.
+        if text.starts_with("[store.") || text.starts_with("[[store.") {
+            whole += "[[store]]\nname = \"report\"\npath = \"report.db\"\n";
+        }
+        whole += text;
+        let named = "[[store]]\nname = \"report\"\npath = \"report.db\"";
+        if whole.contains("[[store]]") && !whole.contains("name = \"report\"") {
+            whole = whole.replacen("[[store]]", named, 1);
+        }
+        let file = folder.path().join("asat.toml");
+        fs::write(&file, &whole).unwrap();
+        if let Err(problem) = Config::load(&file) {
+            panic!("{whole}\n{problem}");
+        }
+    }
+}
