@@ -5,7 +5,7 @@
 //! once `used + rate of the last second × latency ≥ size`: then not even the next extension would come in time; and
 //! once the rate of the moment would fill it before the writer could be held at the look after this one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::{Assessment, Level};
 use super::memory::Memory;
@@ -122,14 +122,21 @@ pub(super) fn cases<'a>(policy: &Policy, memory: &Memory, seen: &'a Observation)
     }
     let urgent = cases.iter().filter(|case| case.level == Level::Urgent);
     let written: BTreeSet<&str> = urgent.filter_map(Case::origin).collect();
+    // The pace to come of one snapshot of an origin is that of all: what is written for the first time is copied to each.
+    let mut paces: BTreeMap<&str, u64> = BTreeMap::new();
+    for case in &cases {
+        if let Some(origin) = case.origin().filter(|origin| written.contains(origin)) {
+            let pace = paces.entry(origin).or_default();
+            *pace = case.rates.fastest.max(case.rates.momentary).max(*pace);
+        }
+    }
     for case in &mut cases {
-        let filled = case.origin().is_some_and(|origin| written.contains(origin));
-        if filled {
-            // The pace to come of one snapshot of an origin is that of all.
-            case.rates.fastest = case.rates.fastest.max(case.rates.momentary);
+        let pace = case.origin().and_then(|origin| paces.get(origin));
+        if let Some(pace) = pace {
+            case.rates.fastest = *pace;
             case.level = case.level(margins);
         }
-        case.fills = case.level == Level::Urgent || filled && case.level == Level::Low;
+        case.fills = case.level == Level::Urgent || pace.is_some() && case.level == Level::Low;
     }
     cases.sort_by(|a, b| a.precedence().cmp(&b.precedence()));
     (margins, cases)
