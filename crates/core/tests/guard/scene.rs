@@ -85,6 +85,16 @@ impl Scene {
         self
     }
 
+    /// A snapshot has taken so much in the second before the look, and the others nothing.
+    pub(crate) fn filled(mut self, version: &str, mib: u64) -> Self {
+        let mut before = Observation { at_ms: self.seen.at_ms - 1000, ..self.seen.clone() };
+        let of_it = before.snapshots.iter_mut().filter(|seen| seen.version.id.to_string() == version);
+        of_it.for_each(|seen| seen.used -= mib * MIB);
+        self.memory.learn(&self.policy, &before);
+        self.memory.learn(&self.policy, &self.seen);
+        self
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         let planned = plan(&self.policy, &self.memory, &self.seen);
         assert_eq!(planned, plan(&self.policy, &self.memory, &self.seen), "the same again");

@@ -76,6 +76,18 @@ fn none_of_an_origin_is_made_safe_at_the_cost_of_another() {
     assert_eq!(scene.actions(), "extend snapshot a@1 to 80; extend snapshot a@2 to 76; hurry a@1");
 }
 
+/// Each snapshot measures its own pace, and the one that has seen the fastest gets no more for that.
+#[test]
+fn snapshots_of_one_origin_are_reckoned_by_the_pace_of_the_one_that_fills_fastest() {
+    for fastest in ["a@1", "a@2"] {
+        let scene = Scene::new(16).with("a@1", 40, 64, "").with("a@2", 40, 64, "").filled(fastest, 30);
+        let actions = scene.actions();
+        for extension in ["extend snapshot a@1 to 72", "extend snapshot a@2 to 72"] {
+            assert!(actions.contains(extension), "{fastest} fills fastest: {actions}");
+        }
+    }
+}
+
 #[test]
 fn who_comes_first() {
     // Each pair needs the same, and there is enough for one.
