@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::chain::{Layer, live_above, run_below};
+use crate::chain::{Layer, lock, run_below};
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -55,9 +55,9 @@ impl Inner {
     /// Whether the version that is being written may refer to the run below a live version, for it was begun before all
     /// of the run was given up.
     pub(crate) fn may_be_referred_to(&self, above: u64) -> bool {
-        let chain = crate::chain::lock(&self.chain);
+        let chain = lock(&self.chain);
         let Some(then) = &chain.writing else { return false };
-        let was_live = |layer: &Layer| live_above(then, layer.number.saturating_sub(1)) == Some(layer.number);
+        let was_live = |layer: &Layer| then.get(&layer.number).is_some_and(|layer| layer.live);
         run_below(&chain.layers(), above).iter().any(was_live)
     }
 }
@@ -70,6 +70,7 @@ struct Lead<'a> {
     above: &'a Resolved,
     /// The pages that the layer refers to there.
     earlier: PageMap,
+    /// The layer's file, for errors.
     path: PathBuf,
     /// What lies below the layer.
     below: PageMap,
