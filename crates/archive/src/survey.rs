@@ -151,7 +151,7 @@ impl Inner {
         let mut open = vec![true; map.page_count()];
         for layer in self.layers().range(number + 1..).map(|(_, layer)| layer) {
             let pack = layer.open(&self.folder)?;
-            if pack.meta().parent.is_none() {
+            if pack.meta().parent.is_none() || pack.meta().page_size != map.page_size() {
                 break;
             }
             pack.index()?.each(|entry| {

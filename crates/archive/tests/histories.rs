@@ -390,3 +390,25 @@ fn a_thinned_history_takes_what_its_versions_take_alone() {
     let (thinned, alone) = (archive.bytes(), fresh.bytes());
     assert!(thinned <= alone * 11 / 10, "{thinned} bytes, and {alone} alone");
 }
+
+#[test]
+fn a_store_that_began_again_with_other_pages_can_be_read_when_its_first_version_is_gone() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let grown = Content::new(1024, 1..20);
+    let mut changed = grown.clone();
+    changed.pages[0] = page(1024, 100);
+    let contents = [Content::new(512, 1..9), Content::new(1024, 1..2), grown, changed];
+    let mut model: Model = (1..).zip(contents).collect();
+    model.iter().for_each(|(&number, content)| _ = write(&archive, number, content).unwrap());
+    for number in [2, 3] {
+        archive.retire(number).unwrap();
+        model.remove(&number);
+    }
+    compact(&archive);
+    // Nothing was needed of the second version, and folding the third would have given back too little.
+    let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["1.pack", "3.layer", "4.pack"]);
+    assert_holds(&archive, &model);
+    model.keys().for_each(|&number| assert_eq!(common::verify(&archive, Some(number)).findings, []));
+}
