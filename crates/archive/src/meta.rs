@@ -33,7 +33,7 @@ pub struct Meta {
     /// The lowest number merged into this layer; `number` itself where nothing was merged.
     pub covers_from: u64,
     /// The layer that this one was compared with, which may have been given up since. `None`: the layer
-    /// stands alone, and no page of an older layer is visible through it.
+    /// stands alone, and no page of an older layer is visible through it, but where a later one refers to an older version.
     pub parent: Option<u64>,
     /// The lowest version number that the layer refers to for the content of pages; `None`: it refers to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

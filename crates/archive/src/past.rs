@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::pages::nth_of;
-use crate::resolve::{Resolved, chain_of};
+use crate::resolve::{Resolved, history_of};
 
 /// So many pages of earlier versions are known at most, the newest. They take 8 MiB.
 const MOST_KNOWN: usize = 256 << 10;
@@ -66,7 +66,7 @@ impl Past {
         // From which version on a page is another than the ones before it in these turns have it.
         let (mut since, mut page_count) = (Vec::new(), 0);
         let most_pages = most_pages(layers.values());
-        for pack in chain_of(&self.archive.folder, layers, head)? {
+        for pack in history_of(&self.archive.folder, layers, head)? {
             let meta = pack.meta();
             if layers.get(&meta.number).is_some_and(|layer| layer.live) {
                 page_count = usize::try_from(meta.page_count).unwrap_or(usize::MAX).min(most_pages);

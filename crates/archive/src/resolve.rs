@@ -62,8 +62,33 @@ fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, 
     Ok(Resolved { meta, map })
 }
 
-/// The layers of which something may be seen in a layer's version, newest first, from its own on.
+/// The layers of which something may be seen in a layer's version, newest first, from its own on: those that each of them
+/// continues, and those that one refers to, even where one between continues none.
 pub(crate) fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
+    let mut refers_to = u64::MAX;
+    layers_down(folder, layers, layer, |meta| {
+        refers_to = refers_to.min(meta.refers_to.unwrap_or(u64::MAX));
+        meta.parent.or(below_all(meta).filter(|_| refers_to < meta.covers_from))
+    })
+}
+
+/// The layers that have pages of one size from a layer on down, newest first.
+pub(crate) fn history_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
+    layers_down(folder, layers, layer, below_all)
+}
+
+/// The highest number of what lies below a layer.
+fn below_all(meta: &Meta) -> Option<u64> {
+    meta.covers_from.checked_sub(1)
+}
+
+/// The layers from one on down, each as the one before says.
+fn layers_down(
+    folder: &Folder,
+    layers: &Layers,
+    layer: &Layer,
+    mut go_on: impl FnMut(&Meta) -> Option<u64>,
+) -> Result<Vec<Arc<Pack>>, Error> {
     let mut chain: Vec<Arc<Pack>> = Vec::new();
     let mut next = Some(layer);
     while let Some(layer) = next {
@@ -76,7 +101,7 @@ pub(crate) fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Resul
         if chain.first().is_some_and(|newest| newest.meta().page_size != pack.meta().page_size) {
             break;
         }
-        next = pack.meta().parent.and_then(|parent| below(layers, parent));
+        next = go_on(pack.meta()).and_then(|number| below(layers, number));
         chain.push(pack);
     }
     Ok(chain)

@@ -278,6 +278,27 @@ fn pages_that_change_back_are_stored_once_when_what_was_between_is_given_up() {
 }
 
 #[test]
+fn a_store_that_is_brought_back_from_nothing_is_stored_once() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let [full, other] = [Content::new(4096, 1..20), Content::new(4096, 31..50)];
+    let empty = Content { page_size: 4096, pages: Vec::new() };
+    let mut model: Model = (1..).zip([&full, &empty, &full, &other, &full].map(Clone::clone)).collect();
+    model.iter().for_each(|(&number, content)| _ = write(&archive, number, content).unwrap());
+    assert_holds(&archive, &model);
+    assert!(archive.stored_bytes(3).unwrap() < 1500 && archive.stored_bytes(5).unwrap() < 1500);
+    model.keys().for_each(|&number| assert_eq!(common::verify(&archive, Some(number)).findings, []));
+    for number in [2, 1, 4] {
+        archive.retire(number).unwrap();
+        model.remove(&number);
+        compact(&archive);
+        assert_holds(&archive, &model);
+        model.keys().for_each(|&number| assert_eq!(common::verify(&archive, Some(number)).findings, []));
+    }
+    assert!(archive.stored_bytes(5).unwrap() < 1500);
+}
+
+#[test]
 fn a_long_run_of_small_layers_becomes_one() {
     let folder = common::folder();
     let archive = open(folder.path());
