@@ -29,7 +29,7 @@ pub use guard::{Alarm, Braked, Done, Looks, Standing};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
 pub use listen::serve;
-pub use machine::{Machine, VersionBytes};
+pub use machine::{Hold, Machine, VersionBytes};
 pub use watch::{Watched, Watches};
 
 use crate::config::Config;

@@ -4,6 +4,7 @@
 //! back is written as `crate::wire` says. Nothing is decided here.
 
 mod access;
+mod answers;
 mod audit;
 mod capacity;
 mod cursor;
@@ -38,6 +39,7 @@ use utoipa_axum::routes;
 
 use access::Caller;
 pub use access::{Access, Peer, Peers};
+pub use answers::Answers;
 use problem::Failure;
 
 use crate::daemon::{Handle, Machine};
@@ -47,7 +49,6 @@ use crate::wire;
 const MAX_BODY: usize = 64 * 1024;
 
 /// What every handler may use.
-#[derive(Clone)]
 pub struct Face {
     /// The way to the engine.
     pub handle: Handle,
@@ -55,6 +56,8 @@ pub struct Face {
     pub machine: Arc<Machine>,
     /// Turns true when the daemon begins to stop.
     pub stopping: watch::Receiver<bool>,
+    /// What was answered to those who published what was known.
+    pub answers: Answers,
 }
 
 impl Face {
@@ -104,7 +107,7 @@ impl Face {
 struct Document;
 
 /// All routes, for callers who come in by `access`.
-pub fn router(face: Face, access: Access) -> Router {
+pub fn router(face: Arc<Face>, access: Access) -> Router {
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(snapshots::publish))
         .routes(routes!(versions::list))

@@ -11,5 +11,6 @@ pub mod config;
 pub mod daemon;
 pub mod doctor;
 pub mod http;
+pub mod newest;
 mod secret;
 pub mod wire;

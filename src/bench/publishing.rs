@@ -5,6 +5,7 @@
 //! durable is counted again after the daemon was killed.
 
 mod callers;
+mod holding;
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,12 +20,17 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, over};
 use super::{Tell, api, failed};
+use crate::wire::Version;
 use callers::{Load, Request, call};
+use holding::hold;
 
 /// So many callers ask for what is known already.
 const CALLERS: usize = 8;
 /// So many say something new, and are compared with one.
 const MANY: usize = 64;
+/// So many threads hold the newest version and let it go, this often each.
+const HOLDERS: usize = 8;
+const HOLDS: u32 = 1_000_000;
 
 #[derive(Serialize)]
 struct Figures {
@@ -45,6 +51,10 @@ struct Figures {
     answered: u64,
     found: u64,
     peak_rss_bytes: u64,
+    /// Holding the newest version within the process: how long all threads took.
+    held_ms: Spread,
+    /// How long two threads took for as much each as one, over the time of that one.
+    held_by_two: Spread,
 }
 
 pub(super) async fn run(
@@ -58,7 +68,7 @@ pub(super) async fn run(
         store.execute_batch("pragma journal_mode = wal; create table t(n integer); insert into t values (1)");
     filled.map_err(|error| failed("make a store", error))?;
     let daemon = site.start()?;
-    let (first, _) = api::publish(&site, "close").await?;
+    let version = known(&site).await?;
     let time = Duration::from_secs(args.seconds);
     let (mut healthz, mut same, mut new_alone, mut new_many) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -70,10 +80,16 @@ pub(super) async fn run(
         new_alone.push(call(&site.socket, 1, time, |_, nth| new(MANY, nth))?);
         new_many.push(call(&site.socket, MANY, time, new)?);
     }
+    let (mut held_ms, mut held_by_two) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        held_ms.push(hold(HOLDERS, HOLDS)?);
+        let alone = hold(1, HOLDS)?;
+        held_by_two.push(over(hold(2, HOLDS)?, alone));
+    }
     let peak_rss_bytes = daemon.peak_rss_bytes()?;
     daemon.kill()?;
     let daemon = site.start()?;
-    let found = api::version(&site, &first.version.id).await?.publications.len();
+    let found = publications(&api::version(&site, &version.id).await?);
     daemon.stop()?;
     let figures = Figures {
         seconds: args.seconds,
@@ -84,11 +100,14 @@ pub(super) async fn run(
         same,
         many_callers: MANY,
         gain: ratios(&new_many, &new_alone),
-        answered: 1 + new_alone.iter().chain(&new_many).map(|load| load.answers).sum::<u64>(),
+        answered: publications(&version)
+            + new_alone.iter().chain(&new_many).map(|load| load.answers).sum::<u64>(),
         new_alone,
         new_many,
-        found: u64::try_from(found).unwrap_or(u64::MAX),
+        found,
         peak_rss_bytes,
+        held_ms: Spread::of(&held_ms),
+        held_by_two: Spread::of(&held_by_two),
     };
     if figures.found != figures.answered {
         let what =
@@ -98,8 +117,23 @@ pub(super) async fn run(
     report(&site, &figures)
 }
 
+fn publications(version: &Version) -> u64 {
+    u64::try_from(version.publications.len()).unwrap_or(u64::MAX)
+}
+
 fn publication(label: &str) -> Request {
     Request::post("/snapshots", &format!("{{\"label\":\"{label}\",\"certified_by\":\"bench\"}}"))
+}
+
+/// Publishes until that is known to be nothing new: right after a store was written to, that is not sure. Answers the version.
+async fn known(site: &Site) -> Result<Version, Problem> {
+    let mut before = None;
+    loop {
+        let (published, _) = api::publish(site, "close").await?;
+        if before.replace(published.publication.at) == Some(published.publication.at) {
+            return api::version(site, &published.version.id).await;
+        }
+    }
 }
 
 /// The throughput of each round over that of its other half.
@@ -127,6 +161,10 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         );
         report.line(what, text);
     }
+    report.line(
+        "held and let go in process",
+        format!("{HOLDERS} threads, {HOLDS} times each: {} ms", number(figures.held_ms.median)),
+    );
     report.line("publications found after a kill", figures.found.to_string());
     report.line("peak memory of the daemon", mb(figures.peak_rss_bytes));
     let same = middle(&figures.same);
@@ -134,6 +172,8 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report.target_at_least("the same again, to /healthz", 0.7, share.median);
     report.target("the same again, p99 ms", 5.0, same.waited_ms.p99);
     report.target_at_least(&format!("new, {many_callers} callers to one"), 20.0, gain.median);
+    report.target("held and let go by 8 threads, ms", 2000.0, figures.held_ms.median);
+    report.target("the same by two threads, to one", 1.3, figures.held_by_two.median);
     Ok(report)
 }
 

@@ -5,6 +5,7 @@
 //! engine's state.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -39,6 +40,8 @@ struct Waiting {
 pub(super) struct Driver<H: Host> {
     host: Arc<H>,
     engine: Arc<RwLock<Engine>>,
+    /// How often the engine has taken something in.
+    revision: Arc<AtomicU64>,
     catalogue: Catalogue,
     notices: Notices,
     lanes: Lanes<H>,
@@ -70,12 +73,15 @@ impl<H: Host> Driver<H> {
         let (sender, messages) = channel();
         let survey = host.survey(engine.register())?;
         let engine = Arc::new(RwLock::new(engine));
-        let handle = Handle::new(sender.clone(), Arc::clone(&engine), catalogue.path(), notices.clone());
+        let revision = Arc::default();
+        let read = (Arc::clone(&engine), Arc::clone(&revision));
+        let handle = Handle::new(sender.clone(), read, catalogue.path(), notices.clone());
         let lanes = Lanes::new(Arc::clone(&host), sender);
         let ticked_at = host.now();
         let mut driver = Self {
             host,
             engine,
+            revision,
             catalogue,
             notices,
             lanes,
@@ -285,7 +291,7 @@ impl<H: Host> Driver<H> {
 
     /// Decides, commits, takes in, tells, and hands on. After an error nothing has changed.
     fn commit(&mut self, by: &By, event: &Event) -> Result<Answer, Problem> {
-        let Decision { changes, answer, remarks } = self.read().decide_for(self.host.now(), by, event);
+        let Decision { changes, answer, remarks } = self.decide(by, event);
         self.record(&changes)?;
         for remark in &remarks {
             tracing::info!("{remark}");
@@ -294,12 +300,29 @@ impl<H: Host> Driver<H> {
         Ok(answer)
     }
 
+    /// What is to be done. Nothing is given up that somebody holds without a lease: that is asked only where it matters, for
+    /// from then on nobody can hold the others.
+    fn decide(&self, by: &By, event: &Event) -> Decision {
+        let decide = || self.read().decide_for(self.host.now(), by, event);
+        let hold = |held| self.engine.write().unwrap_or_else(PoisonError::into_inner).hold(held);
+        let decision = decide();
+        let held = self.host.held(&decision.given_up());
+        if held.is_empty() {
+            return decision;
+        }
+        hold(held);
+        let decision = decide();
+        hold(Vec::new());
+        decision
+    }
+
     /// Commits changes and takes them in; nothing has changed after an error.
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
         if !changes.is_empty() {
             self.catalogue.record(changes)?;
             let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
             changes.iter().for_each(|change| engine.evolve(change));
+            self.revision.fetch_add(1, Ordering::Release);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The way to the engine for everybody but the driver, and what the daemon tells those who listen.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -47,6 +48,7 @@ pub fn notices() -> Notices {
 pub struct Handle {
     messages: Sender<Message>,
     engine: Arc<RwLock<Engine>>,
+    revision: Arc<AtomicU64>,
     catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
@@ -57,12 +59,13 @@ impl Handle {
     /// The way to a driver that hears these messages.
     pub(super) fn new(
         messages: Sender<Message>,
-        engine: Arc<RwLock<Engine>>,
+        (engine, revision): (Arc<RwLock<Engine>>, Arc<AtomicU64>),
         catalogue: &Path,
         notices: Notices,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
-        Self { messages, engine, catalogue, notices, standing: Arc::default(), watches: Watches::default() }
+        let (standing, watches) = (Arc::default(), Watches::default());
+        Self { messages, engine, revision, catalogue, notices, standing, watches }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -113,6 +116,13 @@ impl Handle {
     /// The engine, to read. Do not hold it for long.
     pub fn engine(&self) -> RwLockReadGuard<'_, Engine> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often the engine has taken something in: what was true of it is true still while this is the same. Whoever has it
+    /// locked sees no change.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     /// How the guard stands.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Face, Peer, Peers, router};
+use crate::http::{Access, Answers, Face, Peer, Peers, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -24,18 +24,20 @@ const LAST_ANSWERS: Duration = Duration::from_secs(3);
 /// Where a listener cannot be opened.
 pub async fn serve(config: &Config, daemon: &Daemon, stop: impl Future<Output = ()>) -> Result<(), Problem> {
     let (stopping, stopped) = watch::channel(false);
-    let face = Face {
+    let face = Arc::new(Face {
         handle: daemon.handle.clone(),
         machine: Arc::clone(&daemon.machine),
         stopping: stopped.clone(),
-    };
+        answers: Answers::default(),
+    });
     let mut servers = JoinSet::new();
     if let Some(path) = &config.listen.unix {
         let listener = socket::listen(path, config.listen.unix_mode)?;
         let listener =
             from_std(listener).map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
         let peers = Arc::new(Peers::new(config.peers.clone()));
-        let app = router(face.clone(), Access::Socket(peers)).into_make_service_with_connect_info::<Peer>();
+        let app =
+            router(Arc::clone(&face), Access::Socket(peers)).into_make_service_with_connect_info::<Peer>();
         servers
             .spawn(axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone())).into_future());
         tracing::info!("listening on unix:{}", path.display());

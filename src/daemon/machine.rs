@@ -54,6 +54,7 @@ use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
 use opening::{clones_of, open_archives, stores};
+pub use seen::Hold;
 use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
@@ -159,9 +160,11 @@ impl Machine {
         })
     }
 
-    /// The version whose content a store still has, where that can be seen without reading it; no lock of the store's is taken.
+    /// Holds the version whose content a store still has, where that can be seen without reading it; no lock is taken, neither
+    /// the store's nor one of ours. The only store need not be named.
     #[must_use]
-    pub fn unchanged_since(&self, store: &StoreName) -> Option<u64> {
+    pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(u64, Hold)> {
+        let store = store.or_else(|| self.seen.only_store())?;
         // What a check finds may depend on more than the content: on the day, for example.
         self.seen.unchanged(store).filter(|_| self.checks(store).is_empty())
     }
@@ -317,6 +320,10 @@ impl Host for Machine {
 
     fn archive_bytes(&self, store: &StoreName) -> u64 {
         self.archives.get(store).map_or(0, Archive::bytes)
+    }
+
+    fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+        self.seen.held(versions)
     }
 
     fn perform(&self, effect: &Effect) -> Outcome {

@@ -52,7 +52,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer);
+    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer);
     let caller = access.caller(peer, request.headers()).await;
     // The route and not the path: what a path says is the caller's own text.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
@@ -68,7 +68,7 @@ pub(super) async fn check(State(access): State<Access>, mut request: Request, ne
 }
 
 impl Access {
-    async fn caller(&self, peer: Option<Peer>, headers: &HeaderMap) -> Result<Caller, Problem> {
+    async fn caller(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Caller { role, by } = match self {
             Self::Socket(peers) => peers.caller(peer).await?,
             Self::Tokens(tokens) => tokens::caller(tokens, headers, asat_host::clock::now())?,

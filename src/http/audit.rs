@@ -1,5 +1,7 @@
 //! `/audit`: who did what.
 
+use std::sync::Arc;
+
 use asat_core::audit::{Filter, Page, Place, Verdict};
 use asat_core::{Code, Problem};
 use axum::Json;
@@ -56,7 +58,7 @@ pub(super) struct AuditParameters {
     )
 )]
 pub(super) async fn audit(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Parameters(parameters): Parameters<AuditParameters>,
 ) -> Answer<Json<AuditList>> {
     let filter = filter(&face, &parameters)?;

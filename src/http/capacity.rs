@@ -1,5 +1,6 @@
 //! `/capacity` and `/versions/{id}/why`: how the guard stands, what it did, and its alarms.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use asat_core::Code;
@@ -22,7 +23,7 @@ use crate::wire::{
     get, path = "/capacity", tag = "daemon",
     responses((status = 200, description = "How it stands", body = Capacity))
 )]
-pub(super) async fn capacity(State(face): State<Face>) -> Json<Capacity> {
+pub(super) async fn capacity(State(face): State<Arc<Face>>) -> Json<Capacity> {
     Json(written(&face.handle.standing()))
 }
 
@@ -94,7 +95,7 @@ pub(super) fn alarm(alarm: &daemon::Alarm, names: Names<'_>) -> Alarm {
     )
 )]
 pub(super) async fn acknowledge(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Body(AcknowledgeRequest { key }): Body<AcknowledgeRequest>,
 ) -> Answer<Json<Alarm>> {
     let Some(found) = face.handle.acknowledge(&key) else {
@@ -128,7 +129,7 @@ pub(super) struct WhyParameters {
     )
 )]
 pub(super) async fn why(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(id): Segments<String>,
     Parameters(WhyParameters { limit }): Parameters<WhyParameters>,
 ) -> Answer<Json<Why>> {

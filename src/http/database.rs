@@ -44,7 +44,7 @@ const PIECE: u64 = 256 * 1024;
     )
 )]
 pub(super) async fn download(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     method: Method,
     Segments(id): Segments<String>,
     headers: HeaderMap,

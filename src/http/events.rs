@@ -1,6 +1,7 @@
 //! `GET /events`: what happens, as server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use asat_core::event::Change;
 use asat_core::register::Entry;
@@ -23,7 +24,9 @@ use crate::wire::{Names, PastAction};
     get, path = "/events", tag = "daemon",
     responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))
 )]
-pub(super) async fn events(State(face): State<Face>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn events(
+    State(face): State<Arc<Face>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let listener = Listener { notices: face.handle.listen(), stopping: face.stopping.clone(), face };
     let batches = stream::unfold(listener, |mut listener| async {
         let events = listener.next().await?;
@@ -33,7 +36,7 @@ pub(super) async fn events(State(face): State<Face>) -> Sse<impl Stream<Item = R
 }
 
 struct Listener {
-    face: Face,
+    face: Arc<Face>,
     notices: broadcast::Receiver<Notice>,
     stopping: watch::Receiver<bool>,
 }

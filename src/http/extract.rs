@@ -20,12 +20,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let headers = request.headers().clone();
+        let is_json = is_json(request.headers());
         let bytes = Bytes::from_request(request, state).await.map_err(|error| body_lost(&error))?;
         if bytes.is_empty() {
             return read_json(b"{}");
         }
-        if !is_json(&headers) {
+        if !is_json {
             let hint = "send the header Content-Type: application/json";
             return Err(Failure::new(Code::UnsupportedMediaType, "the body is not declared as JSON", hint));
         }

@@ -36,7 +36,7 @@ pub(super) struct LeaseParameters {
     )
 )]
 pub(super) async fn list(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Parameters(LeaseParameters { store, holder }): Parameters<LeaseParameters>,
 ) -> Answer<Json<LeaseList>> {
     let store = store.as_deref().map(extract::store).transpose()?;
@@ -80,7 +80,7 @@ pub(super) async fn list(
     )
 )]
 pub(super) async fn revoke(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(lease): Segments<String>,
     Body(RevokeRequest { reason }): Body<RevokeRequest>,

@@ -1,5 +1,7 @@
 //! `/versions/{id}/mounts`: leases on as-at copies.
 
+use std::sync::Arc;
+
 use asat_core::event::{Event, Open, Reply};
 use asat_core::version::LeaseId;
 use asat_core::{Code, Problem};
@@ -30,7 +32,7 @@ use crate::wire::{Mount, MountRequest, ProblemBody, RenewRequest};
     )
 )]
 pub(super) async fn open(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(id): Segments<String>,
     Body(MountRequest { holder, ttl_seconds: ttl_s }): Body<MountRequest>,
@@ -60,7 +62,7 @@ pub(super) async fn open(
     )
 )]
 pub(super) async fn renew(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments((id, lease)): Segments<(String, String)>,
     Body(RenewRequest { ttl_seconds: ttl_s }): Body<RenewRequest>,
@@ -85,7 +87,7 @@ pub(super) async fn renew(
     )
 )]
 pub(super) async fn close(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments((id, lease)): Segments<(String, String)>,
 ) -> Answer<StatusCode> {

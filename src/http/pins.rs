@@ -1,5 +1,7 @@
 //! `/versions/{id}/pin`: marks that retention must not touch.
 
+use std::sync::Arc;
+
 use asat_core::event::{Event, Reply};
 use axum::Json;
 use axum::extract::State;
@@ -26,7 +28,7 @@ use crate::wire::{PinRequest, ProblemBody, Version};
     )
 )]
 pub(super) async fn pin(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(id): Segments<String>,
     Body(PinRequest { reason, owner, expires_at, hot }): Body<PinRequest>,
@@ -48,7 +50,7 @@ pub(super) async fn pin(
     )
 )]
 pub(super) async fn unpin(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(id): Segments<String>,
 ) -> Answer<Json<Version>> {

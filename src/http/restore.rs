@@ -1,5 +1,7 @@
 //! `POST /stores/{name}/restore`: a store is brought back to a version.
 
+use std::sync::Arc;
+
 use asat_core::event::{Event, Reply, Restore};
 use asat_core::{Code, Problem};
 use axum::Json;
@@ -34,7 +36,7 @@ use crate::wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
     )
 )]
 pub(super) async fn restore(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(name): Segments<String>,
     Body(request): Body<RestoreRequest>,
@@ -49,7 +51,7 @@ pub(super) async fn restore(
     };
     Ok(Json(Restored {
         restored: face.version(&version.to_string())?,
-        before: written(&face, publication)?,
+        before: written(&face, face.handle.engine().register(), publication)?,
         writer_blocked_ms: milliseconds(writer_blocked_us),
     }))
 }

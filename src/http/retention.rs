@@ -24,7 +24,7 @@ use crate::wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, Re
     )
 )]
 pub(super) async fn plan(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
 ) -> Answer<Json<RetentionPlan>> {
     let store = extract::store(&name)?;
@@ -48,7 +48,7 @@ pub(super) async fn plan(
     )
 )]
 pub(super) async fn plan_by(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
     Body(rules): Body<RetentionRules>,
 ) -> Answer<Json<RetentionPlan>> {

@@ -1,16 +1,22 @@
 //! `POST /snapshots`: somebody certified a store.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use asat_core::event::{Event, Publish, Reply};
+use asat_core::register::Register;
 use asat_core::snapshot::Hold;
 use asat_core::version::Attributes;
 use asat_core::{Code, Problem};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 
+use super::answers::Prepared;
 use super::extract::{self, Body};
+use super::problem::Failure;
 use super::{Answer, Caller, Face};
 use crate::wire::{ProblemBody, PublishRequest, Published, milliseconds};
 
@@ -41,67 +47,89 @@ const MOST_TOLD: usize = 10;
     )
 )]
 pub(super) async fn publish(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
-    headers: HeaderMap,
+    Key(key): Key,
     Body(request): Body<PublishRequest>,
-) -> Answer<(StatusCode, HeaderMap, Json<Published>)> {
+) -> Answer<Response> {
     let began = Instant::now();
-    let mut publish = read(request, &headers)?;
-    publish.unchanged = unchanged_since(&face, &publish);
+    let publish = read(request, key)?;
+    // While it is held, the version is not given up.
+    let held = face.machine.unchanged_since(publish.store.as_ref());
+    let publish = Publish { unchanged: held.as_ref().map(|(number, _)| *number), ..publish };
     // What was said before of a version that the store still is needs nobody's time.
-    let already = face.handle.engine().known(&publish);
-    let published = match already {
-        Some(number) => known(&face, number, began)?,
-        None => match face.handle.ask(caller.by, Event::Publish(publish)).await? {
-            Reply::Published(number) => written(&face, number)?,
-            Reply::Known(number) => known(&face, number, began)?,
-            _ => {
-                let detail = "a publication got another answer";
-                return Err(Problem::new(Code::Internal, detail, "report this as a defect").into());
-            }
-        },
+    if held.is_some() && publish.key.is_none() {
+        if let Some(prepared) = face.answers.find(face.handle.revision(), &publish) {
+            return Ok(prepared.told(began));
+        }
+        if let Some(prepared) = known_already(&face, &publish, began)? {
+            return Ok(prepared.told(began));
+        }
+    }
+    drop(held);
+    let published = match face.handle.ask(caller.by, Event::Publish(publish)).await? {
+        Reply::Published(number) => written(&face, face.handle.engine().register(), number)?,
+        Reply::Known(number) => known(&face, face.handle.engine().register(), number, began)?,
+        _ => {
+            let detail = "a publication got another answer";
+            return Err(Problem::new(Code::Internal, detail, "report this as a defect").into());
+        }
     };
     let status = if published.reused { StatusCode::OK } else { StatusCode::CREATED };
     let mut headers = HeaderMap::new();
-    if let Ok(location) = HeaderValue::from_str(&format!("/versions/{}", published.version.id)) {
-        headers.insert(header::LOCATION, location);
-    }
-    Ok((status, headers, Json(published)))
+    headers.extend(location(&published.version.id).map(|location| (header::LOCATION, location)));
+    Ok((status, headers, Json(published)).into_response())
 }
 
-/// The version whose content the store has still, where that shows without reading it.
-fn unchanged_since(face: &Face, publish: &Publish) -> Option<u64> {
+/// Where a version is found.
+pub(super) fn location(id: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("/versions/{id}")).ok()
+}
+
+/// The answer to a request that says nothing new; it is kept for those who say it again.
+fn known_already(face: &Face, publish: &Publish, began: Instant) -> Result<Option<Arc<Prepared>>, Problem> {
+    // Nothing is committed as long as the engine is read.
     let engine = face.handle.engine();
-    face.machine.unchanged_since(&engine.wanted(publish).ok()?.store.name)
+    let Some(number) = engine.known(publish) else { return Ok(None) };
+    let prepared = Prepared::new(&known(face, engine.register(), number, began)?).map(Arc::new);
+    if let Some(prepared) = &prepared {
+        face.answers.keep(face.handle.revision(), publish, prepared);
+    }
+    Ok(prepared)
 }
 
 /// A publication that was there already, as it is written for somebody who asks for the same again.
-fn known(face: &Face, number: u64, began: Instant) -> Result<Published, Problem> {
+fn known(face: &Face, register: &Register, number: u64, began: Instant) -> Result<Published, Problem> {
     Ok(Published {
         reused: true,
         writer_blocked_ms: 0.0,
         hold: Hold::Nobody.text().to_owned(),
         snapshot_ms: 0.0,
         elapsed_ms: began.elapsed().as_secs_f64() * 1e3,
-        ..written(face, number)?
+        ..written(face, register, number)?
     })
 }
 
 /// The request as the engine takes it.
-fn read(request: PublishRequest, headers: &HeaderMap) -> Result<Publish, Problem> {
+fn read(request: PublishRequest, key: Option<String>) -> Result<Publish, Problem> {
     let PublishRequest { store, label, certified_by, business_date, note, attributes } = request;
     let business_date = business_date.as_deref().map(extract::business_date).transpose()?;
     let mut free = attributes.unwrap_or_default();
     free.retain(|_, value| !value.is_null());
     let attributes = Attributes { label, certified_by, business_date, note, free };
     attributes.check_names()?;
-    Ok(Publish {
-        store: store.as_deref().map(extract::store).transpose()?,
-        attributes,
-        key: read_key(headers)?,
-        unchanged: None,
-    })
+    Ok(Publish { store: store.as_deref().map(extract::store).transpose()?, attributes, key, unchanged: None })
+}
+
+/// The idempotency key, where the caller gives one.
+pub(super) struct Key(Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Key {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        Ok(Self(read_key(&parts.headers)?))
+    }
 }
 
 fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -117,9 +145,7 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// A publication with its version, as it is written.
-pub(super) fn written(face: &Face, number: u64) -> Result<Published, Problem> {
-    let engine = face.handle.engine();
-    let register = engine.register();
+pub(super) fn written(face: &Face, register: &Register, number: u64) -> Result<Published, Problem> {
     let gone =
         || Problem::new(Code::Internal, "the publication is not in the register", "report this as a defect");
     let publication = register.publication(number).ok_or_else(gone)?;

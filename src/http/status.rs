@@ -1,5 +1,7 @@
 //! Liveness, readiness, the OpenAPI document, and what there is not.
 
+use std::sync::Arc;
+
 use asat_core::Code;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -17,7 +19,7 @@ use crate::wire::{Health, Names, ProblemBody, Trouble};
 /// Says that the daemon lives, and whether its guard is kept from its work: it serves all the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
 pub(super) async fn healthz(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Extension(MayRead(may_read)): Extension<MayRead>,
 ) -> Json<Health> {
     let standing = face.handle.standing();
@@ -36,7 +38,7 @@ pub(super) async fn healthz(
         (status = 503, description = "It is stopping", body = ProblemBody),
     )
 )]
-pub(super) async fn readyz(State(face): State<Face>) -> Answer<Json<Health>> {
+pub(super) async fn readyz(State(face): State<Arc<Face>>) -> Answer<Json<Health>> {
     if *face.stopping.borrow() {
         return Err(Failure::new(Code::Stopping, "the daemon is stopping", "try again when it runs again"));
     }

@@ -22,7 +22,7 @@ use crate::wire::{
     get, path = "/stores", operation_id = "list_stores", tag = "stores",
     responses((status = 200, description = "The stores", body = StoreList))
 )]
-pub(super) async fn list(State(face): State<Face>) -> Json<StoreList> {
+pub(super) async fn list(State(face): State<Arc<Face>>) -> Json<StoreList> {
     let engine = face.handle.engine();
     let stores = engine.register().stores().map(|history| {
         let name = &history.store.name;
@@ -68,7 +68,7 @@ fn backend(backing: Option<&Backing>) -> &'static str {
     )
 )]
 pub(super) async fn archive(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
 ) -> Answer<Json<ArchiveStats>> {
     let store = extract::store(&name)?;
@@ -114,7 +114,7 @@ pub(super) struct VerifyParameters {
     )
 )]
 pub(super) async fn verify(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
     Parameters(VerifyParameters { version }): Parameters<VerifyParameters>,
 ) -> Answer<Json<Verification>> {

@@ -1,5 +1,7 @@
 //! `/stores/{name}/tags`: names that lead to versions, and move.
 
+use std::sync::Arc;
+
 use asat_core::event::{Event, Reply};
 use asat_core::{Code, Problem, TagName};
 use axum::Json;
@@ -21,7 +23,7 @@ use crate::wire::{ProblemBody, Tag, TagList, TagRequest};
     )
 )]
 pub(super) async fn list(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
 ) -> Answer<Json<TagList>> {
     let store = extract::store(&name)?;
@@ -52,7 +54,7 @@ pub(super) async fn list(
     )
 )]
 pub(super) async fn tag(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments((name, tag)): Segments<(String, String)>,
     Body(TagRequest { version }): Body<TagRequest>,
@@ -79,7 +81,7 @@ pub(super) async fn tag(
     )
 )]
 pub(super) async fn untag(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments((name, tag)): Segments<(String, String)>,
 ) -> Answer<Json<Tag>> {

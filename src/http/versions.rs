@@ -1,5 +1,7 @@
 //! `/versions` and `/as-of`: finding versions, and giving one up.
 
+use std::sync::Arc;
+
 use asat_core::event::Event;
 use asat_core::query::Filter;
 use asat_core::register::Register;
@@ -62,7 +64,7 @@ pub(super) struct ListParameters {
     )
 )]
 pub(super) async fn list(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Parameters(parameters): Parameters<ListParameters>,
 ) -> Answer<Json<VersionList>> {
     let filter = filter(&parameters)?;
@@ -133,7 +135,10 @@ fn states(text: &str) -> Result<Vec<VersionState>, Failure> {
         (status = 404, description = "No such version", body = ProblemBody),
     )
 )]
-pub(super) async fn show(State(face): State<Face>, Segments(id): Segments<String>) -> Answer<Json<Version>> {
+pub(super) async fn show(
+    State(face): State<Arc<Face>>,
+    Segments(id): Segments<String>,
+) -> Answer<Json<Version>> {
     Ok(Json(face.version(&id)?))
 }
 
@@ -152,7 +157,7 @@ pub(super) async fn show(State(face): State<Face>, Segments(id): Segments<String
     )
 )]
 pub(super) async fn retire(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(id): Segments<String>,
 ) -> Answer<Json<Version>> {
@@ -185,7 +190,7 @@ pub(super) struct AsOfParameters {
     )
 )]
 pub(super) async fn as_of(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(timestamp): Segments<String>,
     Parameters(AsOfParameters { store }): Parameters<AsOfParameters>,
 ) -> Answer<Json<Version>> {
@@ -210,7 +215,7 @@ pub(super) async fn as_of(
     )
 )]
 pub(super) async fn as_of_business_date(
-    State(face): State<Face>,
+    State(face): State<Arc<Face>>,
     Segments(date): Segments<String>,
     Parameters(AsOfParameters { store }): Parameters<AsOfParameters>,
 ) -> Answer<Json<Version>> {

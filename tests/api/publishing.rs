@@ -155,6 +155,29 @@ fn an_unchanged_store_is_published_again_without_its_lock_and_a_commit_is_never_
 }
 
 #[test]
+fn what_is_answered_again_is_as_it_is_at_that_moment() {
+    let world = world();
+    world.publish("close");
+    world.settled("report@1");
+    let again = || world.publish("close")["version"].clone();
+    // The first one may have to look at the content, and later ones need not.
+    let [_, _, before] = [again(), again(), again()];
+    assert_eq!(before, world.get("/versions/report@1").json());
+    let lease = world.send("POST", "/versions/report@1/mounts", &json!({ "holder": "ann" }));
+    assert_eq!(again()["leases"], 1);
+    world.send("PUT", "/versions/report@1/pin", &json!({ "reason": "audit" }));
+    assert_eq!(again()["pin"]["reason"], "audit");
+    let lease = lease.json()["lease"].as_str().unwrap().to_owned();
+    world.send("DELETE", &format!("/versions/report@1/mounts/{lease}"), &json!({}));
+    assert_eq!((&again()["leases"], &again()["pin"]["reason"]), (&json!(0), &json!("audit")));
+    world.send("DELETE", "/versions/report@1/pin", &json!({}));
+    assert_eq!(again()["pin"], json!(null));
+    assert_eq!(again(), world.get("/versions/report@1").json());
+    world.send("DELETE", "/versions/report@1", &json!({}));
+    assert_eq!(again()["id"], "report@2", "nothing is said of what was given up");
+}
+
+#[test]
 fn a_request_with_the_same_idempotency_key_gets_the_same_answer_whatever_happened_since() {
     let world = world();
     let body = json!({ "label": "close", "note": "n" });

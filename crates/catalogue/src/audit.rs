@@ -6,12 +6,38 @@ use sha2::{Digest, Sha256};
 
 use crate::values::{At, Int, Json, Text};
 
-/// Adds an entry.
-pub(crate) fn add(transaction: &Transaction<'_>, deed: &Deed) -> Result<()> {
+/// Adds entries in a transaction. Where the trail ends is read once and written once, however many there are.
+pub(crate) struct Adding<'a> {
+    transaction: &'a Transaction<'a>,
+    head: Option<Place>,
+}
+
+impl<'a> Adding<'a> {
+    pub(crate) fn new(transaction: &'a Transaction<'a>) -> Self {
+        Self { transaction, head: None }
+    }
+
+    pub(crate) fn add(&mut self, deed: &Deed) -> Result<()> {
+        let head = match self.head {
+            Some(head) => head,
+            None => self::head(self.transaction)?,
+        };
+        self.head = Some(add(self.transaction, head, deed)?);
+        Ok(())
+    }
+
+    /// Writes where the trail ends.
+    pub(crate) fn finish(self) -> Result<()> {
+        const MOVE: &str = "update audit_head set number = ?1, chain = ?2";
+        let Some(Place { number, chain }) = self.head else { return Ok(()) };
+        self.transaction.prepare_cached(MOVE)?.execute(params![Int(number), Text(chain)]).map(drop)
+    }
+}
+
+/// Adds an entry after that place; answers its own.
+fn add(transaction: &Transaction<'_>, Place { number, chain }: Place, deed: &Deed) -> Result<Place> {
     const ADD: &str = "insert into audit (number, at, actor, request, action, store, version, details, chain)
         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    const MOVE: &str = "update audit_head set number = ?1, chain = ?2";
-    let Place { number, chain } = head(transaction)?;
     let number = number + 1;
     let (at, details) = (At::text(deed.at), Json::text(&deed.details)?);
     let (store, version) = (deed.version.store.as_str(), deed.version.number.to_string());
@@ -40,7 +66,7 @@ pub(crate) fn add(transaction: &Transaction<'_>, deed: &Deed) -> Result<()> {
         Text(chain),
     ];
     transaction.prepare_cached(ADD)?.execute(values)?;
-    transaction.prepare_cached(MOVE)?.execute(params![Int(number), Text(chain)]).map(drop)
+    Ok(Place { number, chain })
 }
 
 /// Where the trail ends.

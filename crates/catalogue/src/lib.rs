@@ -27,6 +27,7 @@ use asat_core::event::Change;
 use asat_core::register::Register;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use crate::audit::Adding;
 pub use crate::error::Error;
 pub use crate::guard::About;
 use crate::migrate::{MIGRATIONS, Migration};
@@ -103,9 +104,11 @@ impl Catalogue {
         let refused = |error| Error::sqlite("record a change in", &self.path, error);
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior).map_err(refused)?;
+        let mut trail = Adding::new(&transaction);
         for change in changes {
-            write::apply(&transaction, change).map_err(refused)?;
+            write::apply(&transaction, &mut trail, change).map_err(refused)?;
         }
+        trail.finish().map_err(refused)?;
         boundary::pass("catalogue: commit");
         transaction.commit().map_err(refused)?;
         boundary::pass("catalogue: committed");

@@ -6,11 +6,11 @@ use asat_core::event::{Change, EffectId, Intent};
 use asat_core::version::{Holding, Lease, Publication, Store, Tag, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
 
-use crate::audit;
+use crate::audit::Adding;
 use crate::values::{At, FilePath, Int, Json, Life, Text};
 
 /// Makes one change within a transaction.
-pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()> {
+pub(crate) fn apply(transaction: &Transaction<'_>, trail: &mut Adding<'_>, change: &Change) -> Result<()> {
     match change {
         Change::Store(store) => put_store(transaction, store),
         Change::Version(version) => put_version(transaction, version),
@@ -28,7 +28,7 @@ pub(crate) fn apply(transaction: &Transaction<'_>, change: &Change) -> Result<()
         Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
         Change::Intended(intent) => put_intent(transaction, intent),
         Change::Concluded(id) => conclude(transaction, *id),
-        Change::Noted(deed) => audit::add(transaction, deed),
+        Change::Noted(deed) => trail.add(deed),
     }
 }
 

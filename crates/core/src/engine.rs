@@ -77,6 +77,8 @@ pub enum Backing {
 pub struct Engine {
     policy: Policy,
     register: Register,
+    /// The versions that are held at this moment by what is not in any record.
+    held: Vec<VersionId>,
 }
 
 impl Engine {
@@ -86,7 +88,7 @@ impl Engine {
     /// An engine over what the catalogue holds.
     #[must_use]
     pub fn new(policy: Policy, register: Register) -> Self {
-        Self { policy, register }
+        Self { policy, register, held: Vec::new() }
     }
 
     /// Every record.
@@ -153,6 +155,11 @@ impl Engine {
     /// Takes a committed change in.
     pub fn evolve(&mut self, change: &Change) {
         self.register.evolve(change);
+    }
+
+    /// Says which versions somebody holds at this moment without a lease; they are not given up.
+    pub fn hold(&mut self, held: Vec<VersionId>) {
+        self.held = held;
     }
 
     /// When the next [`Event::Tick`] is due after one at `last`: as a lease expires, and now and then.

@@ -120,7 +120,7 @@ pub enum Event {
 }
 
 /// A request to publish.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Publish {
     /// The store; may be left out where there is only one.
     pub store: Option<StoreName>,
@@ -352,4 +352,16 @@ pub struct Decision {
     pub answer: Answer,
     /// What an administrator should know, although nobody asked.
     pub remarks: Vec<String>,
+}
+
+impl Decision {
+    /// The versions whose pages are let go by it.
+    #[must_use]
+    pub fn given_up(&self) -> Vec<VersionId> {
+        let given_up = |change: &Change| match change {
+            Change::Intended(Intent { effect: Effect::Retire { version }, .. }) => Some(version.clone()),
+            _ => None,
+        };
+        self.changes.iter().filter_map(given_up).collect()
+    }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::event::{Effect, Outcome, Survey};
 use crate::register::Register;
-use crate::{Problem, StoreName};
+use crate::{Problem, StoreName, VersionId};
 
 /// Performs effects. Every method may block; the shell calls them from lanes of their own.
 pub trait Host: Send + Sync + 'static {
@@ -21,6 +21,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// What a store's archive takes, in bytes; nothing where it has none.
     fn archive_bytes(&self, store: &StoreName) -> u64;
+
+    /// Which of these versions somebody in this process holds at this moment. Nobody holds the others from then on.
+    fn held(&self, versions: &[VersionId]) -> Vec<VersionId>;
 
     /// Performs an effect. Doing one again that has happened already changes nothing more.
     fn perform(&self, effect: &Effect) -> Outcome;

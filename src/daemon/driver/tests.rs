@@ -18,6 +18,8 @@ use crate::daemon::handle::notices;
 #[derive(Default)]
 struct Group {
     taken: Mutex<Vec<VersionId>>,
+    /// What somebody holds in process.
+    held: Mutex<Vec<VersionId>>,
 }
 
 impl Group {
@@ -59,6 +61,11 @@ impl Host for Group {
 
     fn archive_bytes(&self, _: &StoreName) -> u64 {
         0
+    }
+
+    fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+        let held = self.held.lock().unwrap();
+        versions.iter().filter(|version| held.contains(version)).cloned().collect()
     }
 
     fn perform(&self, effect: &Effect) -> Outcome {
@@ -146,6 +153,24 @@ fn a_publication_without_room_waits_for_the_oldest_kept_snapshot_to_go() {
     }
     assert_eq!(publish(&handle, "report@4").unwrap_err().code, Code::StorageFull);
     assert_eq!(taken(), ["report@2", "report@3"]);
+    handle.stop();
+    driver.join().unwrap();
+}
+
+#[test]
+fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let (driver, handle) = start(&folder);
+    let host = Arc::clone(&driver.host);
+    let driver = std::thread::spawn(|| driver.run());
+    publish(&handle, "report@1").unwrap();
+    let hold =
+        |held: &[&str]| *host.held.lock().unwrap() = held.iter().map(|id| id.parse().unwrap()).collect();
+    let retire = || ask(&handle, Event::Retire("report@1".parse().unwrap()));
+    hold(&["report@1"]);
+    assert_eq!(retire().unwrap_err().code, Code::InUse);
+    hold(&["report@2"]);
+    assert_eq!(retire(), Ok(Reply::Version("report@1".parse().unwrap())));
     handle.stop();
     driver.join().unwrap();
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use asat_host::peer::{self, Known};
@@ -20,12 +21,17 @@ const FRESH: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 1024;
 
 /// The process at the other end of a connection, as it was when it connected; `None` where the kernel does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(Option<(u32, u32)>);
+#[derive(Clone, Debug)]
+pub struct Peer {
+    ids: Option<(u32, u32)>,
+    /// Who that was found to be on this connection, and when.
+    known: Arc<ArcSwapOption<(Instant, Caller)>>,
+}
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid())))
+        let ids = stream.io().peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
+        Self { ids, known: Arc::default() }
     }
 }
 
@@ -50,8 +56,20 @@ impl Peers {
     ///
     /// # Errors
     /// [`Code::Forbidden`] where he has no role.
-    pub(super) async fn caller(self: &Arc<Self>, peer: Option<Peer>) -> Result<Caller, Problem> {
-        let Some((uid, gid)) = peer.and_then(|peer| peer.0) else {
+    pub(super) async fn caller(self: &Arc<Self>, peer: Option<&Peer>) -> Result<Caller, Problem> {
+        let Some(peer) = peer else { return self.look_at(None).await };
+        if let Some((at, caller)) = peer.known.load().as_deref()
+            && at.elapsed() < FRESH
+        {
+            return Ok(caller.clone());
+        }
+        let caller = self.look_at(peer.ids).await?;
+        peer.known.store(Some(Arc::new((Instant::now(), caller.clone()))));
+        Ok(caller)
+    }
+
+    async fn look_at(self: &Arc<Self>, ids: Option<(u32, u32)>) -> Result<Caller, Problem> {
+        let Some((uid, gid)) = ids else {
             if self.rules.is_empty() {
                 return Ok(Caller {
                     role: Role::Admin,
@@ -153,12 +171,16 @@ mod tests {
     async fn who_has_no_role_is_refused_by_his_number() {
         let nobody = PeerRule { who: Who::User(3_999_999_998), role: Role::Read };
         let peers = Arc::new(Peers::new(vec![nobody]));
-        let refused = peers.caller(Some(Peer(Some((3_999_999_999, 3_999_999_999))))).await.err().unwrap();
+        let refused = peers.look_at(Some((3_999_999_999, 3_999_999_999))).await.err().unwrap();
         assert_eq!(refused.code, Code::Forbidden);
         assert!(refused.detail.starts_with("uid 3999999999 may do nothing"), "{refused}");
-        let allowed = peers.caller(Some(Peer(Some((3_999_999_998, 7))))).await.unwrap();
-        assert_eq!((allowed.role, allowed.by), (Role::Read, By::user(3_999_999_998, None)));
-        for unknown in [None, Some(Peer(None))] {
+        let peer = Peer { ids: Some((3_999_999_998, 7)), known: Arc::default() };
+        let known = Caller { role: Role::Read, by: By::user(3_999_999_998, None) };
+        assert_eq!(peers.caller(Some(&peer)).await, Ok(known.clone()));
+        assert_eq!(peer.known.load().as_ref().map(|found| found.1.clone()), Some(known.clone()));
+        assert_eq!(peers.caller(Some(&peer)).await, Ok(known));
+        let nameless = Peer { ids: None, known: Arc::default() };
+        for unknown in [None, Some(&nameless)] {
             assert_eq!(peers.caller(unknown).await.err().map(|problem| problem.code), Some(Code::Forbidden));
             let open = Arc::new(Peers::new(Vec::new()));
             assert_eq!(open.caller(unknown).await.map(|caller| caller.role), Ok(Role::Admin));

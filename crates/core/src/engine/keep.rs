@@ -121,7 +121,7 @@ impl Engine {
             return Some(problem);
         }
         let moving = self.is_being_archived(id) || self.is_being_restored(id);
-        if moving || self.is_being_read(id, now) || self.may_be_reused(id) {
+        if moving || self.is_being_read(id, now) || self.may_be_reused(id) || self.held.contains(id) {
             let detail = format!("{id} is being opened, published, archived or restored at this moment");
             return Some(Problem::new(Code::InUse, detail, "try again in a moment"));
         }

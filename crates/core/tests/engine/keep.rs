@@ -100,6 +100,10 @@ fn a_version_that_is_leased_pinned_or_in_use_is_not_retired() {
     assert_eq!(world.refused(&retiring("report@1")).code, Code::InUse);
     world.finish(opening, Outcome::MakeCopy(Err(trouble(Code::StorageFull)))).unwrap_err();
 
+    world.hold(&["report@1"]);
+    assert_eq!(world.refused(&retiring("report@1")).code, Code::InUse);
+    world.hold(&[]);
+
     // A publication under way may turn out to be the newest version.
     let cut = world.begin(&World::publishing("report", "again", None));
     assert_eq!(world.refused(&retiring("report@3")).code, Code::InUse);

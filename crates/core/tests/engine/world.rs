@@ -189,6 +189,11 @@ impl World {
         &self.engine
     }
 
+    /// Somebody holds these versions without a lease, and no others.
+    pub(crate) fn hold(&mut self, versions: &[&str]) {
+        self.engine.hold(versions.iter().copied().map(id).collect());
+    }
+
     pub(crate) fn register(&self) -> &Register {
         self.engine.register()
     }

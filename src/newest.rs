@@ -1,0 +1,171 @@
+//! The newest version of each store, held and let go many million times a second: without a lock, and without anything that
+//! all who do so write to.
+//!
+//! A hold is a note in a place of the holder's own thread (`arc-swap`). It becomes a count only when the version is the
+//! newest no more, or is about to be given up: then somebody asks who holds it. So a hold keeps a version from being given
+//! up as a lease does, for as long as an answer takes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+use asat_core::{StoreName, VersionId};
+
+/// The newest version of each store, with something that is known of it.
+pub struct Newest<T>(BTreeMap<StoreName, Slot<T>>);
+
+struct Slot<T> {
+    newest: ArcSwapOption<Version<T>>,
+    /// What was that, and was held still when another took its place.
+    former: Mutex<Vec<Arc<Version<T>>>>,
+}
+
+struct Version<T> {
+    number: u64,
+    known: T,
+}
+
+/// What was the newest version when it was asked for, if there was one. It is not given up before this is dropped.
+pub struct Held<T>(Option<Guard<Option<Arc<Version<T>>>>>);
+
+impl<T> Held<T> {
+    /// The version's number, and what is known of it.
+    #[must_use]
+    pub fn get(&self) -> Option<(u64, &T)> {
+        let version = self.0.as_deref()?.as_ref()?;
+        Some((version.number, &version.known))
+    }
+}
+
+impl<T> Newest<T> {
+    /// Nothing is known yet of these stores.
+    pub fn of(stores: impl IntoIterator<Item = StoreName>) -> Self {
+        let slot = |store| (store, Slot { newest: ArcSwapOption::empty(), former: Mutex::default() });
+        Self(stores.into_iter().map(slot).collect())
+    }
+
+    /// Holds a store's newest version.
+    #[must_use]
+    pub fn hold(&self, store: &StoreName) -> Held<T> {
+        Held(self.0.get(store).map(|slot| slot.newest.load()))
+    }
+
+    /// Puts a store's newest version in the place of the one before, or nothing.
+    pub fn offer(&self, store: &StoreName, newest: Option<(u64, T)>) {
+        let Some(slot) = self.0.get(store) else { return };
+        let newest = newest.map(|(number, known)| Arc::new(Version { number, known }));
+        let before = slot.newest.swap(newest);
+        let mut former = slot.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.extend(before);
+        former.retain(is_held);
+    }
+
+    /// Which of these versions are held; nobody can hold the others from now on.
+    #[must_use]
+    pub fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+        versions.iter().filter(|version| self.is_held(version)).cloned().collect()
+    }
+
+    fn is_held(&self, version: &VersionId) -> bool {
+        let Some(slot) = self.0.get(&version.store) else { return false };
+        let is_it = |newest: &Arc<Version<T>>| newest.number == version.number;
+        if let Some(newest) = slot.newest.load_full().filter(is_it) {
+            // Holds are counts once the version has left its place.
+            drop(slot.newest.compare_and_swap(&newest, None));
+            let is_held = is_held(&newest);
+            if is_held {
+                // Unless there is another by now.
+                drop(slot.newest.compare_and_swap(&None::<Arc<_>>, Some(newest)));
+            }
+            return is_held;
+        }
+        let former = slot.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.iter().any(|former| former.number == version.number && is_held(former))
+    }
+}
+
+/// Whether anybody but who asks has it.
+fn is_held<T>(version: &Arc<T>) -> bool {
+    Arc::strong_count(version) > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn store() -> StoreName {
+        "report".parse().unwrap()
+    }
+
+    fn id(number: u64) -> VersionId {
+        VersionId { store: store(), number }
+    }
+
+    fn number<T>(held: &Held<T>) -> Option<u64> {
+        held.get().map(|(number, _)| number)
+    }
+
+    #[test]
+    fn the_newest_version_is_held_until_it_is_let_go() {
+        let newest = Newest::of([store()]);
+        assert_eq!(number(&newest.hold(&store())), None);
+        assert_eq!(number(&newest.hold(&"other".parse().unwrap())), None);
+        newest.offer(&store(), Some((1, "one")));
+        let held = newest.hold(&store());
+        assert_eq!(held.get(), Some((1, &"one")));
+        assert_eq!(newest.held(&[id(1), id(2)]), [id(1)]);
+        assert_eq!(number(&newest.hold(&store())), Some(1), "it is held still, and goes on");
+        newest.offer(&store(), Some((2, "two")));
+        assert_eq!(number(&newest.hold(&store())), Some(2));
+        assert_eq!(newest.held(&[id(1)]), [id(1)]);
+        assert_eq!(held.get(), Some((1, &"one")));
+        drop(held);
+        assert_eq!(newest.held(&[id(1)]), []);
+        assert_eq!(number(&newest.hold(&store())), Some(2), "another was asked about");
+    }
+
+    #[test]
+    fn what_nobody_holds_is_held_no_more() {
+        let newest = Newest::of([store()]);
+        newest.offer(&store(), Some((1, ())));
+        assert_eq!(newest.held(&[id(1)]), []);
+        assert_eq!(number(&newest.hold(&store())), None);
+        newest.offer(&store(), Some((2, ())));
+        newest.offer(&store(), None);
+        assert_eq!(number(&newest.hold(&store())), None);
+    }
+
+    #[test]
+    fn nobody_holds_what_was_given_up() {
+        let (newest, is_over) = (Newest::of([store()]), AtomicBool::new(false));
+        let hold = || {
+            while !is_over.load(Ordering::Relaxed) {
+                let held: Held<Arc<AtomicBool>> = newest.hold(&store());
+                let Some((number, is_gone)) = held.get() else { continue };
+                std::thread::yield_now();
+                assert!(!is_gone.load(Ordering::SeqCst), "version {number}");
+            }
+        };
+        let give_up = |number: u64, is_gone: &AtomicBool| {
+            is_gone.store(newest.held(&[id(number)]).is_empty(), Ordering::SeqCst);
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(hold));
+            let mut before = Arc::default();
+            for number in 1..=3000 {
+                let is_gone = Arc::<AtomicBool>::default();
+                newest.offer(&store(), Some((number, Arc::clone(&is_gone))));
+                if number % 2 == 0 {
+                    give_up(number, &is_gone);
+                }
+                give_up(number - 1, &before);
+                before = is_gone;
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let all: Vec<VersionId> = (1..=3000).map(id).collect();
+        assert_eq!(newest.held(&all), []);
+    }
+}
