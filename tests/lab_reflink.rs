@@ -1,5 +1,5 @@
-//! Stores that are cut by clones of their files, on a real XFS: what clones share, what is told of them, and what is left
-//! alone.
+//! Stores that are cut by clones of their files, on a real XFS and on a real btrfs: what clones share, what is told of them, and
+//! what is left alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,8 @@
     unreachable_pub
 )]
 
+#[path = "lab_reflink/btrfs.rs"]
+mod btrfs;
 #[path = "lab_reflink/choice.rs"]
 mod choice;
 mod common;

@@ -47,7 +47,7 @@ fn without_volume(store: &Store, why: &str) -> Vec<Finding> {
             );
             let tested = match &store.place {
                 Ok(place) if !is_tested(&place.fs) => {
-                    Err(format!("they are chosen on XFS only, and not on {}", place.fs))
+                    Err(format!("they are chosen on XFS and btrfs only, and not on {}", place.fs))
                 }
                 _ => Ok(()),
             };
@@ -319,9 +319,11 @@ mod tests {
 
     #[test]
     fn clones_are_taken_unasked_only_where_they_are_tested() {
-        for (fs, words) in
-            [("xfs", "cut by reflink"), ("btrfs", "and no clones: they are chosen on XFS only")]
-        {
+        for (fs, words) in [
+            ("xfs", "cut by reflink"),
+            ("btrfs", "cut by reflink"),
+            ("ocfs2", "and no clones: they are chosen on XFS and btrfs only"),
+        ] {
             let place =
                 Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free: GIB };
             let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644 };

@@ -79,6 +79,7 @@ impl Machine {
 
     /// A volume group on some of the disks, by their positions. It goes with the value.
     pub fn volume_group(&self, name: &str, disks: &[usize]) -> VolumeGroup<'_> {
+        needs::for_volumes();
         VolumeGroup::create(self, name, disks)
     }
 
@@ -113,6 +114,16 @@ impl Machine {
         std::fs::OpenOptions::new().write(true).open("/dev/tty2").unwrap().write_all(b"cut\n").unwrap();
         loop {
             std::thread::park();
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A guest goes with all that it has mounted.
+        for nth in (1..=*self.mounted.borrow()).filter(|_| self.loops.is_some()) {
+            // Nothing may have been mounted there, or no longer.
+            drop(self.try_run("umount", &[self.folder(&format!("mount{nth}")).to_str().unwrap()]));
         }
     }
 }

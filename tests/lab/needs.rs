@@ -36,12 +36,19 @@ pub fn for_guest(lab: &Lab) {
 pub fn for_loops() {
     demand(&ANYWHERE);
     assert!(rustix::process::geteuid().is_root(), "the lab with loop devices needs root: run it with sudo");
-    for (node, module) in [("/dev/loop-control", "loop"), ("/dev/mapper/control", "dm-mod")] {
-        assert!(
-            Path::new(node).exists(),
-            "this kernel offers no {node}. Load it with:\n    sudo modprobe {module}"
-        );
-    }
+    offered("/dev/loop-control", "loop");
+}
+
+/// Fails where the machine's own kernel has no device-mapper.
+pub fn for_volumes() {
+    offered("/dev/mapper/control", "dm-mod");
+}
+
+fn offered(node: &str, module: &str) {
+    assert!(
+        Path::new(node).exists(),
+        "this kernel offers no {node}. Load it with:\n    sudo modprobe {module}"
+    );
 }
 
 fn demand(needs: &[Need]) {

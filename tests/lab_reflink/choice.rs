@@ -35,8 +35,8 @@ fn chosen(world: &mut World) -> String {
 #[test]
 fn lab_a_large_store_is_cloned_where_it_can_be_and_a_small_one_is_read() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.store_config.clear();
         assert_eq!(chosen(&mut world), "pages");
         let (level, what) = found(machine, &world.write_config(), "backend");
@@ -66,8 +66,8 @@ fn lab_a_large_store_is_cloned_where_it_can_be_and_a_small_one_is_read() {
 #[test]
 fn lab_the_doctor_warns_of_a_store_in_very_many_pieces() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let world = site::world(machine, &ground);
         assert_eq!(found(machine, &world.write_config(), "pieces").0, "ok");
         // Every second block is a hole.
         let file = File::options().write(true).open(world.store()).unwrap();

@@ -9,8 +9,8 @@ use crate::site::{self, clone_of, entries, publish};
 #[test]
 fn lab_each_version_is_what_was_published_and_one_clone_stays() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         for journal in ["delete", "wal"] {
             world.sqlite().pragma_update(None, "journal_mode", journal).unwrap();
             let log = world.start();
@@ -26,7 +26,7 @@ fn lab_each_version_is_what_was_published_and_one_clone_stays() {
             let clones: Vec<_> =
                 fs::read_dir(clone.parent().unwrap()).unwrap().map(|e| e.unwrap().path()).collect();
             assert_eq!(clones, [clone]);
-            let beside = fs::read_dir(xfs.join("store")).unwrap().map(|entry| entry.unwrap().file_name());
+            let beside = fs::read_dir(ground.join("store")).unwrap().map(|entry| entry.unwrap().file_name());
             let strange: Vec<_> =
                 beside.filter(|name| !name.to_str().unwrap().starts_with("report.db")).collect();
             assert!(strange.is_empty(), "{strange:?} lies beside the store");
@@ -41,8 +41,8 @@ fn lab_each_version_is_what_was_published_and_one_clone_stays() {
 #[test]
 fn lab_what_is_not_a_clone_of_a_version_is_left_alone() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.start();
         let id = publish(&world, "b");
         let clone = clone_of(&world.get(&format!("/versions/{id}")).json());
@@ -79,12 +79,12 @@ fn lab_what_is_not_a_clone_of_a_version_is_left_alone() {
 #[test]
 fn lab_a_clone_that_somebody_replaced_or_took_away_is_not_believed() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.start();
         let id = publish(&world, "b");
         let clone = clone_of(&world.get(&format!("/versions/{id}")).json());
-        fs::rename(&clone, xfs.join("elsewhere")).unwrap();
+        fs::rename(&clone, ground.join("elsewhere")).unwrap();
         fs::create_dir(&clone).unwrap();
         fs::write(clone.join("report.db"), "mine").unwrap();
         // The next version is read whole, and what has the clone's name stays.

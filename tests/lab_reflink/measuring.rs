@@ -31,8 +31,8 @@ fn archive(world: &World, seed: u32) -> Duration {
 #[ignore = "it measures: cargo test --release --test lab_reflink -- --ignored --nocapture"]
 fn lab_measures_how_long_archiving_takes_by_changes_and_whole() {
     in_lab(site::lab().memory("1G").deadline(Duration::from_secs(900)), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         let sql = format!(
             "pragma synchronous = off; pragma journal_mode = wal;
              create table rows(id integer primary key, v integer, text text);

@@ -23,8 +23,8 @@ fn read_by_changes(world: &mut World) -> usize {
 #[test]
 fn lab_what_changed_since_the_clone_before_is_read_and_all_of_it_after_a_start() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.env.push(("ASAT_LOG".to_owned(), "asat=debug".to_owned()));
         let mut said = "a".to_owned();
         // What lies there when the daemon starts is not known to be as it was.
@@ -63,8 +63,8 @@ fn mistaken(store: &Connection, settle: impl Fn(&Still) -> bool) -> usize {
 #[test]
 fn lab_no_commit_is_missed_that_comes_within_the_same_tick_as_a_cut() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let world = site::world(machine, &ground);
         for journal in ["wal", "delete"] {
             let store = world.sqlite();
             store
@@ -79,8 +79,8 @@ fn lab_no_commit_is_missed_that_comes_within_the_same_tick_as_a_cut() {
 #[test]
 fn lab_a_commit_right_after_a_publication_is_in_the_next_one() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.start();
         let store = world.sqlite();
         store.execute_batch("pragma synchronous = off; pragma journal_mode = wal").unwrap();
@@ -100,8 +100,8 @@ fn lab_a_commit_right_after_a_publication_is_in_the_next_one() {
 #[test]
 fn lab_a_store_whose_file_is_longer_than_its_pages_is_archived_by_its_changes() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let mut world = site::world(machine, &xfs);
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
         world.env.push(("ASAT_LOG".to_owned(), "asat=debug".to_owned()));
         world.start();
         publish(&world, "b");

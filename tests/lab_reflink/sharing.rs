@@ -42,8 +42,8 @@ impl Dice {
 #[test]
 fn lab_exactly_the_blocks_that_were_not_written_are_shared() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let (file, folder) = (xfs.join("any file"), Folder::new(&xfs.join("clones")));
+        let ground = site::cloning(machine);
+        let (file, folder) = (ground.join("any file"), Folder::new(&ground.join("clones")));
         fs::write(&file, vec![7; BLOCK * BLOCKS]).unwrap();
         let mut before = clone(&folder, &id(1), &file);
         let (mut dice, mut shared) = (Dice(20_261_121), 0);
@@ -103,11 +103,11 @@ impl PageSink for Pages {
 #[test]
 fn lab_a_version_that_is_read_by_its_changes_is_the_same_as_one_that_is_read_whole() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
+        let ground = site::cloning(machine);
         let never = AtomicBool::new(false);
         for page_size in [512, 4096, 65536] {
-            let file = xfs.join(format!("store of {page_size}.db"));
-            let folder = Folder::new(&xfs.join(format!("clones of {page_size}")));
+            let file = ground.join(format!("store of {page_size}.db"));
+            let folder = Folder::new(&ground.join(format!("clones of {page_size}")));
             let store = Connection::open(&file).unwrap();
             let schema = "create table t(n integer primary key, v blob);
                 with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000)
@@ -146,8 +146,8 @@ fn lab_a_version_that_is_read_by_its_changes_is_the_same_as_one_that_is_read_who
 #[test]
 fn lab_a_clone_that_somebody_has_changed_or_replaced_tells_nothing() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let (file, folder) = (xfs.join("any file"), Folder::new(&xfs.join("clones")));
+        let ground = site::cloning(machine);
+        let (file, folder) = (ground.join("any file"), Folder::new(&ground.join("clones")));
         fs::write(&file, vec![7; BLOCK * BLOCKS]).unwrap();
         let first = clone(&folder, &id(1), &file);
         File::options().write(true).open(&file).unwrap().write_all_at(&[8; BLOCK], 0).unwrap();
@@ -156,7 +156,7 @@ fn lab_a_clone_that_somebody_has_changed_or_replaced_tells_nothing() {
         assert_eq!(told(), Some((BLOCK * (BLOCKS - 1)) as u64));
         // The newer state in place of the older one: as far as their blocks say, nothing has changed between the two.
         let older = folder.file(&id(1));
-        let aside = xfs.join("aside");
+        let aside = ground.join("aside");
         fs::rename(&older, &aside).unwrap();
         let [from, to] = [folder.file(&id(2)), older.clone()].map(|path| path.to_str().unwrap().to_owned());
         machine.run("cp", &["--reflink=always", "-p", &from, &to]);
@@ -176,8 +176,8 @@ fn locks_on(path: &Path) -> usize {
 #[test]
 fn lab_cloning_a_store_loses_none_of_its_locks() {
     in_lab(site::lab(), |machine| {
-        let xfs = site::xfs(machine);
-        let (file, folder) = (xfs.join("report.db"), Folder::new(&xfs.join("clones")));
+        let ground = site::cloning(machine);
+        let (file, folder) = (ground.join("report.db"), Folder::new(&ground.join("clones")));
         let store = Connection::open(&file).unwrap();
         store.execute_batch("create table t(x); begin immediate; insert into t values (1)").unwrap();
         let held = locks_on(&file);

@@ -9,29 +9,40 @@ use crate::common::World;
 use crate::common::ground::held_by;
 use crate::lab::{Lab, Machine};
 
+/// Which file system the checks are to have, where that is not XFS.
+pub const FS: &str = "ASAT_LAB_FS";
+
+pub fn is_btrfs() -> bool {
+    std::env::var(FS).as_deref() == Ok("btrfs")
+}
+
 /// A guest with a disk for the file system.
 pub fn lab() -> Lab {
     Lab::new().disks(1, "4G")
 }
 
 /// The file system. It stays mounted for as long as the guest runs.
-pub fn xfs(machine: &Machine) -> PathBuf {
+pub fn cloning(machine: &Machine) -> PathBuf {
     let (disk, folder) = (machine.disks[0].to_str().unwrap(), machine.mount_point());
-    machine.run("mkfs.xfs", &["-q", "-f", "-m", "reflink=1", disk]);
+    match std::env::var(FS).as_deref() {
+        Err(_) => machine.run("mkfs.xfs", &["-q", "-f", "-m", "reflink=1", disk]),
+        Ok("btrfs") => machine.run("mkfs.btrfs", &["-q", "-f", disk]),
+        Ok(other) => panic!("{FS} is `btrfs` or is not set; it is `{other}`"),
+    };
     mount(machine, &folder);
     folder
 }
 
 pub fn mount(machine: &Machine, folder: &Path) {
-    machine.run("mount", &["-t", "xfs", machine.disks[0].to_str().unwrap(), folder.to_str().unwrap()]);
+    machine.run("mount", &[machine.disks[0].to_str().unwrap(), folder.to_str().unwrap()]);
 }
 
 /// A daemon that has not started, with its store in one folder of the file system and its state in another.
-pub fn world(machine: &Machine, xfs: &Path) -> World {
+pub fn world(machine: &Machine, ground: &Path) -> World {
     let world = World::new();
     for name in ["store", "state"] {
-        std::fs::create_dir_all(xfs.join(name)).unwrap();
-        symlink(xfs.join(name), world.path(name)).unwrap();
+        std::fs::create_dir_all(ground.join(name)).unwrap();
+        symlink(ground.join(name), world.path(name)).unwrap();
     }
     let mut world = world;
     world.env = machine.env();

@@ -88,7 +88,7 @@ fn without_volume(
     match cloned(config, volumes, name, store) {
         Ok(origin) if asat_host::clones::is_tested(&origin.fs) => Backing::Volume(origin),
         Ok(origin) => {
-            tracing::info!(store = %name, "cut by pages: {}; clones are chosen on XFS only, and not on {}", why.detail, origin.fs);
+            tracing::info!(store = %name, "cut by pages: {}; clones are chosen on XFS and btrfs only, and not on {}", why.detail, origin.fs);
             Backing::Pages
         }
         Err(problem) => {
