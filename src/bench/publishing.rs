@@ -129,7 +129,7 @@ fn publication(label: &str) -> Request {
 async fn known(site: &Site) -> Result<Version, Problem> {
     let mut before = None;
     loop {
-        let (published, _) = api::publish(site, "close").await?;
+        let published = api::certify(site, "close").await?;
         if before.replace(published.publication.at) == Some(published.publication.at) {
             return api::version(site, &published.version.id).await;
         }
