@@ -17,8 +17,8 @@ DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
 # A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
-# Stock SQLite clients, private mounts for full disks, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) curl:curl unshare:util-linux taskset:util-linux $(LAB_NEEDS)
+# Stock SQLite clients, private mounts for full disks, a machine under systemd, and the lab.
+TEST_NEEDS = $(DEMO_NEEDS) curl:curl unshare:util-linux taskset:util-linux systemd-nspawn:systemd-container $(LAB_NEEDS)
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount

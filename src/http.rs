@@ -37,7 +37,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use access::Caller;
-pub use access::{Access, Peer, Peers};
+pub use access::{Access, Peer, Rules};
 use problem::Failure;
 
 use crate::daemon::{Handle, Machine};

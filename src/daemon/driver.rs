@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use asat_catalogue::{About, Catalogue};
@@ -18,7 +18,7 @@ use asat_core::guard::Entry;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Engine, Host, Problem, StoreName, StorePolicy, Together};
+use asat_core::{Engine, Host, Policy, Problem, StoreName, StorePolicy, Together};
 use jiff::{SignedDuration, Timestamp};
 
 use super::handle::{Handle, Notice, Notices};
@@ -115,6 +115,7 @@ impl<H: Host> Driver<H> {
                     let about = version.as_ref().map_or(About::Anything, About::Version);
                     drop(reply.send(self.catalogue.guard_log(about, limit).map_err(Problem::from)));
                 }
+                Ok(Message::Configure(policy, reply)) => drop(reply.send(self.configure(*policy))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -126,7 +127,7 @@ impl<H: Host> Driver<H> {
                 Message::Finished(effect, outcome) => self.finished(effect, outcome),
                 Message::Log(entries) => self.log(&entries),
                 // Whoever asks now hears that the daemon stops, since nobody answers.
-                Message::Ask(..) | Message::ReadLog(..) | Message::Stop => {}
+                Message::Ask(..) | Message::ReadLog(..) | Message::Configure(..) | Message::Stop => {}
             }
         }
     }
@@ -253,6 +254,19 @@ impl<H: Host> Driver<H> {
         }
     }
 
+    /// Goes by another policy; by the one before where that cannot be recorded.
+    fn configure(&mut self, policy: Policy) -> Result<(), Problem> {
+        let before = self.write().configure(policy);
+        if let Err(problem) = self.commit(&By::asat(), &Event::Configured) {
+            self.write().configure(before);
+            return Err(problem);
+        }
+        // Other rules may let versions go, and other budgets ask for it.
+        self.weighed.clear();
+        self.tick();
+        Ok(())
+    }
+
     fn tick(&mut self) {
         self.ticked_at = self.host.now();
         self.record_late();
@@ -298,7 +312,7 @@ impl<H: Host> Driver<H> {
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
         if !changes.is_empty() {
             self.catalogue.record(changes)?;
-            let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+            let mut engine = self.write();
             changes.iter().for_each(|change| engine.evolve(change));
         }
         Ok(())
@@ -337,6 +351,10 @@ impl<H: Host> Driver<H> {
 
     fn read(&self) -> RwLockReadGuard<'_, Engine> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Engine> {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -33,7 +33,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 type Book = HashMap<(u32, u32), (Instant, Arc<Known>)>;
 
 /// What callers may do, and what is known of them.
-pub struct Peers {
+pub(super) struct Peers {
     rules: Vec<PeerRule>,
     /// The user that the daemon acts for, who may do everything.
     own: u32,
@@ -42,7 +42,7 @@ pub struct Peers {
 
 impl Peers {
     /// Those to whom these rules apply. Where there is none, everybody who could connect may do everything.
-    pub fn new(rules: Vec<PeerRule>) -> Self {
+    pub(super) fn new(rules: Vec<PeerRule>) -> Self {
         Self { rules, own: peer::own_user(), known: Mutex::default() }
     }
 
