@@ -8,6 +8,10 @@ mod nspawn;
 mod activation;
 #[path = "service/hardening.rs"]
 mod hardening;
+#[path = "service/installing.rs"]
+mod installing;
+#[path = "service/packaging.rs"]
+mod packaging;
 #[path = "service/reloading.rs"]
 mod reloading;
 #[path = "service/running.rs"]

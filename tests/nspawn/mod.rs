@@ -68,8 +68,9 @@ pub fn in_machine<Check: Fn()>(check: Check) {
 fn unit(test: &str) -> String {
     let binary = std::env::current_exe().unwrap();
     let line = format!("{} {test} --exact --include-ignored --nocapture --test-threads=1", binary.display());
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
     format!(
-        "[Service]\nType=exec\nEnvironment={INSIDE}=1 RUST_BACKTRACE=0\nExecStart={line}\nStandardOutput=append:/out/output\n\
+        "[Service]\nType=exec\nEnvironment={INSIDE}=1 RUST_BACKTRACE=0 HOME={home}\nExecStart={line}\nStandardOutput=append:/out/output\n\
          StandardError=append:/out/output\n\
          ExecStopPost=/bin/sh -c 'echo \"$$EXIT_STATUS\" > /out/status; systemctl poweroff --force'\n"
     )
