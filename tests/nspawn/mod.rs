@@ -27,7 +27,7 @@ const INSIDE: &str = "ASAT_NSPAWN";
 /// How a check ends its process inside. A test runner that finds no test ends with 0, and that proves nothing.
 const PASSED: i32 = 71;
 /// After so many seconds a machine is ended.
-const DEADLINE_S: u32 = 240;
+const DEADLINE_S: u32 = 400;
 /// How long a condition may take to come true.
 const PATIENCE: Duration = Duration::from_secs(60);
 

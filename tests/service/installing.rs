@@ -1,10 +1,10 @@
 //! `docs/install.md`, word for word, on a machine that has not seen asat before.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::nspawn::{in_machine, run, said};
+use crate::site::prepare_for_packages;
 
 const DOCUMENT: &str = include_str!("../../docs/install.md");
 const SOURCE: &str = "/root/asat";
@@ -25,8 +25,7 @@ fn typed(commands: &str) -> String {
 #[test]
 fn nspawn_the_installation_goes_as_its_document_says() {
     in_machine(|| {
-        // A machine that images are made of may say that nothing is to be started while packages are installed.
-        let _ = fs::remove_file("/usr/sbin/policy-rc.d");
+        prepare_for_packages();
         let copy =
             "mkdir \"$2\" && tar -C \"$1\" --exclude=./target --exclude=./.git -cf - . | tar -C \"$2\" -xf -";
         run("sh", &["-c", copy, "copy", env!("CARGO_MANIFEST_DIR"), SOURCE]);

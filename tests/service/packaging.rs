@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::nspawn::{in_machine, property, run, said, wait_until};
-use crate::site::{CONFIG, STORE, make_store, write};
+use crate::site::{CONFIG, STORE, make_store, prepare_for_packages, write};
 
 /// Packs this build's program as a version.
 fn package(version: &str) -> String {
-    // A machine that images are made of may say that nothing is to be started while packages are installed.
-    let _ = fs::remove_file("/usr/sbin/policy-rc.d");
+    prepare_for_packages();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/deb/build");
     let mut build = Command::new(script);
     build.args([env!("CARGO_BIN_EXE_asat"), version, "/root/packages"]);

@@ -1,7 +1,7 @@
 //! Starting, stopping, and coming back by itself.
 
-use crate::nspawn::{in_machine, log, property, run, tried, wait_until};
-use crate::site::{STORE, asat, config, configure, drop_in, install, versions, write};
+use crate::nspawn::{in_machine, log, property, run, said, tried, wait_until};
+use crate::site::{PROGRAM, STORE, asat, config, configure, drop_in, install, versions, write};
 
 #[test]
 fn nspawn_what_was_published_is_there_after_a_stop_and_after_a_kill() {
@@ -83,5 +83,36 @@ fn nspawn_a_state_folder_that_is_not_its_own_is_refused_and_not_tried_again() {
         run("chmod", &["0750", state]);
         run("systemctl", &["start", "asat"]);
         asat(&["publish"]);
+    });
+}
+
+#[test]
+fn nspawn_a_stop_amid_a_publication_breaks_it_off_and_undoes_it() {
+    in_machine(|| {
+        install();
+        let endless =
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n where i < 0";
+        let check =
+            format!("[[store.check]]\nname = \"endless\"\nquery = \"{endless}\"\ndeadline = \"1h\"\n");
+        configure(&format!("{}{check}", config("stop_timeout = \"1s\"")));
+        run("systemctl", &["start", "asat"]);
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| tried(PROGRAM, &["publish", "--label", "never"]));
+            wait_until("it is under way", || asat(&["versions", "--state", "cutting"]).contains("report@1"));
+            run("systemctl", &["stop", "asat"]);
+            let answer = client.join().unwrap();
+            assert_eq!(
+                answer.status.code(),
+                Some(6),
+                "its caller is told that the daemon stops: {}",
+                said(&answer)
+            );
+        });
+        assert_eq!(property("asat", "Result"), "success");
+        configure(&config(""));
+        run("systemctl", &["start", "asat"]);
+        assert!(versions().is_empty());
+        asat(&["publish", "--label", "at last"]);
+        asat(&["verify"]);
     });
 }

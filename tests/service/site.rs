@@ -33,6 +33,15 @@ pub fn install() {
     run("systemctl", &["daemon-reload"]);
 }
 
+/// Makes the machine one on which packages are installed as on any other, and faster: it is thrown away in any case.
+pub fn prepare_for_packages() {
+    // A machine that images are made of may say that nothing is to be started while packages are installed.
+    let _ = fs::remove_file("/usr/sbin/policy-rc.d");
+    // All manual pages of the machine would be indexed anew each time.
+    let _ = fs::remove_file("/var/lib/man-db/auto-update");
+    fs::write("/etc/dpkg/dpkg.cfg.d/asat-test", "force-unsafe-io\n").unwrap();
+}
+
 /// Writes the configuration, as the package's are: the daemon's group may read it, and nobody but root may write it.
 pub fn configure(text: &str) {
     fs::write(CONFIG, text).unwrap();
