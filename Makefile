@@ -6,10 +6,18 @@
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
-# make install       binary, unit, manual pages and completions, under PREFIX (default /usr/local)
+# make install       binary, units, manual pages and completions, under PREFIX (default /usr/local)
+# make deb           the same as a Debian package, in target/
+# make sbom          what the program is built from, with licences, as target/dependencies.cdx.json
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
+# Where systemd finds units: those of an administrator, or of a package.
+UNITS ?= /etc/systemd/system
+# The program that is installed. Where it is another than the release build, nothing is built.
+BINARY ?= target/release/asat
+BUILT = $(if $(filter target/release/asat,$(BINARY)),build)
+VERSION ?= $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)
 # What a build needs, as COMMAND:PACKAGE. The C compiler builds the bundled SQLite and zstd.
 BUILD_NEEDS = cargo:rust cc:gcc
 # What the demo uses besides: a stock SQLite client.
@@ -17,13 +25,15 @@ DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
 # A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs mkfs.btrfs:btrfs-progs losetup:mount insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
-# Stock SQLite clients, private mounts for full disks, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) curl:curl unshare:util-linux taskset:util-linux $(LAB_NEEDS)
+# Stock SQLite clients, private mounts for full disks, a machine under systemd, and the lab.
+TEST_NEEDS = $(DEMO_NEEDS) curl:curl unshare:util-linux taskset:util-linux systemd-nspawn:systemd-container $(LAB_NEEDS)
+# What packs the program for Debian.
+DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
 
-.PHONY: build test test-loop sim lint demo bench bench-lab install clean
+.PHONY: build test test-loop sim lint demo bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -65,17 +75,36 @@ bench-lab:
 	@tools/need $(BUILD_NEEDS) $(LAB_NEEDS)
 	$(CARGO) test --release --locked --test lab_bench -- --ignored --nocapture --test-threads=1
 
-install: build
-	install -D -m 755 target/release/asat $(DESTDIR)$(PREFIX)/bin/asat
-	install -D -m 644 systemd/asat.service $(DESTDIR)/etc/systemd/system/asat.service
-	install -D -m 644 systemd/lvm.conf $(DESTDIR)$(PREFIX)/share/doc/asat/lvm.conf
-	install -D -m 644 systemd/fuse.conf $(DESTDIR)$(PREFIX)/share/doc/asat/fuse.conf
+# The units name the program where it is installed.
+AT = sed 's|/usr/local/bin/asat|$(PREFIX)/bin/asat|'
+
+install: $(BUILT)
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/asat
+	mkdir -p $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/doc/asat
+	$(AT) systemd/asat.service > $(DESTDIR)$(UNITS)/asat.service
+	$(AT) systemd/asat.socket > $(DESTDIR)$(UNITS)/asat.socket
+	$(AT) systemd/lvm.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/lvm.conf
+	$(AT) systemd/fuse.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/fuse.conf
 	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
+	install -D -m 644 systemd/asat.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/asat.conf
 	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
+	install -D -m 644 config/asat.toml $(DESTDIR)$(PREFIX)/share/doc/asat/examples/asat.toml
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
-	target/release/asat man --dir $(DESTDIR)$(PREFIX)/share/man/man1
-	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	target/release/asat completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/asat
+	$(BINARY) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	cd $(DESTDIR)$(PREFIX)/share && mkdir -p bash-completion/completions zsh/site-functions fish/vendor_completions.d
+	$(BINARY) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/asat
+	$(BINARY) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_asat
+	$(BINARY) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/asat.fish
+
+# COMPRESSION is dpkg-deb's, `xz` where it is not set.
+deb: $(BUILT)
+	@tools/need $(DEB_NEEDS)
+	packaging/deb/build $(BINARY) $(VERSION) target
+
+sbom:
+	@tools/need cargo:rust python3:python3
+	@mkdir -p target
+	tools/sbom > target/dependencies.cdx.json
 
 clean:
 	$(CARGO) clean

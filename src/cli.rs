@@ -33,17 +33,18 @@ mod why;
 use std::future::Future;
 use std::process::ExitCode;
 
-use asat_core::{Code, Problem};
+use asat_core::{Code, Problem, StoreName};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::{Cli, Command, Globals, ImportArgs};
+use args::{Cli, Command, Globals, ImportArgs, ServeArgs};
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
 
 use crate::bench::{self, BenchArgs, Report};
 use crate::client::Client;
+use crate::config::Config;
 use crate::wire::Imported;
 
 /// Runs the command that the arguments name.
@@ -73,6 +74,7 @@ pub fn run() -> ExitCode {
 /// Does what needs no daemon here, and hands the rest to the client.
 fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
     match &cli.command {
+        Command::Serve(args) if args.check => check(args, output),
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
         Command::Brake(args) => brake::brake(args, output),
         Command::Import(args) => import(args, output),
@@ -126,6 +128,15 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Completions(_)
         | Command::Man(_) => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
     }
+}
+
+/// Reads the configuration as the daemon would.
+fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
+    let stores: Vec<StoreName> = Config::load(&args.config)?.stores.into_keys().collect();
+    output.answer(&stores, |stores| {
+        let stores = text::counted(u64::try_from(stores.len()).unwrap_or(u64::MAX), "store");
+        format!("{} is sound, and has {stores}", args.config.display())
+    })
 }
 
 /// Takes exported versions in, in the place of the daemon.

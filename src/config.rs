@@ -8,6 +8,7 @@ mod check;
 mod fuse;
 mod guard;
 mod raw;
+mod reload;
 mod retention;
 mod validate;
 mod watch;
@@ -28,6 +29,7 @@ use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
+pub use reload::Later;
 pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};

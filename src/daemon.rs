@@ -12,28 +12,29 @@ mod listen;
 mod machine;
 mod message;
 mod progress;
+mod reload;
+mod signals;
 mod tree;
 mod watch;
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_catalogue::Catalogue;
 use asat_core::{Code, Engine, Host, Problem};
-use asat_host::{StateFolder, brake};
-use tokio::signal::unix::{SignalKind, signal};
+use asat_host::{StateFolder, brake, socket};
 
 pub use guard::{Alarm, Braked, Done, Looks, Standing};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
-pub use listen::serve;
 pub use machine::{Hold, Machine, VersionBytes};
 pub use watch::{Watched, Watches};
 
 use crate::config::Config;
 use guard::Guarding;
+use signals::Signals;
 
 /// A daemon that has made catalogue and machine agree, and takes events.
 pub struct Daemon {
@@ -44,25 +45,27 @@ pub struct Daemon {
     driver: JoinHandle<()>,
     guard: Guarding,
     tree: Option<tree::Served>,
-    watchers: watch::Watchers,
+    watchers: Mutex<watch::Watchers>,
     _state: StateFolder,
 }
 
-/// Runs the daemon in the foreground until SIGTERM or SIGINT.
+/// Runs the daemon in the foreground until SIGTERM or SIGINT. At SIGHUP it reads its configuration again.
 ///
 /// # Errors
 /// Where it cannot start: the configuration, the state folder, the catalogue, an archive or a listener.
-pub fn main(config: &Path) -> Result<(), Problem> {
+pub fn main(file: &Path) -> Result<(), Problem> {
     log_to_stderr();
     #[cfg(debug_assertions)]
     crash::listen();
-    let config = Config::load(config)?;
+    // Before there are other threads, and before another program is started.
+    let handed = socket::handed_over()?;
+    let mut config = Config::load(file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| failed("start its threads", &error))?;
+    let hangup = runtime.block_on(async { signals::hangup() })?;
     let daemon = start(&config)?;
     let served = runtime.block_on(async {
-        let stop = stop_signal()?;
-        serve(&config, &daemon, stop).await
+        listen::serve(file, &mut config, &daemon, handed, Signals::listen(hangup)?).await
     });
     daemon.stop();
     runtime.shutdown_background();
@@ -93,14 +96,34 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
-    let watchers = watch::Watchers::start(config, &handle, &machine)?;
+    let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
     Ok(Daemon { handle, machine, driver, guard, tree, watchers, _state: state })
 }
 
 impl Daemon {
+    /// Goes by another configuration, of which all can change while it runs.
+    ///
+    /// # Errors
+    /// Where a store that it adds cannot be taken up, or what follows from it cannot be committed. Nothing has changed then.
+    fn adopt(&self, before: &Config, new: &Config) -> Result<(), Problem> {
+        let mut backings = self.machine.prepare(new)?;
+        for (name, store) in &self.handle.engine().policy().stores {
+            backings.entry(name.clone()).or_insert_with(|| store.backing.clone());
+        }
+        self.machine.configure(new);
+        self.handle.configure(new.policy(&backings)).inspect_err(|_| self.machine.configure(before))?;
+        self.guard.configure(&new.guard);
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(problem) = watchers.configure(new, &self.handle, &self.machine) {
+            tracing::error!("watch mode is not as configured: {problem}");
+        }
+        Ok(())
+    }
+
     /// Ends what is under way and waits until its outcome is recorded.
-    pub fn stop(mut self) {
-        self.watchers.stop();
+    pub fn stop(self) {
+        let mut watchers = self.watchers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        watchers.stop();
         if let Some(tree) = self.tree {
             tree.stop();
         }
@@ -110,7 +133,7 @@ impl Daemon {
         if self.driver.join().is_err() {
             tracing::error!("the driver ended with a panic; the next start settles what it left");
         }
-        self.watchers.join();
+        watchers.join();
     }
 }
 
@@ -123,18 +146,6 @@ fn let_go_of_volumes() {
             tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
-}
-
-/// Resolves at the first SIGTERM or SIGINT.
-fn stop_signal() -> Result<impl Future<Output = ()>, Problem> {
-    let mut term = signal(SignalKind::terminate()).map_err(|error| failed("listen for SIGTERM", &error))?;
-    let mut int = signal(SignalKind::interrupt()).map_err(|error| failed("listen for SIGINT", &error))?;
-    Ok(async move {
-        tokio::select! {
-            _ = term.recv() => tracing::info!("stopping on SIGTERM"),
-            _ = int.recv() => tracing::info!("stopping on SIGINT"),
-        }
-    })
 }
 
 fn log_to_stderr() {

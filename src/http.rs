@@ -38,7 +38,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use access::Caller;
-pub use access::{Access, Peer, Peers};
+pub use access::{Access, Peer, Rules};
 pub use answers::Answers;
 use problem::Failure;
 

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use asat_core::{StoreName, VersionId};
 
 /// The newest version of each store, with something that is known of it.
-pub struct Newest<T>(BTreeMap<StoreName, Slot<T>>);
+pub struct Newest<T>(ArcSwap<BTreeMap<StoreName, Arc<Slot<T>>>>);
 
 struct Slot<T> {
     newest: ArcSwapOption<Version<T>>,
@@ -23,6 +23,18 @@ struct Slot<T> {
 struct Version<T> {
     number: u64,
     known: T,
+}
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self(ArcSwap::default())
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { newest: ArcSwapOption::empty(), former: Mutex::default() }
+    }
 }
 
 /// What was the newest version when it was asked for, if there was one. It is not given up before this is dropped.
@@ -38,26 +50,34 @@ impl<T> Held<T> {
 }
 
 impl<T> Newest<T> {
-    /// Nothing is known yet of these stores.
-    pub fn of(stores: impl IntoIterator<Item = StoreName>) -> Self {
-        let slot = |store| (store, Slot { newest: ArcSwapOption::empty(), former: Mutex::default() });
-        Self(stores.into_iter().map(slot).collect())
-    }
-
     /// Holds a store's newest version.
     #[must_use]
     pub fn hold(&self, store: &StoreName) -> Held<T> {
-        Held(self.0.get(store).map(|slot| slot.newest.load()))
+        Held(self.0.load().get(store).map(|slot| slot.newest.load()))
     }
 
     /// Puts a store's newest version in the place of the one before, or nothing.
     pub fn offer(&self, store: &StoreName, newest: Option<(u64, T)>) {
-        let Some(slot) = self.0.get(store) else { return };
+        let slot = self.slot(store);
         let newest = newest.map(|(number, known)| Arc::new(Version { number, known }));
         let before = slot.newest.swap(newest);
         let mut former = slot.former.lock().unwrap_or_else(PoisonError::into_inner);
         former.extend(before);
         former.retain(is_held);
+    }
+
+    /// A store's slot, which it has from its first version on.
+    fn slot(&self, store: &StoreName) -> Arc<Slot<T>> {
+        if let Some(slot) = self.0.load().get(store) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::<Slot<T>>::default();
+        self.0.rcu(|slots| {
+            let mut slots = BTreeMap::clone(slots);
+            slots.entry(store.clone()).or_insert_with(|| Arc::clone(&slot));
+            slots
+        });
+        self.0.load().get(store).map_or(slot, Arc::clone)
     }
 
     /// Which of these versions are held; nobody can hold the others from now on.
@@ -67,7 +87,7 @@ impl<T> Newest<T> {
     }
 
     fn is_held(&self, version: &VersionId) -> bool {
-        let Some(slot) = self.0.get(&version.store) else { return false };
+        let Some(slot) = self.0.load().get(&version.store).cloned() else { return false };
         let is_it = |newest: &Arc<Version<T>>| newest.number == version.number;
         if let Some(newest) = slot.newest.load_full().filter(is_it) {
             // Holds are counts once the version has left its place.
@@ -109,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_newest_version_is_held_until_it_is_let_go() {
-        let newest = Newest::of([store()]);
+        let newest = Newest::default();
         assert_eq!(number(&newest.hold(&store())), None);
         assert_eq!(number(&newest.hold(&"other".parse().unwrap())), None);
         newest.offer(&store(), Some((1, "one")));
@@ -128,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_nobody_holds_is_held_no_more() {
-        let newest = Newest::of([store()]);
+        let newest = Newest::default();
         newest.offer(&store(), Some((1, ())));
         assert_eq!(newest.held(&[id(1)]), []);
         assert_eq!(number(&newest.hold(&store())), None);
@@ -139,7 +159,7 @@ mod tests {
 
     #[test]
     fn nobody_holds_what_was_given_up() {
-        let (newest, is_over) = (Newest::of([store()]), AtomicBool::new(false));
+        let (newest, is_over) = (Newest::default(), AtomicBool::new(false));
         let hold = || {
             while !is_over.load(Ordering::Relaxed) {
                 let held: Held<Arc<AtomicBool>> = newest.hold(&store());

@@ -3,6 +3,7 @@
 mod access;
 mod archive;
 mod keep;
+mod program;
 mod tag;
 mod transfer;
 
@@ -23,6 +24,7 @@ use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
+pub(super) use program::{BrakeArgs, CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -124,13 +126,6 @@ pub(super) enum Command {
     /// Hold the brake for the daemon, which starts this itself
     #[command(hide = true)]
     Brake(BrakeArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ServeArgs {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(super) config: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -273,33 +268,6 @@ pub(super) struct WhyArgs {
     pub(super) limit: u32,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct DoctorArgs {
-    /// The configuration file; without it /etc/asat/asat.toml, where that is there
-    #[arg(long, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct CompletionsArgs {
-    /// The shell
-    pub(super) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ManArgs {
-    /// The folder to write them to; it is made where it does not exist
-    #[arg(long)]
-    pub(super) dir: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct BrakeArgs {
-    /// Resume what a brake has left suspended, and end
-    #[arg(long)]
-    pub(super) let_go: bool,
-}
-
 /// What may be written for a state.
 fn states() -> PossibleValuesParser {
     State::ALL.map(State::text).into_iter().chain(["any"]).into()
@@ -346,6 +314,7 @@ mod tests {
             "asat retention plan",
             "asat retention plan report --config other.toml --all --json",
             "asat serve --config asat.toml",
+            "asat serve --config asat.toml --check",
             "asat completions bash",
             "asat brake",
             "asat brake --let-go",

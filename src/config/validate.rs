@@ -45,6 +45,16 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         stores: std::collections::BTreeMap::new(),
         state,
     };
+    for store in &raw.store {
+        let (name, store) = self::store(store, text, folder)?;
+        config.stores.insert(name, store);
+    }
+    check_together(&config)?;
+    Ok(config)
+}
+
+/// Refuses values that do not go together, each of which is sound by itself.
+pub(super) fn check_together(config: &Config) -> Result<(), Problem> {
     if config.listen.tcp.is_some() && config.tokens.is_empty() {
         return Err(wrong(
             "listen.tcp",
@@ -52,9 +62,8 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
             "add a [[token]] with name, role and sha256, or name a file of them as listen.tokens, or use listen.unix",
         ));
     }
-    for store in &raw.store {
-        let (name, store) = self::store(store, text, folder)?;
-        check_apart(&config.state, &name, &store.path)?;
+    for (name, store) in &config.stores {
+        check_apart(&config.state, name, &store.path)?;
         if store
             .clones
             .as_deref()
@@ -63,16 +72,13 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
             let what = format!("is the folder of store {name}, and nothing is left beside a store");
             return Err(wrong("store.clones", what, "name a folder of its own on the same file system"));
         }
-        if let Some(other) = config.stores.iter().find(|(_, other)| same_file(&other.path, &store.path)) {
-            let what = format!("stores {} and {name} have the same file {}", other.0, store.path.display());
+        let before = config.stores.range(..name);
+        if let Some((other, _)) = before.into_iter().find(|(_, other)| same_file(&other.path, &store.path)) {
+            let what = format!("stores {other} and {name} have the same file {}", store.path.display());
             return Err(wrong("store.path", what, "watch each file once"));
         }
-        config.stores.insert(name, store);
     }
-    if let Some(fuse) = &config.fuse {
-        check_clear(&config, &fuse.root)?;
-    }
-    Ok(config)
+    config.fuse.as_ref().map_or(Ok(()), |fuse| check_clear(config, &fuse.root))
 }
 
 fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {

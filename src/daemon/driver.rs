@@ -4,11 +4,12 @@
 //! waits, and hands the intended effects to their lanes. Everything else only sends it events and reads the
 //! engine's state.
 
+mod periodic;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use asat_catalogue::{About, Catalogue};
 use asat_core::audit::By;
@@ -19,8 +20,8 @@ use asat_core::guard::Entry;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Engine, Host, Problem, StoreName, StorePolicy, Together};
-use jiff::{SignedDuration, Timestamp};
+use asat_core::{Engine, Host, Policy, Problem, StoreName, Together};
+use jiff::Timestamp;
 
 use super::handle::{Handle, Notice, Notices};
 use super::lanes::Lanes;
@@ -55,9 +56,6 @@ pub(super) struct Driver<H: Host> {
     /// The archives that were weighed: how large they were, and when.
     weighed: BTreeMap<StoreName, (u64, Timestamp)>,
 }
-
-/// After how long an archive that is too large is weighed again although it takes what it took.
-const WEIGH_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 impl<H: Host> Driver<H> {
     /// A driver that has made catalogue and machine agree, and the way to it.
@@ -121,6 +119,7 @@ impl<H: Host> Driver<H> {
                     let about = version.as_ref().map_or(About::Anything, About::Version);
                     drop(reply.send(self.catalogue.guard_log(about, limit).map_err(Problem::from)));
                 }
+                Ok(Message::Configure(policy, reply)) => drop(reply.send(self.configure(*policy))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -132,7 +131,7 @@ impl<H: Host> Driver<H> {
                 Message::Finished(effect, outcome) => self.finished(effect, outcome),
                 Message::Log(entries) => self.log(&entries),
                 // Whoever asks now hears that the daemon stops, since nobody answers.
-                Message::Ask(..) | Message::ReadLog(..) | Message::Stop => {}
+                Message::Ask(..) | Message::ReadLog(..) | Message::Configure(..) | Message::Stop => {}
             }
         }
     }
@@ -259,34 +258,18 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    fn tick(&mut self) {
-        self.ticked_at = self.host.now();
-        self.record_late();
-        if let Err(problem) = self.commit(&By::asat(), &Event::Tick) {
-            tracing::error!("the periodic work could not be recorded: {problem}");
+    /// Goes by another policy; by the one before where that cannot be recorded.
+    fn configure(&mut self, policy: Policy) -> Result<(), Problem> {
+        let before = self.write().configure(policy);
+        if let Err(problem) = self.commit(&By::asat(), &Event::Configured) {
+            self.write().configure(before);
+            return Err(problem);
         }
-        self.tell_sizes();
-    }
-
-    /// Tells the engine how large those archives are that have a size budget. One that was weighed is told of again once
-    /// its size has changed, or after a while, as a pin or a lease may be over: to weigh it takes its time.
-    fn tell_sizes(&mut self) {
-        let has_budget = |(name, policy): (&StoreName, &StorePolicy)| {
-            policy.retention.at_most.is_some().then(|| name.clone())
-        };
-        let stores: Vec<StoreName> = self.read().policy().stores.iter().filter_map(has_budget).collect();
-        for store in stores {
-            let (bytes, now) = (self.host.archive_bytes(&store), self.ticked_at);
-            let weighed = self.weighed.get(&store);
-            if weighed.is_some_and(|(then, at)| *then == bytes && now.duration_since(*at) < WEIGH_AGAIN) {
-                continue;
-            }
-            match self.commit(&By::asat(), &Event::Sized { store: store.clone(), bytes }) {
-                Ok(Answer::After(_)) => _ = self.weighed.insert(store, (bytes, now)),
-                Ok(_) => {}
-                Err(problem) => tracing::error!(%store, "its archive could not be weighed: {problem}"),
-            }
-        }
+        self.revision.fetch_add(1, Ordering::Release);
+        // Other rules may let versions go, and other budgets ask for it.
+        self.weighed.clear();
+        self.tick();
+        Ok(())
     }
 
     /// Decides, commits, takes in, tells, and hands on. After an error nothing has changed.
@@ -320,7 +303,7 @@ impl<H: Host> Driver<H> {
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
         if !changes.is_empty() {
             self.catalogue.record(changes)?;
-            let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+            let mut engine = self.write();
             changes.iter().for_each(|change| engine.evolve(change));
             self.revision.fetch_add(1, Ordering::Release);
         }
@@ -348,18 +331,12 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Zero where the periodic work is due. It rests a second at least, so that a catalogue that cannot commit
-    /// is not asked without pause.
-    fn until_next_tick(&self) -> Duration {
-        let now = self.host.now();
-        let next = self.read().next_tick(self.ticked_at).max(self.ticked_at + SignedDuration::from_secs(1));
-        // After a jump of the clock, backwards too, waiting longer than usual would be wrong.
-        let wait = Duration::try_from(next.duration_since(now)).unwrap_or(Duration::ZERO);
-        wait.min(Engine::IDLE_TICK.unsigned_abs())
-    }
-
     fn read(&self) -> RwLockReadGuard<'_, Engine> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Engine> {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

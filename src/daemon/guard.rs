@@ -36,7 +36,7 @@ pub use standing::{Alarm, Braked, Done, Looks, Standing};
 
 use super::machine::{Look, Machine, Missing, Room};
 use super::{Handle, Notice};
-use crate::config::Config;
+use crate::config::{Config, GuardConfig};
 use brakes::Brakes;
 use events::Hearing;
 use glances::Glances;
@@ -73,6 +73,8 @@ enum Word {
     Removed(VersionId),
     /// The device-mapper says that something has happened.
     Happened,
+    /// The configuration has changed.
+    Configured(Box<GuardConfig>),
     Stop,
 }
 
@@ -137,10 +139,7 @@ impl Guarding {
                 }
             }
         })?;
-        handle.change_standing(|standing| {
-            standing.ladder.clone_from(&config.guard.policy.ladder);
-            standing.precedence = config.guard.policy.precedence();
-        });
+        show(&handle, &config.guard.policy);
         let mut brakes = Brakes::new(Arc::clone(&machine), handle.clone(), words.clone());
         brakes.prepare(machine.volumes_of_stores());
         let guard = Guard {
@@ -170,6 +169,12 @@ impl Guarding {
         let hearing = if on_volumes { Hearing::start(words.clone())? } else { None };
         let thread = thread::Builder::new().name("guard".to_owned()).spawn(move || guard.run())?;
         Ok(Self { words, thread, _hearing: hearing })
+    }
+
+    /// Has it go by another configuration from its next look on.
+    pub(super) fn configure(&self, config: &GuardConfig) {
+        // A guard that is gone is told of by the watchdog.
+        let _ = self.words.send(Word::Configured(Box::new(config.clone())));
     }
 
     /// Ends it, with every writer let go.
@@ -235,10 +240,17 @@ impl Guard {
             Word::Room(Ok(room)) => self.room = room,
             Word::Room(Err(problem)) => tracing::warn!("how much is free is not known: {problem}"),
             Word::Happened => {}
+            Word::Configured(config) => self.configure(*config),
             Word::Removed(id) => self.handle.tell(Event::Vanished(id), |_| {}),
             Word::Stop => return true,
         }
         false
+    }
+
+    fn configure(&mut self, config: GuardConfig) {
+        show(&self.handle, &config.policy);
+        self.policy = config.policy;
+        self.alarming.configure(config.alarm);
     }
 
     /// Where all was quiet at the last look, looks whether anybody has written since: if not, another look would show the
@@ -355,6 +367,14 @@ impl Guard {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
+}
+
+/// Lets others see what the guard may do.
+fn show(handle: &Handle, policy: &Policy) {
+    handle.change_standing(|standing| {
+        standing.ladder.clone_from(&policy.ladder);
+        standing.precedence = policy.precedence();
+    });
 }
 
 /// The device of a volume, if what is recorded of it can be read.

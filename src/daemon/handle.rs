@@ -9,7 +9,7 @@ use asat_catalogue::Trail;
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::Entry;
-use asat_core::{Code, Engine, Problem, StoreName, VersionId};
+use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
 use tokio::sync::{broadcast, oneshot};
 
 use super::guard::{Alarm, Standing};
@@ -100,6 +100,16 @@ impl Handle {
     /// Sends an event for which nobody asked; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.
     pub(super) fn tell(&self, event: Event, listener: impl FnOnce(Result<Reply, Problem>) + Send + 'static) {
         let _ = self.messages.send(Message::Ask(By::asat(), Box::new(event), Box::new(listener)));
+    }
+
+    /// Has the engine go by another policy, and waits until what follows from it is committed.
+    ///
+    /// # Errors
+    /// Where that cannot be committed; the policy is the one before then.
+    pub(super) fn configure(&self, policy: Policy) -> Result<(), Problem> {
+        let (sender, answer) = oneshot::channel();
+        self.messages.send(Message::Configure(Box::new(policy), sender)).map_err(|_| stopping())?;
+        answer.blocking_recv().map_err(|_| stopping())?
     }
 
     /// Has it recorded what the guard did.

@@ -1,28 +1,37 @@
 //! Listeners: where clients come in, and how they are let go at the end.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
-use asat_host::socket;
+use asat_host::socket::{self, Handed};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::reload::reload;
+use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Answers, Face, Peer, Peers, router};
+use crate::http::{Access, Answers, Face, Peer, Rules, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
-/// Serves HTTP on every configured listener until `stop` resolves; then lets requests under way finish for as
-/// long as the configuration allows.
+/// Serves HTTP on every socket that was handed over or is configured until it is told to stop, and goes by what `file` says
+/// whenever it is told to read it again; then lets requests under way finish for as long as the configuration allows.
 ///
 /// # Errors
 /// Where a listener cannot be opened.
-pub async fn serve(config: &Config, daemon: &Daemon, stop: impl Future<Output = ()>) -> Result<(), Problem> {
+pub(super) async fn serve(
+    file: &Path,
+    config: &mut Config,
+    daemon: &Daemon,
+    handed: Handed,
+    mut signals: Signals,
+) -> Result<(), Problem> {
     let (stopping, stopped) = watch::channel(false);
     let face = Arc::new(Face {
         handle: daemon.handle.clone(),
@@ -30,30 +39,27 @@ pub async fn serve(config: &Config, daemon: &Daemon, stop: impl Future<Output = 
         stopping: stopped.clone(),
         answers: Answers::default(),
     });
+    let rules = Rules::new(config);
     let mut servers = JoinSet::new();
-    if let Some(path) = &config.listen.unix {
-        let listener = socket::listen(path, config.listen.unix_mode)?;
-        let listener =
-            from_std(listener).map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
-        let peers = Arc::new(Peers::new(config.peers.clone()));
-        let app =
-            router(Arc::clone(&face), Access::Socket(peers)).into_make_service_with_connect_info::<Peer>();
-        servers
-            .spawn(axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone())).into_future());
-        tracing::info!("listening on unix:{}", path.display());
+    let (unix, own) = unix_listeners(config, handed.unix)?;
+    for listener in unix {
+        let app = router(Arc::clone(&face), Access::Socket(rules.clone()));
+        let app = app.into_make_service_with_connect_info::<Peer>();
+        let server = axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone()));
+        servers.spawn(server.into_future());
     }
-    if let Some(address) = config.listen.tcp {
-        let listener =
-            TcpListener::bind(address).await.map_err(|error| cannot_listen(&address.to_string(), &error))?;
-        let address = listener.local_addr().unwrap_or(address);
-        let app = router(face, Access::Tokens(Arc::new(config.tokens.clone())));
-        servers.spawn(axum::serve(listener, app).with_graceful_shutdown(until(stopped)).into_future());
-        tracing::info!("listening on http://{address}");
+    for listener in tcp_listeners(config, handed.tcp).await? {
+        let app = router(Arc::clone(&face), Access::Tokens(rules.clone()));
+        let server = axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone()));
+        servers.spawn(server.into_future());
     }
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!("ready");
-    stop.await;
+    while signals.next().await == Wanted::Reload {
+        // Requests are served by other threads meanwhile.
+        tokio::task::block_in_place(|| reload(file, config, daemon, &rules));
+    }
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     stopping.send_replace(true);
     let mut finished = std::pin::pin!(async { while servers.join_next().await.is_some() {} });
@@ -65,10 +71,63 @@ pub async fn serve(config: &Config, daemon: &Daemon, stop: impl Future<Output = 
             tracing::warn!("some requests are left without an answer");
         }
     }
-    if let Some(path) = &config.listen.unix {
-        socket::remove(path)?;
+    if let Some(path) = own {
+        socket::remove(&path)?;
     }
     Ok(())
+}
+
+/// The Unix sockets that were handed over, or else the one that is configured, with its path: that one is the daemon's own.
+fn unix_listeners(
+    config: &Config,
+    handed: Vec<std::os::unix::net::UnixListener>,
+) -> Result<(Vec<UnixListener>, Option<std::path::PathBuf>), Problem> {
+    let own = config.listen.unix.clone().filter(|_| handed.is_empty());
+    let mut listeners = Vec::new();
+    for listener in handed {
+        let name = socket::path(&listener).map_or_else(String::new, |path| path.display().to_string());
+        listeners.push(from_std(listener).map_err(|error| cannot_listen(&name, &error))?);
+        tracing::info!("listening on unix:{name}, which was handed over");
+        if config.listen.unix.as_ref().is_some_and(|path| path.as_os_str() != name.as_str()) {
+            tracing::warn!("listen.unix is not listened on: the service manager handed another socket over");
+        }
+    }
+    if let Some(path) = &own {
+        let name = path.display().to_string();
+        let listener = socket::listen(path, config.listen.unix_mode)?;
+        listeners.push(from_std(listener).map_err(|error| cannot_listen(&name, &error))?);
+        tracing::info!("listening on unix:{name}");
+    }
+    Ok((listeners, own))
+}
+
+/// The same over TCP.
+async fn tcp_listeners(
+    config: &Config,
+    handed: Vec<std::net::TcpListener>,
+) -> Result<Vec<TcpListener>, Problem> {
+    let mut listeners = Vec::new();
+    for listener in handed {
+        let address = listener.local_addr().map_or_else(|_| String::new(), |address| address.to_string());
+        let usable = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        listeners.push(usable.map_err(|error| cannot_listen(&address, &error))?);
+        tracing::info!("listening on http://{address}, which was handed over");
+    }
+    match config.listen.tcp.filter(|_| listeners.is_empty()) {
+        Some(address) => {
+            let listener = TcpListener::bind(address).await;
+            let listener = listener.map_err(|error| cannot_listen(&address.to_string(), &error))?;
+            tracing::info!("listening on http://{}", listener.local_addr().unwrap_or(address));
+            listeners.push(listener);
+        }
+        None if !listeners.is_empty() && config.tokens.is_empty() => {
+            let detail = "a TCP socket was handed over, and there is no token: nobody could come in";
+            let hint = "add a [[token]], or take the address out of the socket unit";
+            return Err(Problem::new(Code::Configuration, detail, hint));
+        }
+        None => {}
+    }
+    Ok(listeners)
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

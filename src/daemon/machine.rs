@@ -3,6 +3,7 @@
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
 mod clones;
+mod configured;
 mod cut;
 mod filing;
 mod ground;
@@ -22,16 +23,15 @@ mod throttle;
 mod unchanged;
 mod volumes;
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use asat_archive::{Archive, Report, Stats};
-use asat_core::check::Check;
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
@@ -41,19 +41,19 @@ use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
-use asat_host::store::Limits;
 use jiff::Timestamp;
 
 use super::handle::{Notice, Notices};
 use super::progress::Meter;
 use super::tree::Recent;
-use crate::config::{Config, WatchConfig};
+use crate::config::Config;
+use configured::{Settings, Store};
 use cut::Cutting;
 pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
-use opening::{clones_of, open_archives, stores};
+use opening::{clones_of, open_archives};
 pub use seen::Hold;
 use seen::Seen;
 pub use source::VersionBytes;
@@ -63,18 +63,15 @@ use volumes::{Volumes, record};
 
 /// The stores, volumes, archives and copies of one state folder.
 pub struct Machine {
-    stores: BTreeMap<StoreName, Store>,
+    /// What the configuration says that may change while the daemon runs.
+    settings: ArcSwap<Settings>,
     grounds: Grounds,
     volumes: Volumes,
     /// Where the stores are cloned that are cut so.
     clones: BTreeMap<StoreName, Origin>,
-    /// The pools that may be extended, as `group/pool`.
-    growing: BTreeSet<String>,
     /// What the guard wants of publications.
     advice: Mutex<Advice>,
-    archives: BTreeMap<StoreName, Archive>,
-    /// How many bytes a second compaction writes at most.
-    compaction_rate: u64,
+    archives: RwLock<BTreeMap<StoreName, Arc<Archive>>>,
     copies: Copies,
     /// The root of the tree of versions, where it is mounted.
     tree: Option<PathBuf>,
@@ -97,20 +94,6 @@ pub struct Machine {
     stopping: Arc<AtomicBool>,
 }
 
-/// What a cut needs to know of a store.
-struct Store {
-    path: PathBuf,
-    limits: Limits,
-    /// Whether the configuration says by which kind of snapshot it is cut.
-    is_kind_chosen: bool,
-    snapshot_size: Option<u64>,
-    trim: bool,
-    /// What its content must meet to be published.
-    checks: Vec<Check>,
-    /// By which query it is published by itself.
-    watch: Option<WatchConfig>,
-}
-
 impl Machine {
     /// Opens every archive that the configuration or the state folder names, and finds out how each store is to be cut.
     ///
@@ -126,14 +109,12 @@ impl Machine {
         let (backings, grounds) = ground::discover(config, &volumes)?;
         Scratch::clean(&config.scratch())?;
         let machine = Self {
-            stores: stores(config),
-            growing: config.guard.pools.iter().cloned().collect(),
+            settings: ArcSwap::from_pointee(Settings::of(config)),
             advice: Mutex::default(),
             grounds,
             volumes,
             clones: clones_of(&backings),
-            archives: open_archives(config)?,
-            compaction_rate: config.compaction_rate,
+            archives: RwLock::new(open_archives(config)?),
             copies: Copies::new(config.copies()),
             tree,
             recent: Recent::default(),
@@ -141,7 +122,7 @@ impl Machine {
             notices,
             hot: Mutex::default(),
             witnesses: Mutex::default(),
-            seen: Seen::new(config.stores.iter().map(|(name, store)| (name.clone(), store.path.clone()))),
+            seen: Seen::default(),
             is_told_of_pool: AtomicBool::new(false),
             paces: Paces::default(),
             last_cuts: Mutex::default(),
@@ -154,8 +135,8 @@ impl Machine {
     ///
     /// # Errors
     /// [`Code::UnknownStore`].
-    pub fn archive(&self, store: &StoreName) -> Result<&Archive, Problem> {
-        self.archives.get(store).ok_or_else(|| {
+    pub fn archive(&self, store: &StoreName) -> Result<Arc<Archive>, Problem> {
+        self.archives().get(store).cloned().ok_or_else(|| {
             Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon")
         })
     }
@@ -164,9 +145,10 @@ impl Machine {
     /// the store's nor one of ours. The only store need not be named.
     #[must_use]
     pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(u64, Hold)> {
-        let store = store.or_else(|| self.seen.only_store())?;
+        let settings = self.settings.load();
+        let (name, store) = settings.store(store)?;
         // What a check finds may depend on more than the content: on the day, for example.
-        self.seen.unchanged(store).filter(|_| self.checks(store).is_empty())
+        self.seen.unchanged(name, &store.path).filter(|_| store.checks.is_empty())
     }
 
     /// Whether the tree of versions is mounted.
@@ -257,7 +239,7 @@ impl Machine {
 
     /// Compacts slowly, and not to the end where the daemon stops.
     fn compact(&self, store: &StoreName) -> Result<(), Problem> {
-        let (archive, mut throttle) = (self.archive(store)?, Throttle::new(self.compaction_rate));
+        let (archive, mut throttle) = (self.archive(store)?, Throttle::new(self.settings().compaction_rate));
         let mut pace = |written| match throttle.wait(written, &self.stopping) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
@@ -319,7 +301,7 @@ impl Host for Machine {
     }
 
     fn archive_bytes(&self, store: &StoreName) -> u64 {
-        self.archives.get(store).map_or(0, Archive::bytes)
+        self.archive(store).map_or(0, |archive| archive.bytes())
     }
 
     fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
@@ -333,7 +315,7 @@ impl Host for Machine {
                 // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
                 let checks = match then_restore {
                     None => self.demanded(&version.store, attributes),
-                    Some(_) => Cow::default(),
+                    Some(_) => Vec::new(),
                 };
                 let cutting = Cutting { id: version, note, after: *after, checks: &checks };
                 Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))

@@ -3,7 +3,7 @@
 use asat_core::audit::By;
 use asat_core::event::{EffectId, Event, Outcome, Reply};
 use asat_core::guard::Entry;
-use asat_core::{Problem, VersionId};
+use asat_core::{Policy, Problem, VersionId};
 use tokio::sync::oneshot;
 
 /// Takes the answer to an event. It is not called where the daemon stops before there is one.
@@ -18,5 +18,7 @@ pub(super) enum Message {
     Log(Vec<Entry>),
     /// A question to the guard's log: about which version, and how many rows.
     ReadLog(Option<VersionId>, u32, oneshot::Sender<Result<Vec<Entry>, Problem>>),
+    /// What the configuration says from now on; answered once what follows from it is committed.
+    Configure(Box<Policy>, oneshot::Sender<Result<(), Problem>>),
     Stop,
 }

@@ -39,12 +39,26 @@ impl Watches {
     fn put(&self, store: &StoreName, watched: &Watched) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(store.clone(), watched.clone());
     }
+
+    fn remove(&self, store: &StoreName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(store);
+    }
 }
 
 /// The threads of all stores with a marker.
+#[derive(Default)]
 pub(super) struct Watchers {
-    threads: Vec<JoinHandle<()>>,
-    ends: Vec<PipeWriter>,
+    watching: BTreeMap<StoreName, Watching>,
+    /// Those that were told to end.
+    ended: BTreeMap<StoreName, JoinHandle<()>>,
+}
+
+/// The thread of one store.
+struct Watching {
+    config: WatchConfig,
+    thread: JoinHandle<()>,
+    /// As this closes, the thread ends.
+    _open: PipeWriter,
 }
 
 impl Watchers {
@@ -53,30 +67,65 @@ impl Watchers {
     /// # Errors
     /// Where no thread can be started.
     pub(super) fn start(config: &Config, handle: &Handle, machine: &Arc<Machine>) -> Result<Self, Problem> {
-        let mut watchers = Self { threads: Vec::new(), ends: Vec::new() };
-        for (name, store) in &config.stores {
-            let Some(watch) = &store.watch else { continue };
-            let (end, open) = pipe().map_err(|error| super::failed("watch a store", &error))?;
-            let watcher = Watcher::new(name, store, watch, handle, machine);
-            let thread = Builder::new().name(format!("watch {name}")).spawn(move || watcher.run(&end));
-            watchers.threads.push(thread.map_err(|error| super::failed("watch a store", &error))?);
-            watchers.ends.push(open);
-        }
+        let mut watchers = Self::default();
+        watchers.configure(config, handle, machine)?;
         Ok(watchers)
+    }
+
+    /// Watches as this configuration says: whatever is watched otherwise than before is watched anew.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub(super) fn configure(
+        &mut self,
+        config: &Config,
+        handle: &Handle,
+        machine: &Arc<Machine>,
+    ) -> Result<(), Problem> {
+        let wanted = |name: &StoreName| config.stores.get(name).and_then(|store| store.watch.as_ref());
+        let is_other = |name: &StoreName, watching: &mut Watching| wanted(name) != Some(&watching.config);
+        let others = self.watching.extract_if(.., is_other);
+        self.ended.extend(others.map(|(name, Watching { thread, .. })| (name, thread)));
+        for (name, store) in &config.stores {
+            let Some(watch) = store.watch.as_ref().filter(|_| !self.watching.contains_key(name)) else {
+                continue;
+            };
+            let (end, open) = pipe().map_err(|error| super::failed("watch a store", &error))?;
+            let (name, store, config) = (name.clone(), store.clone(), watch.clone());
+            let (handle, machine) = (handle.clone(), Arc::clone(machine));
+            // It may be in the middle of a publication, after which the next one knows what is published.
+            let before = self.ended.remove(&name);
+            let run = {
+                let (name, config) = (name.clone(), config.clone());
+                let watcher = move |handle: &Handle| Watcher::new(&name, &store, &config, handle, &machine);
+                let at_once = before.is_none().then(|| watcher(&handle));
+                move || {
+                    wait_for(before);
+                    at_once.unwrap_or_else(|| watcher(&handle)).run(&end);
+                }
+            };
+            let thread = Builder::new().name(format!("watch {name}")).spawn(run);
+            let thread = thread.map_err(|error| super::failed("watch a store", &error))?;
+            self.watching.insert(name, Watching { config, thread, _open: open });
+        }
+        Ok(())
     }
 
     /// Has the threads end. Those that wait for a publication end with the driver.
     pub(super) fn stop(&mut self) {
-        self.ends.clear();
+        let watching = std::mem::take(&mut self.watching);
+        self.ended.extend(watching.into_iter().map(|(name, Watching { thread, .. })| (name, thread)));
     }
 
     /// Waits until they have.
     pub(super) fn join(self) {
-        for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("watching a store ended with a panic");
-            }
-        }
+        self.ended.into_values().for_each(|thread| wait_for(Some(thread)));
+    }
+}
+
+fn wait_for(thread: Option<JoinHandle<()>>) {
+    if thread.is_some_and(|thread| thread.join().is_err()) {
+        tracing::error!("watching a store ended with a panic");
     }
 }
 
@@ -129,7 +178,7 @@ impl Watcher {
                     match self.eyes.wait(until.map(|until| until.saturating_sub(now)), end) {
                         Noticed::Change => self.policy.notice(self.began.elapsed()),
                         Noticed::Nothing => {}
-                        Noticed::End => return,
+                        Noticed::End => return self.handle.watches().remove(&self.name),
                     }
                     self.note_eyes();
                 }

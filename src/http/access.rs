@@ -1,9 +1,8 @@
 //! Who may: over the Unix socket whom its permissions let in, or whom the configuration names; over TCP a token says what.
 
 mod peers;
+mod rules;
 mod tokens;
-
-use std::sync::Arc;
 
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
@@ -13,18 +12,20 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-pub use peers::{Peer, Peers};
+pub use peers::Peer;
+use peers::Peers;
+pub use rules::Rules;
 
 use super::problem::Failure;
-use crate::config::{Role, Token};
+use crate::config::Role;
 
 /// How a listener lets callers in.
 #[derive(Clone)]
 pub enum Access {
     /// By the user at the other end of a Unix socket.
-    Socket(Arc<Peers>),
+    Socket(Rules),
     /// By bearer token.
-    Tokens(Arc<Vec<Token>>),
+    Tokens(Rules),
 }
 
 /// Somebody who has shown who he is.
@@ -70,8 +71,8 @@ pub(super) async fn check(State(access): State<Access>, mut request: Request, ne
 impl Access {
     async fn caller(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Caller { role, by } = match self {
-            Self::Socket(peers) => peers.caller(peer).await?,
-            Self::Tokens(tokens) => tokens::caller(tokens, headers, asat_host::clock::now())?,
+            Self::Socket(rules) => rules.peers().caller(peer).await?,
+            Self::Tokens(rules) => tokens::caller(&rules.tokens(), headers, asat_host::clock::now())?,
         };
         Ok(Caller { role, by: By { request: request_name(headers), ..by } })
     }
@@ -131,6 +132,7 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::config::Token;
 
     fn now() -> Timestamp {
         "2026-11-19T17:00:00Z".parse().unwrap()

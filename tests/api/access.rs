@@ -208,3 +208,27 @@ fn a_token_that_has_expired_lets_nobody_in_and_says_so_to_its_bearer_alone() {
     world.config = "tcp = \"127.0.0.1:0\"".to_owned() + &until("2199-01-31T12:00:00Z");
     assert_eq!(Tcp::begin(world).call("GET", "/audit", Some("Bearer admin"), "").status, 200);
 }
+
+#[test]
+fn who_may_what_changes_with_the_configuration_of_a_running_daemon() {
+    let mut tcp = Tcp::start();
+    let status =
+        |tcp: &Tcp, role: &str| tcp.call("GET", "/versions", Some(&format!("Bearer {role}")), "").status;
+    assert_eq!((status(&tcp, "read"), status(&tcp, "publish")), (200, 200));
+    let sections = |more: &str| format!("tcp = \"127.0.0.1:0\"{}{more}", token("publish"));
+    // Root, by whom tests may be run, may do everything in any case.
+    tcp.world.config = sections("\n[[peer]]\nuser = \"4000000\"\nrole = \"read\"");
+    tcp.world.reload("is in force");
+    assert_eq!((status(&tcp, "read"), status(&tcp, "publish")), (401, 200));
+
+    // What is wrong, or would leave a listener without a token, changes nothing.
+    let without = "tcp = \"127.0.0.1:0\"".to_owned();
+    for (wrong, why) in
+        [(sections("\n[copies]\nmax_size = \"much\""), "copies.max_size"), (without, "no token")]
+    {
+        tcp.world.config = wrong;
+        let log = tcp.world.reload("the one before stays");
+        assert!(log.contains(why), "{log}");
+        assert_eq!((status(&tcp, "read"), status(&tcp, "publish")), (401, 200));
+    }
+}

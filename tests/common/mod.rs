@@ -162,6 +162,15 @@ impl World {
         Running::spawn(command)
     }
 
+    /// Has the daemon read this world's configuration again, and waits for what it says of it.
+    pub fn reload(&mut self, verdict: &str) -> String {
+        self.write_config();
+        let daemon = self.daemon.as_mut().unwrap();
+        let pid = rustix::process::Pid::from_child(&daemon.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        daemon.wait_for(verdict).unwrap_or_else(|log| panic!("the daemon ended:\n{log}"))
+    }
+
     /// Ends the daemon as the machine's power would.
     pub fn kill(&mut self) {
         let mut running = self.daemon.take().unwrap();

@@ -103,6 +103,11 @@ impl Engine {
         &self.policy
     }
 
+    /// Goes by another policy from now on; answers the one before. Next it is told of [`Event::Configured`].
+    pub fn configure(&mut self, policy: Policy) -> Policy {
+        std::mem::replace(&mut self.policy, policy)
+    }
+
     /// What is to be done about an event for which nobody asked. Nothing has changed yet.
     #[must_use]
     pub fn decide(&self, now: Timestamp, event: &Event) -> Decision {
@@ -119,6 +124,7 @@ impl Engine {
         let mut draft = Draft::new(&self.register, now, began.unwrap_or(by).clone());
         let answer = match event {
             Event::Started(survey) => self.start(&mut draft, survey),
+            Event::Configured => self.take_up_stores(&mut draft),
             Event::Publish(request) => self.publish(&mut draft, request),
             Event::Finished { effect, outcome } => self.finish(&mut draft, *effect, outcome),
             Event::Open(request) => self.open(&mut draft, request),

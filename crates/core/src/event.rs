@@ -26,6 +26,8 @@ pub use survey::{Archived, Condition, Described, Survey, Surveyed};
 pub enum Event {
     /// The daemon has started and looked at what the machine holds.
     Started(Survey),
+    /// The configuration has changed: the engine has another policy than before.
+    Configured,
     /// Somebody certified a store.
     Publish(Publish),
     /// An effect was performed, or failed.

@@ -1,12 +1,14 @@
 //! The Unix socket on which clients come in.
 
 use std::fs::Permissions;
+use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use asat_core::{Code, Problem};
+use listenfd::ListenFd;
 
 /// Why a socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,49 @@ pub enum Error {
         /// The machine's answer.
         source: io::Error,
     },
+    /// What the service manager handed over is nothing that clients can connect to.
+    #[error(
+        "socket {number} of those that the service manager handed over is neither a Unix nor a TCP stream: {source}"
+    )]
+    Odd {
+        /// Which one, from 1.
+        number: usize,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+}
+
+/// The sockets that a service manager listened on before the daemon ran, and handed over.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// Unix sockets.
+    pub unix: Vec<UnixListener>,
+    /// TCP sockets.
+    pub tcp: Vec<TcpListener>,
+}
+
+/// Takes what was handed over (`LISTEN_FDS`), so that no program that the daemon starts inherits it. It is called before there
+/// are other threads, since the environment says so no more afterwards.
+///
+/// # Errors
+/// Where something else was handed over.
+pub fn handed_over() -> Result<Handed, Error> {
+    let (mut all, mut handed) = (ListenFd::from_env(), Handed::default());
+    for index in 0..all.len() {
+        if let Ok(unix) = all.take_unix_listener(index) {
+            handed.unix.extend(unix);
+            continue;
+        }
+        let tcp = all.take_tcp_listener(index);
+        handed.tcp.extend(tcp.map_err(|source| Error::Odd { number: index + 1, source })?);
+    }
+    Ok(handed)
+}
+
+/// The path of a socket, where it has one.
+#[must_use]
+pub fn path(listener: &UnixListener) -> Option<PathBuf> {
+    listener.local_addr().ok()?.as_pathname().map(Path::to_owned)
 }
 
 /// Listens on a socket of the given mode, in place of one that a killed daemon left. The folder is made where
@@ -70,6 +115,7 @@ impl From<Error> for Problem {
             Error::InTheWay(_) => "move it away, or change listen.unix",
             Error::Taken(_) => "stop it, or change listen.unix",
             Error::Io { .. } => "check [listen] in the configuration",
+            Error::Odd { .. } => "write only ListenStream= in the socket unit",
         };
         Self::new(Code::Configuration, error.to_string(), hint)
     }

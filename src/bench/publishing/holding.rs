@@ -12,7 +12,7 @@ use crate::newest::Newest;
 /// How many milliseconds it took so many threads to do so this often each.
 pub(super) fn hold(threads: usize, times: u32) -> Result<f64, Problem> {
     let store: StoreName = "report".parse().map_err(|error| failed("name a store", error))?;
-    let newest = Newest::of([store.clone()]);
+    let newest = Newest::default();
     newest.offer(&store, Some((1, ())));
     let start = Barrier::new(threads + 1);
     let hold = || {

@@ -8,7 +8,7 @@ use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
 use asat_core::guard::{Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::version::{Attributes, Content};
-use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, VersionId};
+use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
 use tempfile::TempDir;
 
 use super::*;
@@ -227,4 +227,24 @@ fn what_the_guard_did_until_the_end_is_written_down() {
     driver.run();
     let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
     assert_eq!(catalogue.guard_log(About::Anything, 9).unwrap(), [entry]);
+}
+
+#[test]
+fn another_policy_takes_up_what_it_adds_and_leaves_on_record_what_it_drops() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut driver, handle) = start(&folder);
+    let [report, other]: [StoreName; 2] = ["report", "other"].map(|name| name.parse().unwrap());
+    let mut changed = policy();
+    let store = changed.stores.remove(&report).unwrap();
+    changed.stores.insert(other.clone(), store);
+    driver.configure(changed).unwrap();
+    {
+        let engine = handle.engine();
+        assert!(engine.register().history(&report).is_ok() && engine.register().history(&other).is_ok());
+        assert_eq!(engine.policy().stores.keys().collect::<Vec<_>>(), [&other]);
+    }
+    drop(driver);
+    // What was taken up is what the next start finds.
+    let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    assert!(catalogue.load().unwrap().history(&other).is_ok());
 }

@@ -16,6 +16,7 @@ use crate::wire::Names;
 /// Tells of alarms, wherever somebody may look or listen.
 pub(super) struct Alarming {
     handle: Handle,
+    config: AlarmConfig,
     alarms: Alarms,
     /// None where no command is configured.
     teller: Option<Teller>,
@@ -28,12 +29,22 @@ impl Alarming {
     /// # Errors
     /// Where the machine gives no thread for the command.
     pub(super) fn start(handle: Handle, config: &AlarmConfig) -> io::Result<Self> {
-        if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
-            tracing::error!(
-                "alarms will not be told by guard.alarm_command: {error}; correct it, or what it names"
-            );
+        let teller = teller(config)?;
+        Ok(Self { handle, config: config.clone(), alarms: Alarms::new(config.repeat), teller })
+    }
+
+    /// Tells of alarms as this configuration says. What waits for a command that is not configured any more is not told by it.
+    pub(super) fn configure(&mut self, config: AlarmConfig) {
+        self.alarms.repeat_after(config.repeat);
+        if config.command != self.config.command {
+            match teller(&config) {
+                Ok(teller) => self.teller = teller,
+                Err(error) => {
+                    return tracing::error!("alarms are told by the command before: {error}");
+                }
+            }
         }
-        Ok(Self { handle, alarms: Alarms::new(config.repeat), teller: Teller::start(&config.command)? })
+        self.config = config;
     }
 
     /// Takes in what a plan says; `at_ms` is the clock of the plan's observation. It waits for nobody.
@@ -66,4 +77,13 @@ impl Alarming {
             teller.tell(&due, &names);
         }
     }
+}
+
+fn teller(config: &AlarmConfig) -> io::Result<Option<Teller>> {
+    if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
+        tracing::error!(
+            "alarms will not be told by guard.alarm_command: {error}; correct it, or what it names"
+        );
+    }
+    Teller::start(&config.command)
 }

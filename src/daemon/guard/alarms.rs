@@ -62,8 +62,14 @@ struct Known {
 impl Alarms {
     /// No alarms. One that nobody acknowledges is told again after `repeat`.
     pub(super) fn new(repeat: Duration) -> Self {
-        let repeat_ms = u64::try_from(repeat.as_millis()).unwrap_or(u64::MAX);
-        Self { repeat_ms, known: BTreeMap::new() }
+        let mut alarms = Self { repeat_ms: 0, known: BTreeMap::new() };
+        alarms.repeat_after(repeat);
+        alarms
+    }
+
+    /// From now on, one that nobody acknowledges is told again after this time.
+    pub(super) fn repeat_after(&mut self, repeat: Duration) {
+        self.repeat_ms = u64::try_from(repeat.as_millis()).unwrap_or(u64::MAX);
     }
 
     /// Takes a plan in: brings `shown` up to it, and returns what is to be told. `at_ms` is the observation's own

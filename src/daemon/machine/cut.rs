@@ -7,11 +7,11 @@ use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
 use asat_host::clock;
-use asat_host::store::{Checks, PageSink, Read, read_checked};
+use asat_host::store::{Checks, PageSink, Read, Signature, read_checked};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, Store, lock};
+use super::{Machine, lock};
 use crate::daemon::progress::Meter;
 use crate::wire::Progress;
 
@@ -51,14 +51,15 @@ impl Machine {
         let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
         let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
         self.check_advice(store, origin).map_err(refused)?;
-        let before = self.seen.look(store);
+        let path = self.configured(store).map_err(refused)?.path.clone();
+        let before = Signature::of(&path);
         let since = clock::now();
         let cut = match origin {
             Some(origin) if origin.backend == Backend::Reflink => self.cut_clone(cutting, origin),
             Some(origin) => self.cut_hot(cutting, origin),
             None => self.with_room(store, is_full, || self.cut(cutting)),
         }?;
-        self.seen.remember(cutting.id, &cut.kept, before.as_ref(), since);
+        self.seen.remember(cutting.id, &path, &cut.kept, before.as_ref(), since);
         Ok(cut)
     }
 
@@ -69,7 +70,7 @@ impl Machine {
         let store = self.configured(&id.store).map_err(failed(false))?;
         let archive = self.archive(&id.store).map_err(failed(false))?;
         let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
-        let mut sink = Sink::new(archive, id.number, meter);
+        let mut sink = Sink::new(&archive, id.number, meter);
         let checks = self.asking(cutting);
         let (read, checks) =
             read_checked(&store.path, &store.limits, &checks, &mut sink).map_err(CutFailure::from)?;
@@ -80,22 +81,9 @@ impl Machine {
         Ok(Cut { cost: Cost { writer_blocked_us, hold, snapshot_us: 0 }, kept, checks })
     }
 
-    /// What the content of a store must meet to be published.
-    pub(super) fn checks(&self, store: &StoreName) -> &[Check] {
-        self.stores.get(store).map_or(&[], |store| store.checks.as_slice())
-    }
-
     /// The checks of a cut, which end where the daemon stops.
     pub(super) fn asking<'a>(&'a self, cutting: &Cutting<'a>) -> Checks<'a> {
         Checks { checks: cutting.checks, cancel: &self.stopping }
-    }
-
-    /// Where a store is, and how long one may wait for it.
-    pub(super) fn configured(&self, store: &StoreName) -> Result<&Store, Problem> {
-        self.stores.get(store).ok_or_else(|| {
-            let detail = format!("store {store} is not configured");
-            Problem::new(Code::UnknownStore, detail, "add it to the configuration")
-        })
     }
 
     /// The cut instant, after the store's last one even where the machine's clock was set back.

@@ -55,8 +55,9 @@ impl Machine {
         let file = self.mounted(id, &hot.snapshot)?;
         // A snapshot that is full may still answer from the machine's cache, and with anything.
         self.check_whole(id, hot)?;
+        let archive = self.archive(&id.store)?;
         let meter = Meter::new(id.to_string(), "archive", "pages", |progress| self.tell(progress));
-        let mut sink = Sink::new(self.archive(&id.store)?, id.number, meter);
+        let mut sink = Sink::new(&archive, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);
         if let Some((base, unchanged)) = self.unchanged(id, hot) {
             tracing::debug!(%id, base, unchanged = unchanged.bytes(), "what its snapshot shares with that one's is not read");

@@ -59,7 +59,7 @@ impl Machine {
         let id = cutting.id;
         let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
         let store = self.configured(&id.store).map_err(refused)?;
-        check_place(id, store, origin).map_err(refused)?;
+        check_place(id, &store, origin).map_err(refused)?;
         self.volumes.check_ready().map_err(refused)?;
         if store.trim
             && let Some(ground) = self.grounds.get(&id.store)
@@ -68,7 +68,7 @@ impl Machine {
         }
         let (mut blocked_before, mut told) = (Duration::ZERO, String::new());
         for must_hold in [false, true] {
-            match self.attempt(cutting, origin, store, must_hold)? {
+            match self.attempt(cutting, origin, &store, must_hold)? {
                 Attempt::Taken(taken) => {
                     let (hot, mut cost) = *taken;
                     cost.writer_blocked_us += micros(blocked_before);

@@ -1,7 +1,5 @@
 //! The marker of watch mode: asked of the store as it is now, and of what is cut.
 
-use std::borrow::Cow;
-
 use asat_core::check::Check;
 use asat_core::version::Attributes;
 use asat_core::{Code, Problem, StoreName, watch};
@@ -26,15 +24,10 @@ impl Machine {
     }
 
     /// What is asked of a content to be published with these attributes: where it is watch mode that publishes, its marker too.
-    pub(super) fn demanded(&self, name: &StoreName, attributes: &Attributes) -> Cow<'_, [Check]> {
-        let checks = self.checks(name);
-        let watched = self.stores.get(name).and_then(|store| store.watch.as_ref());
-        match (watched, attributes.marker()) {
-            (Some(config), Some(_)) => {
-                let marker = watch::check(&config.marker, config.deadline);
-                Cow::Owned(checks.iter().cloned().chain([marker]).collect())
-            }
-            _ => Cow::Borrowed(checks),
-        }
+    pub(super) fn demanded(&self, name: &StoreName, attributes: &Attributes) -> Vec<Check> {
+        let Ok(store) = self.configured(name) else { return Vec::new() };
+        let by_watch = store.watch.as_ref().filter(|_| attributes.marker().is_some());
+        let marker = by_watch.map(|config| watch::check(&config.marker, config.deadline));
+        store.checks.iter().cloned().chain(marker).collect()
     }
 }

@@ -4,15 +4,17 @@ use asat_core::{Problem, VersionId};
 use asat_host::scratch::Scratch;
 use asat_host::store::{Restoring, read_pages, restore};
 
+use super::Machine;
+use super::configured::Store;
 use super::source::Fingerprinting;
-use super::{Machine, Store};
 use crate::daemon::progress::Meter;
 
 impl Machine {
     /// Brings the store back to `id`, provided that it is as it was at `before`. Answers for how many microseconds
     /// writers could have been held.
     pub(super) fn restore(&self, id: &VersionId, before: &VersionId) -> Result<u64, Problem> {
-        let Store { path, limits, .. } = self.configured(&id.store)?;
+        let store = self.configured(&id.store)?;
+        let Store { path, limits, .. } = &*store;
         let kept = self.fingerprint(before)?;
         let source = self.lay_down(id)?;
         let mut meter = Meter::new(id.to_string(), "restore", "pages", |progress| self.tell(progress));

@@ -17,7 +17,7 @@ impl Machine {
         is_full: impl Fn(&E) -> bool,
         work: impl Fn() -> Result<T, E>,
     ) -> Result<T, E> {
-        let bytes = || self.archive(store).map_or(0, asat_archive::Archive::bytes);
+        let bytes = || self.archive(store).map_or(0, |archive| archive.bytes());
         let before = bytes();
         match work() {
             Err(error) if is_full(&error) => {

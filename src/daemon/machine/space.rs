@@ -115,7 +115,7 @@ impl Machine {
 
     /// The pools that stores lie in, and the devices below them that all their volumes write to.
     fn pools(&self, hot: &Hot, written: &mut BTreeSet<(u32, u32)>) -> Result<Vec<PoolSeen>, Problem> {
-        let mut pools: BTreeMap<String, PoolSeen> = BTreeMap::new();
+        let (mut pools, settings) = (BTreeMap::<String, PoolSeen>::new(), self.settings());
         for OnLvm { group, volume, backing, .. } in self.grounds.values() {
             let Backing::Thin { pool } = backing else { continue };
             let (id, origin) = (pool.uuid.compact(), volume.uuid.compact());
@@ -132,7 +132,7 @@ impl Machine {
             }
             let state = self.volumes.pool_state(&group.uuid, &pool.uuid)?;
             written.extend(state.iter().flat_map(|running| running.devices));
-            let may_grow = self.growing.contains(&format!("{}/{}", group.name, pool.name));
+            let may_grow = settings.growing.contains(&format!("{}/{}", group.name, pool.name));
             let seen = pool_seen(state, (id.clone(), group.uuid.compact(), may_grow));
             pools.insert(id, PoolSeen { origins: vec![origin], versions, ..seen });
         }
@@ -229,7 +229,7 @@ impl Machine {
 
     /// A pool that the configuration lets asat extend, as LVM's commands take it.
     fn pool_name(&self, id: &str) -> Result<String, Problem> {
-        let name = self.names().remove(id).filter(|name| self.growing.contains(name));
+        let name = self.names().remove(id).filter(|name| self.settings().growing.contains(name));
         name.ok_or_else(|| {
             let detail = format!("the pool {id} is none that asat may extend");
             Problem::new(Code::Configuration, detail, "name it in guard.pools")

@@ -51,7 +51,7 @@ impl Machine {
     fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
         let known = |id: &VersionId| register.entry(id).is_ok_and(|entry| entry.version.is_archived());
         let mut archived = Vec::new();
-        for (store, archive) in &self.archives {
+        for (store, archive) in &*self.archives() {
             for number in archive.live() {
                 let version = VersionId { store: store.clone(), number };
                 let described = if known(&version) { None } else { Some(self.describe(&version)?) };

@@ -21,17 +21,24 @@ const FRESH: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 1024;
 
 /// The process at the other end of a connection, as it was when it connected; `None` where the kernel does not say.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Peer {
     ids: Option<(u32, u32)>,
-    /// Who that was found to be on this connection, and when.
-    known: Arc<ArcSwapOption<(Instant, Caller)>>,
+    /// Who that was found to be on this connection.
+    found: Arc<ArcSwapOption<Found>>,
+}
+
+/// Who is at the other end, when that was looked at, and by whose rules.
+struct Found {
+    caller: Caller,
+    at: Instant,
+    peers: Arc<Peers>,
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         let ids = stream.io().peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
-        Self { ids, known: Arc::default() }
+        Self { ids, found: Arc::default() }
     }
 }
 
@@ -39,7 +46,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 type Book = HashMap<(u32, u32), (Instant, Arc<Known>)>;
 
 /// What callers may do, and what is known of them.
-pub struct Peers {
+pub(super) struct Peers {
     rules: Vec<PeerRule>,
     /// The user that the daemon acts for, who may do everything.
     own: u32,
@@ -48,7 +55,7 @@ pub struct Peers {
 
 impl Peers {
     /// Those to whom these rules apply. Where there is none, everybody who could connect may do everything.
-    pub fn new(rules: Vec<PeerRule>) -> Self {
+    pub(super) fn new(rules: Vec<PeerRule>) -> Self {
         Self { rules, own: peer::own_user(), known: Mutex::default() }
     }
 
@@ -58,13 +65,15 @@ impl Peers {
     /// [`Code::Forbidden`] where he has no role.
     pub(super) async fn caller(self: &Arc<Self>, peer: Option<&Peer>) -> Result<Caller, Problem> {
         let Some(peer) = peer else { return self.look_at(None).await };
-        if let Some((at, caller)) = peer.known.load().as_deref()
-            && at.elapsed() < FRESH
+        if let Some(found) = peer.found.load().as_deref()
+            && found.at.elapsed() < FRESH
+            && Arc::ptr_eq(&found.peers, self)
         {
-            return Ok(caller.clone());
+            return Ok(found.caller.clone());
         }
         let caller = self.look_at(peer.ids).await?;
-        peer.known.store(Some(Arc::new((Instant::now(), caller.clone()))));
+        let found = Found { caller: caller.clone(), at: Instant::now(), peers: Arc::clone(self) };
+        peer.found.store(Some(Arc::new(found)));
         Ok(caller)
     }
 
@@ -174,12 +183,14 @@ mod tests {
         let refused = peers.look_at(Some((3_999_999_999, 3_999_999_999))).await.err().unwrap();
         assert_eq!(refused.code, Code::Forbidden);
         assert!(refused.detail.starts_with("uid 3999999999 may do nothing"), "{refused}");
-        let peer = Peer { ids: Some((3_999_999_998, 7)), known: Arc::default() };
+        let peer = Peer { ids: Some((3_999_999_998, 7)), found: Arc::default() };
         let known = Caller { role: Role::Read, by: By::user(3_999_999_998, None) };
         assert_eq!(peers.caller(Some(&peer)).await, Ok(known.clone()));
-        assert_eq!(peer.known.load().as_ref().map(|found| found.1.clone()), Some(known.clone()));
+        assert_eq!(peer.found.load().as_ref().map(|found| found.caller.clone()), Some(known.clone()));
         assert_eq!(peers.caller(Some(&peer)).await, Ok(known));
-        let nameless = Peer { ids: None, known: Arc::default() };
+        let barred = Arc::new(Peers::new(vec![PeerRule { who: Who::User(1), role: Role::Read }]));
+        assert!(barred.caller(Some(&peer)).await.is_err(), "other rules hold since");
+        let nameless = Peer { ids: None, found: Arc::default() };
         for unknown in [None, Some(&nameless)] {
             assert_eq!(peers.caller(unknown).await.err().map(|problem| problem.code), Some(Code::Forbidden));
             let open = Arc::new(Peers::new(Vec::new()));

@@ -49,6 +49,12 @@ impl Engine {
         }
     }
 
+    /// Takes in what a changed configuration adds. What it takes away stays on record, and can be read.
+    pub(super) fn take_up_stores(&self, draft: &mut Draft<'_>) -> Result<Answer, Problem> {
+        self.add_stores(draft);
+        Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
     /// Takes in stores that are new in the configuration or have moved.
     fn add_stores(&self, draft: &mut Draft<'_>) {
         for (name, policy) in &self.policy.stores {

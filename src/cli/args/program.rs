@@ -1,0 +1,42 @@
+//! The arguments of what concerns the program on this machine, and asks no daemon.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ServeArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: PathBuf,
+    /// Only check the configuration, as a reload by SIGHUP does; exits with 78 where it is wrong
+    #[arg(long)]
+    pub(in crate::cli) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DoctorArgs {
+    /// The configuration file; without it /etc/asat/asat.toml, where that is there
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CompletionsArgs {
+    /// The shell
+    pub(in crate::cli) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ManArgs {
+    /// The folder to write them to; it is made where it does not exist
+    #[arg(long)]
+    pub(in crate::cli) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BrakeArgs {
+    /// Resume what a brake has left suspended, and end
+    #[arg(long)]
+    pub(in crate::cli) let_go: bool,
+}

@@ -1,0 +1,125 @@
+//! What the configuration says of stores and of the work on archives. It may change while the daemon runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
+
+use asat_archive::Archive;
+use asat_core::check::Check;
+use asat_core::snapshot::Backend;
+use asat_core::{Backing, Code, Problem, StoreName};
+use asat_host::store::Limits;
+
+use super::opening::open_archive;
+use super::{Machine, ground};
+use crate::config::{Config, StoreConfig, WatchConfig};
+
+/// All of it, as one configuration has it. Whatever is under way keeps what it began with.
+pub(super) struct Settings {
+    stores: BTreeMap<StoreName, Arc<Store>>,
+    /// The pools that may be extended, as `group/pool`.
+    pub(super) growing: BTreeSet<String>,
+    /// How many bytes a second compaction writes at most.
+    pub(super) compaction_rate: u64,
+}
+
+/// What a cut needs to know of a store.
+pub(super) struct Store {
+    pub(super) path: PathBuf,
+    pub(super) limits: Limits,
+    /// Whether the configuration says by which kind of snapshot it is cut.
+    pub(super) is_kind_chosen: bool,
+    pub(super) snapshot_size: Option<u64>,
+    pub(super) trim: bool,
+    /// What its content must meet to be published.
+    pub(super) checks: Vec<Check>,
+    /// By which query it is published by itself.
+    pub(super) watch: Option<WatchConfig>,
+}
+
+impl Settings {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            stores: config.stores.iter().map(|(name, s)| (name.clone(), Arc::new(Store::of(s)))).collect(),
+            growing: config.guard.pools.iter().cloned().collect(),
+            compaction_rate: config.compaction_rate,
+        }
+    }
+
+    /// A store; the only one where none is named.
+    pub(super) fn store<'a>(&'a self, name: Option<&'a StoreName>) -> Option<(&'a StoreName, &'a Store)> {
+        let mut all = self.stores.iter();
+        let (name, store) = match name {
+            Some(name) => (name, self.stores.get(name)?),
+            None => all.next().filter(|_| all.next().is_none())?,
+        };
+        Some((name, store))
+    }
+}
+
+impl Store {
+    fn of(config: &StoreConfig) -> Self {
+        Self {
+            path: config.path.clone(),
+            limits: Limits { busy: config.busy_timeout, hold: config.max_hold },
+            is_kind_chosen: config.backend.is_some(),
+            snapshot_size: config.snapshot_size,
+            trim: config.trim,
+            checks: config.checks.clone(),
+            watch: config.watch.clone(),
+        }
+    }
+}
+
+impl Machine {
+    /// Gets the stores ready that a configuration adds: looks how each is to be cut, and opens its archive. Nobody sees
+    /// them yet.
+    ///
+    /// # Errors
+    /// Where an archive cannot be opened, or a store is to be cut by snapshots of the volume that the state lies on.
+    pub(in crate::daemon) fn prepare(
+        &self,
+        config: &Config,
+    ) -> Result<BTreeMap<StoreName, Backing>, Problem> {
+        let known = self.settings();
+        let mut added = config.clone();
+        added.stores.retain(|name, _| !known.stores.contains_key(name));
+        let (mut backings, _) = ground::discover(&added, &self.volumes)?;
+        for (name, backing) in &mut backings {
+            let archive = self.archive(name).or_else(|_| open_archive(config, name))?;
+            self.archives.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), archive);
+            // The guard knows the volumes that it found as it began.
+            if matches!(backing, Backing::Volume(origin) if origin.backend != Backend::Reflink) {
+                *backing = Backing::Unusable(not_guarded(name));
+            }
+        }
+        Ok(backings)
+    }
+
+    /// Goes by this configuration from now on.
+    pub(in crate::daemon) fn configure(&self, config: &Config) {
+        self.settings.store(Arc::new(Settings::of(config)));
+    }
+
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    pub(super) fn archives(&self) -> RwLockReadGuard<'_, BTreeMap<StoreName, Arc<Archive>>> {
+        self.archives.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a store is, and how long one may wait for it.
+    pub(super) fn configured(&self, store: &StoreName) -> Result<Arc<Store>, Problem> {
+        self.settings().stores.get(store).cloned().ok_or_else(|| {
+            let detail = format!("store {store} is not configured");
+            Problem::new(Code::UnknownStore, detail, "add it to the configuration")
+        })
+    }
+}
+
+fn not_guarded(store: &StoreName) -> Problem {
+    let detail =
+        format!("store {store} is to be cut by snapshots of its volume, which the guard does not watch yet");
+    Problem::new(Code::Configuration, detail, "restart asat, which looks at the volumes as it starts")
+}
