@@ -10,7 +10,7 @@ use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 
-use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, watch};
+use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, set, watch};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -43,6 +43,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,
         stop_timeout: duration("stop_timeout", &raw.stop_timeout)?,
         stores: std::collections::BTreeMap::new(),
+        sets: std::collections::BTreeMap::new(),
         state,
     };
     if config.listen.tcp.is_some() && config.tokens.is_empty() {
@@ -69,6 +70,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         }
         config.stores.insert(name, store);
     }
+    config.sets = set::validate(&raw.set, text, &config.stores)?;
     if let Some(fuse) = &config.fuse {
         check_clear(&config, &fuse.root)?;
     }

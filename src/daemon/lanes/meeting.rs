@@ -1,4 +1,4 @@
-//! Lanes that meet for one effect.
+//! Lanes that meet for one effect. Most effects have one lane, which waits for nobody.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,18 +33,14 @@ impl Meeting {
         Self { id, effect, stage: Mutex::new(Stage::Missing(lanes)), changed: Condvar::new() }
     }
 
-    /// The effect's name.
-    pub(super) fn id(&self) -> EffectId {
-        self.id
-    }
-
-    /// Has a lane come, and returns when the effect is over. The last lane performs it and gets its outcome. A lane for which the
-    /// others are too late gives it up for all, and gets that for an outcome.
+    /// Has a lane come, and returns when the effect is over. The last lane performs it, and tells its outcome before any of them
+    /// goes on: what follows in a lane may depend on it. A lane for which the others are too late gives it up for all.
     pub(super) fn attend(
         &self,
         patience: Duration,
         perform: impl FnOnce(&Effect) -> Outcome,
-    ) -> Option<Outcome> {
+        tell: impl FnOnce(EffectId, Outcome),
+    ) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match *stage {
             Stage::Missing(1) => {
@@ -52,7 +48,7 @@ impl Meeting {
                 drop(stage);
                 // However the effect ends, the others go on.
                 let _over = Over(self);
-                return Some(perform(&self.effect));
+                return tell(self.id, perform(&self.effect));
             }
             Stage::Missing(lanes) => *stage = Stage::Missing(lanes.saturating_sub(1)),
             Stage::UnderWay | Stage::Over => {}
@@ -63,15 +59,14 @@ impl Meeting {
             if let Stage::Missing(lanes) = *stage
                 && left.is_zero()
             {
+                tell(self.id, self.given_up(lanes, patience));
                 *stage = Stage::Over;
-                self.changed.notify_all();
-                return Some(self.given_up(lanes, patience));
+                return self.changed.notify_all();
             }
             let wait = if *stage == Stage::UnderWay { patience } else { left };
             let woken = self.changed.wait_timeout(stage, wait);
             stage = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        None
     }
 
     fn given_up(&self, lanes: usize, patience: Duration) -> Outcome {

@@ -99,9 +99,9 @@ impl Machine {
         match (moment, origin) {
             (Moment::Read(fixed), _) => self.cut_by(&cutting, |checks, sink| fixed.read(checks, sink)),
             (Moment::Still(still), Some(origin)) if origin.backend == Backend::Reflink => {
-                self.cut_clone_of(&cutting, origin, store, still)
+                self.cut_clone_of(&cutting, origin, store, *still)
             }
-            (Moment::Still(still), Some(origin)) => self.cut_hot_of(&cutting, origin, store, still),
+            (Moment::Still(still), Some(origin)) => self.cut_hot_of(&cutting, origin, store, *still),
             (Moment::Still(_), None) => {
                 let detail = format!("{id} is held still, and no snapshot is to be taken");
                 Err(not_begun(Problem::new(Code::Internal, detail, "report this as a defect")))

@@ -1,12 +1,12 @@
 //! Publishing a set of stores: all of one instant, and all or none.
 
 use asat_core::audit::Action;
-use asat_core::event::{Answer, Cut, CutFailure, Effect, Event, Kept, Outcome, PublishSet, Reply, SetCut};
+use asat_core::event::{Answer, Cut, CutFailure, Event, Kept, Outcome, PublishSet, Reply, SetCut};
 use asat_core::query::Filter;
 use asat_core::retention::Retention;
 use asat_core::version::{Attributes, Publication, SetPublication, State};
 use asat_core::{Code, Engine, Policy, Problem};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::world::{World, id, store, trouble};
 
@@ -26,21 +26,6 @@ impl World {
         let attributes = Attributes { label: Some("month-end".to_owned()), ..Attributes::default() };
         let (set, key) = (name.parse().unwrap(), key.map(str::to_owned));
         Event::PublishSet(PublishSet { set, attributes, key })
-    }
-
-    /// Cuts all stores of a set at one instant.
-    pub(crate) fn cut_set(&mut self, effect: &Effect) -> SetCut {
-        let Effect::CutSet { set, members, attributes, key, after } = effect else { unreachable!() };
-        let lasts = members.iter().filter_map(|member| self.last_cuts.get(&member.version.store).copied());
-        let tick = SignedDuration::from_micros(1);
-        let last = lasts.chain(*after).max();
-        let cut_at = last.map_or(self.now, |last| self.now.max(last + tick));
-        let of_set = SetPublication { set: set.clone(), cut_at };
-        let cut = |member: &asat_core::event::SetMember| {
-            let said = (attributes.clone(), key.clone(), Some(of_set.clone()));
-            Ok(self.cut_version(&member.version, said, Some(cut_at - tick), member.origin.as_ref()))
-        };
-        SetCut { cut_at, cuts: members.iter().map(cut).collect() }
     }
 
     /// The cut of a set of which the last store could not be kept.
