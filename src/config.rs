@@ -10,10 +10,11 @@ mod guard;
 mod raw;
 mod reload;
 mod retention;
+mod set;
 mod validate;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ use asat_core::check::Check;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
-use asat_core::{Backing, Code, Policy, Problem, StoreName, StorePolicy};
+use asat_core::{Backing, Code, Policy, Problem, SetName, StoreName, StorePolicy};
 
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
@@ -63,6 +64,8 @@ pub struct Config {
     pub stop_timeout: Duration,
     /// The stores by name.
     pub stores: BTreeMap<StoreName, StoreConfig>,
+    /// The stores of each set that is published as of one instant.
+    pub sets: BTreeMap<SetName, BTreeSet<StoreName>>,
 }
 
 /// Where clients connect.
@@ -156,6 +159,7 @@ impl Config {
         };
         Policy {
             stores: self.stores.iter().map(store).collect(),
+            sets: self.sets.clone(),
             max_copy_bytes: self.max_copy_bytes,
             max_ttl_s: self.max_ttl_s,
             may_demote: self.guard.policy.ladder.contains(&Rung::Demote),

@@ -11,6 +11,7 @@ mod lease;
 mod manifest;
 mod restore;
 mod retention;
+mod set;
 mod tag;
 mod version;
 mod watch;
@@ -31,6 +32,7 @@ pub use lease::{Lease, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
+pub use set::{OfSet, PublishAnswer, PublishedSet};
 pub use tag::{Tag, TagList, TagRequest};
 pub(crate) use version::milliseconds;
 pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
@@ -43,6 +45,10 @@ pub struct PublishRequest {
     /// The store; may be left out where only one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
+    /// A set of stores, instead of one: all are published as they are at one instant, or none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "month-end")]
+    pub set: Option<String>,
     /// What the publication is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200, example = "2026-11-19 close")]

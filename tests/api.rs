@@ -50,6 +50,8 @@ mod restoring;
 mod retention;
 #[path = "api/routes.rs"]
 mod routes;
+#[path = "api/sets.rs"]
+mod sets;
 #[path = "api/shadow.rs"]
 mod shadow;
 #[path = "api/stores.rs"]

@@ -760,3 +760,44 @@ fn a_peer_is_one_user_or_one_group_of_the_machine() {
         assert!(parts.iter().all(|part| problem.detail.contains(part)), "{peer}: {problem}");
     }
 }
+
+#[test]
+fn a_set_has_a_name_of_its_own_and_two_stores_or_more_that_there_are() {
+    let folder = folder();
+    let set = |name: &str, stores: &str| format!("[[set]]\nname = \"{name}\"\nstores = {stores}\n");
+    let both = r#"["a", "b"]"#;
+    for (sets, parts) in [
+        (set("all", r#"["a", "c"]"#), vec!["set.stores", "line 14", "\"all\"", "\"c\"", "a, b"]),
+        (set("all", r#"["a", "../b"]"#), vec!["set.stores", "\"../b\"", "no store"]),
+        (set("all", r#"["a"]"#), vec!["set.stores", "line 14", "fewer than two stores"]),
+        (set("all", "[]"), vec!["set.stores", "fewer than two stores"]),
+        (set("all", r#"["a", "b", "a"]"#), vec!["set.stores", "\"a\" twice"]),
+        (set("a", both), vec!["set.name", "line 13", "names a store"]),
+        (set("", both), vec!["set.name", "not the name of a set"]),
+        (set("month end", both), vec!["set.name", "month end"]),
+        (set("all", both) + &set("all", both), vec!["set.name", "line 16", "two sets"]),
+        (set("all", "\"a\""), vec!["stores"]),
+        ("[[set]]\nname = \"all\"\n".to_owned(), vec!["missing field", "stores"]),
+        (set("all", both) + "label = \"x\"\n", vec!["unknown field", "label"]),
+    ] {
+        let text = format!("{STATE}{}{}{sets}", store("a", "").trim_start(), store("b", ""));
+        let problem = Config::parse(&text, folder.path()).expect_err(&text);
+        for part in parts {
+            assert!(problem.detail.contains(part) || problem.hint.contains(part), "{part:?}: {problem}");
+        }
+    }
+    let text =
+        format!("{STATE}{}{}{}", store("a", ""), store("b", ""), set("all", both) + &set("other", both));
+    let config = Config::parse(&text, folder.path()).unwrap();
+    let stores =
+        |name: &str| config.sets[&name.parse().unwrap()].iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        (stores("all"), stores("other")),
+        (vec!["a".into(), "b".into()], vec!["a".into(), "b".into()])
+    );
+    check_refused(
+        folder.path(),
+        &format!("{}{}", store("a", ""), set("all", both)),
+        &["set.stores", "\"b\""],
+    );
+}

@@ -22,6 +22,8 @@ mod bank;
 mod common;
 #[path = "crash/script.rs"]
 mod script;
+#[path = "crash/sets.rs"]
+mod sets;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -74,11 +74,28 @@ fn the_examples_of_publishing_run() {
         world.sqlite().execute("insert into t values (?1)", [n]).unwrap();
         world.publish(&n.to_string());
     }
-    let examples = examples(PUBLISHING, "sh");
+    let of_one_store = |example: &&str| !example.contains("set");
+    let examples: Vec<&str> = examples(PUBLISHING, "sh").into_iter().filter(of_one_store).collect();
     assert!(examples.len() > 1);
     for example in examples {
         run(world.socket().parent().unwrap(), example);
     }
+    assert!(world.stop().success());
+}
+
+#[test]
+fn the_examples_of_publishing_sets_run() {
+    let mut world = World::new();
+    let content = "create table t (n); insert into t values (1)";
+    world.sqlite().execute_batch(content).unwrap();
+    world.add_store("ledger", content, "");
+    "[[set]]\nname = \"month-end\"\nstores = [\"ledger\", \"report\"]".clone_into(&mut world.config);
+    world.start();
+    let examples: Vec<&str> =
+        examples(PUBLISHING, "sh").into_iter().filter(|example| example.contains("set")).collect();
+    assert_eq!(examples.len(), 1);
+    let said = run(world.socket().parent().unwrap(), examples[0]);
+    assert!(said.contains("month-end published as of") && said.contains("ledger@1"), "{said}");
     assert!(world.stop().success());
 }
 

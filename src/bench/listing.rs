@@ -173,6 +173,7 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
         at: cut_at,
         attributes,
         key: Some(format!("key {number}")),
+        of_set: None,
         reused: false,
         cost: Cost::default(),
         elapsed_us: 50_000,

@@ -4,14 +4,15 @@ mod access;
 mod archive;
 mod keep;
 mod program;
+mod publish;
 mod tag;
 mod transfer;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use asat_core::StoreName;
 use asat_core::version::State;
+use asat_core::{SetName, StoreName};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
@@ -25,6 +26,7 @@ pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{BrakeArgs, CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
+pub(super) use publish::PublishArgs;
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -129,30 +131,6 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct PublishArgs {
-    /// The store; may be left out where there is only one
-    pub(super) store: Option<StoreName>,
-    /// What the publication is called
-    #[arg(long)]
-    pub(super) label: Option<String>,
-    /// Who vouches for it
-    #[arg(long, value_name = "WHO")]
-    pub(super) certified_by: Option<String>,
-    /// The business day that it stands for
-    #[arg(long, value_name = "YYYY-MM-DD")]
-    pub(super) business_date: Option<Date>,
-    /// Anything else worth saying
-    #[arg(long)]
-    pub(super) note: Option<String>,
-    /// An attribute of your own, as a text; may be given several times
-    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
-    pub(super) attributes: Vec<(String, String)>,
-    /// The idempotency key: publishing twice with one key publishes once. Without it, each run has a new one
-    #[arg(long, value_parser = key)]
-    pub(super) key: Option<String>,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct VersionsArgs {
     /// Only this store's
     pub(super) store: Option<StoreName>,
@@ -171,6 +149,12 @@ pub(super) struct VersionsArgs {
     /// Only those published with an attribute of this value
     #[arg(long, value_name = "NAME=VALUE", value_parser = attribute)]
     pub(super) attribute: Option<(String, String)>,
+    /// Only those published with this set of stores
+    #[arg(long, value_name = "NAME")]
+    pub(super) set: Option<SetName>,
+    /// Only those published with a set as of this instant, which is the set's cut
+    #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
+    pub(super) set_cut_at: Option<Timestamp>,
     /// Only those cut at or after this instant; a date alone means its beginning, in UTC
     #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
     pub(super) from: Option<Timestamp>,

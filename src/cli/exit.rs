@@ -47,6 +47,7 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::MethodNotAllowed => 3,
         Code::NotFound
         | Code::UnknownStore
+        | Code::UnknownSet
         | Code::UnknownVersion
         | Code::UnknownLease
         | Code::UnknownTag
@@ -103,6 +104,7 @@ mod tests {
             ("not_found", 4),
             ("method_not_allowed", 3),
             ("unknown_store", 4),
+            ("unknown_set", 4),
             ("unknown_version", 4),
             ("unknown_lease", 4),
             ("unknown_tag", 4),

@@ -10,7 +10,7 @@ use super::progress::Bars;
 use super::text::{absolute, clean, size};
 use super::typed::belongs;
 use crate::client::{Client, Request};
-use crate::wire::{PublishRequest, Published};
+use crate::wire::{PublishRequest, Published, PublishedSet};
 
 pub(super) async fn publish(
     args: &PublishArgs,
@@ -27,6 +27,7 @@ pub(super) async fn publish(
     }
     let body = PublishRequest {
         store: args.store.as_ref().map(ToString::to_string),
+        set: args.set.as_ref().map(ToString::to_string),
         label: args.label.clone(),
         certified_by: args.certified_by.clone(),
         business_date: args.business_date.map(|date| date.to_string()),
@@ -36,8 +37,21 @@ pub(super) async fn publish(
     let key = args.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
     let request = Request::post(&["snapshots"]).json(&body)?.keyed(&key).long();
     let concerns = |version: &str| args.store.as_ref().is_none_or(|store| belongs(version, store));
+    if args.set.is_some() {
+        let published: PublishedSet = bars.during("publishing", concerns, client.ask(&request)).await?;
+        return output.answer(&published, set_text);
+    }
     let published: Published = bars.during("publishing", concerns, client.ask(&request)).await?;
     output.answer(&published, text)
+}
+
+fn set_text(set: &PublishedSet) -> String {
+    let PublishedSet { set, cut_at, writer_blocked_ms, elapsed_ms, published, .. } = set;
+    let each: String = published.iter().map(|published| format!("\n  {}", text(published))).collect();
+    format!(
+        "{} published as of {cut_at:.6}, in {elapsed_ms:.1} ms, writers held {writer_blocked_ms:.1} ms at most:{each}",
+        clean(set)
+    )
 }
 
 fn text(published: &Published) -> String {

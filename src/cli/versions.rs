@@ -11,7 +11,7 @@ use super::output::{Failure, Output};
 use super::table;
 use super::text::{absolute, both, clean, counted, size};
 use crate::client::{Client, Request};
-use crate::wire::{Pin, Publication, Version, VersionList};
+use crate::wire::{OfSet, Pin, Publication, Version, VersionList};
 
 /// Versions asked for at once.
 const PAGE: usize = 100;
@@ -38,6 +38,8 @@ pub(super) async fn readable(store: &StoreName, client: &Client) -> Result<Vec<V
         business_date: None,
         note: None,
         attribute: None,
+        set: None,
+        set_cut_at: None,
         from: None,
         to: None,
         state,
@@ -84,6 +86,8 @@ fn page(args: &VersionsArgs, limit: usize, cursor: Option<&str>) -> Request {
         .query("business_date", args.business_date.map(|date| date.to_string()))
         .query("note", args.note.clone())
         .query("attribute", args.attribute.as_ref().map(|(name, value)| format!("{name}:{value}")))
+        .query("set", args.set.as_ref().map(|set| set.as_str()))
+        .query("set_cut_at", args.set_cut_at.map(|at| at.to_string()))
         .query("from", args.from.map(|at| at.to_string()))
         .query("to", args.to.map(|at| at.to_string()))
         .query("state", states)
@@ -181,6 +185,9 @@ fn published(publication: &Publication, now: Timestamp) -> String {
     for (name, value) in &publication.attributes {
         let _ = writeln!(text, "    {}: {}", clean(name), clean(&plain(value)));
     }
+    if let Some(OfSet { name, cut_at }) = &publication.set {
+        let _ = writeln!(text, "    with the set {} as of {cut_at:.6}", clean(name));
+    }
     for line in publication.note.iter().flat_map(|note| note.lines()) {
         let _ = writeln!(text, "    {}", clean(&line.replace('\t', " ")));
     }
@@ -208,6 +215,7 @@ mod tests {
                 {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
                  "business_date": "2026-11-19", "note": "two\nlines\u{1b}",
                  "attributes": {"batch": 41, "run": "x\u{1b}"},
+                 "set": {"name": "month-end", "cut_at": "2026-11-19T17:00:03.123456Z"},
                  "checks": [{"name": "rows", "passed": true, "found": "1204", "took_ms": 0.4}]},
                 {"at": "2026-11-19T18:00:00Z", "label": null, "certified_by": null,
                  "business_date": null, "note": null},
@@ -232,6 +240,7 @@ report@12
   2026-11-19 17:00:00 UTC (3 hours ago), close, certified by ops, for 2026-11-19
     batch: 41
     run: x\\u{1b}
+    with the set month-end as of 2026-11-19T17:00:03.123456Z
     two
     lines\\u{1b}
     check rows met: 1204

@@ -34,6 +34,8 @@ pub(super) struct Config {
     pub(super) peer: Vec<Peer>,
     #[serde(default)]
     pub(super) store: Vec<Store>,
+    #[serde(default)]
+    pub(super) set: Vec<Set>,
 }
 
 #[derive(Default, Deserialize)]
@@ -143,6 +145,14 @@ pub(super) struct Store {
     #[serde(default)]
     pub(super) unique_labels: bool,
     pub(super) watch: Option<Watch>,
+}
+
+/// What is wrong with a set is told with its line: several may name the same stores.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Set {
+    pub(super) name: Spanned<String>,
+    pub(super) stores: Spanned<Vec<String>>,
 }
 
 #[derive(Deserialize)]

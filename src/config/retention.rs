@@ -29,6 +29,14 @@ pub(super) fn validate(raw: &raw::Retention, text: &str) -> Result<Retention, Pr
     Ok(rules)
 }
 
+/// A line of a text by a place in it: its number, from 1 on, and what is written there.
+pub(super) fn line(text: &str, place: usize) -> (usize, &str) {
+    let before = text.get(..place).unwrap_or_default();
+    let begin = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    (before.matches('\n').count() + 1, line.trim())
+}
+
 /// The text of a configuration.
 struct Source<'a> {
     text: &'a str,
@@ -134,12 +142,9 @@ impl Source<'_> {
         value.span().start + within.unwrap_or(0)
     }
 
-    /// A line by a place in it: its number, from 1 on, and what is written there.
+    /// A line by a place in it.
     fn line(&self, place: usize) -> (usize, &str) {
-        let before = self.text.get(..place).unwrap_or_default();
-        let begin = before.rfind('\n').map_or(0, |end| end + 1);
-        let line = self.text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-        (before.matches('\n').count() + 1, line.trim())
+        line(self.text, place)
     }
 
     fn contradiction(&self, key: &str, places: [usize; 2], what: &str) -> Problem {

@@ -10,7 +10,7 @@ use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 
-use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, watch};
+use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, set, watch};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -43,6 +43,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,
         stop_timeout: duration("stop_timeout", &raw.stop_timeout)?,
         stores: std::collections::BTreeMap::new(),
+        sets: std::collections::BTreeMap::new(),
         state,
     };
     for store in &raw.store {
@@ -50,6 +51,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         config.stores.insert(name, store);
     }
     check_together(&config)?;
+    config.sets = set::validate(&raw.set, text, &config.stores)?;
     Ok(config)
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use asat_catalogue::{About, Catalogue};
 use asat_core::audit::By;
 use asat_core::event::{
-    Answer, Change, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish,
+    Answer, Change, Cut, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish, SetCut,
 };
 use asat_core::guard::Entry;
 use asat_core::register::Register;
@@ -223,6 +223,14 @@ impl<H: Host> Driver<H> {
                     lacks: None,
                 }))
             }
+            Outcome::CutSet(Ok(SetCut { cut_at, cuts })) => {
+                self.undo(effect);
+                let failed = |cut: Result<Cut, CutFailure>| {
+                    let problem = problem.clone();
+                    cut.and(Err(CutFailure { problem, begun: true, left: None, lacks: None }))
+                };
+                Outcome::CutSet(Ok(SetCut { cut_at, cuts: cuts.into_iter().map(failed).collect() }))
+            }
             // A lease that nobody was told of would keep its version from being given up.
             Outcome::MakeCopy(Ok(_)) => {
                 self.undo(effect);
@@ -367,7 +375,8 @@ fn tell(publication: &Publication) {
     let Publication { version, reused, cost, elapsed_us, .. } = publication;
     let Cost { writer_blocked_us, hold, snapshot_us } = cost;
     let (label, hold) = (publication.attributes.label.as_deref(), hold.text());
-    tracing::info!(%version, label, reused, writer_blocked_us, hold, snapshot_us, elapsed_us, "published");
+    let set = publication.of_set.as_ref().map(|of_set| of_set.set.as_str());
+    tracing::info!(%version, label, set, reused, writer_blocked_us, hold, snapshot_us, elapsed_us, "published");
 }
 
 #[cfg(test)]

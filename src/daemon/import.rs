@@ -186,6 +186,7 @@ impl History {
             attributes: said.attributes.clone(),
             key: None,
             checks: said.checks.clone(),
+            of_set: said.of_set.clone(),
         });
         let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
         let cut = Cut {
@@ -221,6 +222,7 @@ impl History {
                 at: said.at,
                 attributes: said.attributes.clone(),
                 key: None,
+                of_set: said.of_set.clone(),
                 reused: !first,
                 cost: Cost::default(),
                 elapsed_us: 0,

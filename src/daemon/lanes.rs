@@ -5,6 +5,11 @@
 //! the archive is compacted and weighed, which takes its time. As-at copies
 //! have one lane for all stores, and so has the removal of snapshots. A lane is a thread that lives from its
 //! first effect to the daemon's end.
+//!
+//! The cut of a set is in the lanes of all its stores: they meet, and while one performs it the others rest. Effects are put
+//! into all their lanes before the next one is, so there is always a first one whose lanes come to it, whatever the sets have in common.
+
+mod meeting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +20,7 @@ use asat_core::event::{Effect, EffectId};
 use asat_core::{Host, StoreName};
 
 use super::message::Message;
+use meeting::{Meeting, PATIENCE};
 
 /// Which effects wait for one another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +33,12 @@ enum Lane {
 }
 
 impl Lane {
-    fn of(effect: &Effect) -> Self {
-        match effect {
+    /// The lanes of an effect; several have to be free for it together.
+    fn of(effect: &Effect) -> Vec<Self> {
+        let lane = match effect {
+            Effect::CutSet { members, .. } => {
+                return members.iter().map(|member| Self::Store(member.version.store.clone())).collect();
+            }
             Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
                 Self::Store(version.store.clone())
             }
@@ -37,17 +47,15 @@ impl Lane {
             // What is weighed is what compaction has left.
             Effect::Compact { store } | Effect::Weigh { store } => Self::Compaction(store.clone()),
             Effect::MakeCopy { .. } | Effect::DropCopy { .. } => Self::Copies,
-        }
+        };
+        vec![lane]
     }
 }
-
-/// An effect to perform, by its name.
-type Work = (EffectId, Effect);
 
 pub(super) struct Lanes<H: Host> {
     host: Arc<H>,
     finished: Sender<Message>,
-    open: HashMap<Lane, (Sender<Work>, JoinHandle<()>)>,
+    open: HashMap<Lane, (Sender<Arc<Meeting>>, JoinHandle<()>)>,
     closed: bool,
 }
 
@@ -62,32 +70,38 @@ impl<H: Host> Lanes<H> {
             // Nobody would wait for its end. The intent stays open: the effect is settled at the next start.
             return;
         }
-        let lane = Lane::of(&effect);
-        if !self.open.contains_key(&lane) {
-            match self.open_lane() {
-                Ok(opened) => drop(self.open.insert(lane.clone(), opened)),
-                Err(error) => {
-                    // The intent stays open: the effect is settled at the next start.
-                    tracing::error!(effect = id.0, "cannot start a thread for an effect: {error}");
-                    return;
-                }
-            }
+        let lanes = Lane::of(&effect);
+        if let Err(error) = lanes.iter().try_for_each(|lane| self.have_open(lane)) {
+            // The intent stays open: the effect is settled at the next start.
+            tracing::error!(effect = id.0, "cannot start a thread for an effect: {error}");
+            return;
         }
-        if let Some((sender, _)) = self.open.get(&lane)
-            && sender.send((id, effect)).is_err()
-        {
-            tracing::error!(effect = id.0, ?lane, "the lane has died; restart the daemon");
+        let meeting = Arc::new(Meeting::new(id, effect, lanes.len()));
+        for lane in lanes {
+            if let Some((sender, _)) = self.open.get(&lane)
+                && sender.send(Arc::clone(&meeting)).is_err()
+            {
+                tracing::error!(effect = id.0, ?lane, "the lane has died; restart the daemon");
+            }
         }
     }
 
-    fn open_lane(&self) -> std::io::Result<(Sender<Work>, JoinHandle<()>)> {
-        let (sender, effects) = channel::<Work>();
+    fn have_open(&mut self, lane: &Lane) -> std::io::Result<()> {
+        if !self.open.contains_key(lane) {
+            let opened = self.open_lane()?;
+            self.open.insert(lane.clone(), opened);
+        }
+        Ok(())
+    }
+
+    fn open_lane(&self) -> std::io::Result<(Sender<Arc<Meeting>>, JoinHandle<()>)> {
+        let (sender, meetings) = channel::<Arc<Meeting>>();
         let (host, finished) = (Arc::clone(&self.host), self.finished.clone());
         let work = move || {
-            for (id, effect) in effects {
-                let outcome = host.perform(&effect);
+            for meeting in meetings {
                 // A driver that is gone settles the open intent at the next start.
-                let _ = finished.send(Message::Finished(id, outcome));
+                let tell = |id, outcome| drop(finished.send(Message::Finished(id, outcome)));
+                meeting.attend(PATIENCE, |effect| host.perform(effect), tell);
             }
         };
         Ok((sender, Builder::new().name("lane".to_owned()).spawn(work)?))

@@ -14,6 +14,7 @@ mod opening;
 mod restore;
 mod room;
 mod seen;
+mod set;
 mod shortage;
 mod sight;
 mod source;
@@ -281,8 +282,8 @@ impl Machine {
             wal: meta.wal,
         };
         let bytes = archive.stored_bytes(id.number).unwrap_or(0);
-        let Note { attributes, key, checks } = note;
-        Ok(Described { content, bytes, attributes, key, checks })
+        let Note { attributes, key, checks, of_set } = note;
+        Ok(Described { content, bytes, attributes, key, of_set, checks })
     }
 
     fn tell(&self, progress: crate::wire::Progress) {
@@ -311,14 +312,18 @@ impl Host for Machine {
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
             Effect::Cut { version, attributes, key, after, origin, then_restore } => {
-                let note = Note { attributes: attributes.clone(), key: key.clone(), checks: Vec::new() };
+                let note = Note { attributes: attributes.clone(), key: key.clone(), ..Note::default() };
                 // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
                 let checks = match then_restore {
                     None => self.demanded(&version.store, attributes),
                     Some(_) => Vec::new(),
                 };
-                let cutting = Cutting { id: version, note, after: *after, checks: &checks };
+                let cutting = Cutting { id: version, note, after: *after, checks: &checks, at: None };
                 Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))
+            }
+            Effect::CutSet { set, members, attributes, key, after } => {
+                let note = Note { attributes: attributes.clone(), key: key.clone(), ..Note::default() };
+                Outcome::CutSet(self.cut_set(set, members, note, *after))
             }
             Effect::Restore { version, before, .. } => Outcome::Restore(self.restore(version, before)),
             Effect::Archive { version } => {
@@ -341,6 +346,10 @@ impl Host for Machine {
     fn undo(&self, effect: &Effect) -> Result<(), Problem> {
         match effect {
             Effect::Cut { version, .. } => self.uncut(version),
+            Effect::CutSet { members, .. } => {
+                // One that cannot be taken back keeps none of the others from it.
+                members.iter().map(|member| self.uncut(&member.version)).fold(Ok(()), Result::and)
+            }
             Effect::MakeCopy { version, .. } => self.drop_copy(version),
             // The others are done again at the next start.
             _ => Ok(()),

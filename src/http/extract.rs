@@ -102,6 +102,13 @@ pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
     })
 }
 
+/// The name of a set in a body or a query.
+pub(super) fn set(text: &str) -> Result<asat_core::SetName, Problem> {
+    text.parse().map_err(|error: asat_core::NameError| {
+        Problem::new(Code::Malformed, error.to_string(), "the sets are those of the configuration ([[set]])")
+    })
+}
+
 /// A business date in a body, a path or a query.
 pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
     // Other spellings of a date are refused: a label of days should sort and compare as text.

@@ -60,6 +60,7 @@ fn status(code: Code) -> StatusCode {
         Code::Forbidden => StatusCode::FORBIDDEN,
         Code::NotFound
         | Code::UnknownStore
+        | Code::UnknownSet
         | Code::UnknownVersion
         | Code::UnknownLease
         | Code::UnknownTag

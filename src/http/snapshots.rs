@@ -1,12 +1,12 @@
-//! `POST /snapshots`: somebody certified a store.
+//! `POST /snapshots`: somebody certified a store, or several together.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use asat_core::event::{Event, Publish, Reply};
+use asat_core::event::{Event, Publish, PublishSet, Reply};
 use asat_core::register::Register;
 use asat_core::snapshot::Hold;
-use asat_core::version::Attributes;
+use asat_core::version::{Attributes, Publication};
 use asat_core::{Code, Problem};
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -18,13 +18,16 @@ use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
 use super::{Answer, Caller, Face};
-use crate::wire::{ProblemBody, PublishRequest, Published, milliseconds};
+use crate::wire::{OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, milliseconds};
 
 /// So many publications of a version are told to who publishes it again. Others may be many, and are told who asks for
 /// them.
 const MOST_TOLD: usize = 10;
 
-/// Publishes a store: fixes its content as a version.
+/// Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
+///
+/// Where `set` is given instead of `store`, all stores of that set are published as they are at one instant, or none is; the
+/// answer is a `PublishedSet` then.
 ///
 /// The answer comes when the version is durable. Where nothing has changed since the newest version, that one
 /// is published again; where the same was said of it before, that publication is answered again. A request that is
@@ -33,16 +36,16 @@ const MOST_TOLD: usize = 10;
     post, path = "/snapshots", tag = "versions", request_body = PublishRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request safe to repeat")),
     responses(
-        (status = 201, description = "A new version", body = Published, headers(("Location" = String))),
-        (status = 200, description = "The version was there already", body = Published),
+        (status = 201, description = "A new version; of a set, one at least", body = PublishAnswer, headers(("Location" = String))),
+        (status = 200, description = "The version was there already; of a set, all of them", body = PublishAnswer),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
-        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 404, description = "No such store or set", body = ProblemBody),
         (status = 409, description = "An earlier version is on its way in or out", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, the store cannot be read, or it does not meet a check (`check_failed`)", body = ProblemBody),
         (status = 500, description = "An unexpected error", body = ProblemBody),
-        (status = 503, description = "The store is busy", body = ProblemBody, headers(("Retry-After" = u32))),
+        (status = 503, description = "A store is busy", body = ProblemBody, headers(("Retry-After" = u32))),
         (status = 507, description = "There is no room", body = ProblemBody),
     )
 )]
@@ -53,12 +56,16 @@ pub(super) async fn publish(
     Body(request): Body<PublishRequest>,
 ) -> Answer<Response> {
     let began = Instant::now();
-    let publish = read(request, key)?;
+    if request.set.is_some() {
+        return publish_set(&face, caller, request, key).await;
+    }
+    let store = request.store.as_deref().map(extract::store).transpose()?;
     // While it is held, the version is not given up.
-    let held = face.machine.unchanged_since(publish.store.as_ref());
-    let publish = Publish { unchanged: held.as_ref().map(|(number, _)| *number), ..publish };
+    let held = face.machine.unchanged_since(store.as_ref());
+    let unchanged = held.as_ref().map(|(number, _)| *number);
+    let publish = Publish { store, attributes: attributes(request)?, key, unchanged };
     // What was said before of a version that the store still is needs nobody's time.
-    if held.is_some() && publish.key.is_none() {
+    if unchanged.is_some() && publish.key.is_none() {
         if let Some(prepared) = face.answers.find(face.handle.revision(), &publish) {
             return Ok(prepared.told(began));
         }
@@ -70,15 +77,60 @@ pub(super) async fn publish(
     let published = match face.handle.ask(caller.by, Event::Publish(publish)).await? {
         Reply::Published(number) => written(&face, face.handle.engine().register(), number)?,
         Reply::Known(number) => known(&face, face.handle.engine().register(), number, began)?,
-        _ => {
-            let detail = "a publication got another answer";
-            return Err(Problem::new(Code::Internal, detail, "report this as a defect").into());
-        }
+        _ => return Err(other_answer().into()),
     };
-    let status = if published.reused { StatusCode::OK } else { StatusCode::CREATED };
+    let location = location(&published.version.id);
+    Ok(answer(published.reused, location, PublishAnswer::Store(Box::new(published))))
+}
+
+/// An answer, with where to find what was published.
+fn answer(reused: bool, location: Option<HeaderValue>, answer: PublishAnswer) -> Response {
+    let status = if reused { StatusCode::OK } else { StatusCode::CREATED };
     let mut headers = HeaderMap::new();
-    headers.extend(location(&published.version.id).map(|location| (header::LOCATION, location)));
-    Ok((status, headers, Json(published)).into_response())
+    headers.extend(location.map(|location| (header::LOCATION, location)));
+    (status, headers, Json(answer)).into_response()
+}
+
+async fn publish_set(
+    face: &Face,
+    caller: Caller,
+    request: PublishRequest,
+    key: Option<String>,
+) -> Answer<Response> {
+    if request.store.is_some() {
+        let detail = "the request names a store and a set";
+        return Err(Problem::new(Code::Invalid, detail, "name one of them").into());
+    }
+    let set = extract::set(request.set.as_deref().unwrap_or_default())?;
+    let event = Event::PublishSet(PublishSet { set, attributes: attributes(request)?, key });
+    let Reply::Published(first) = face.handle.ask(caller.by, event).await? else {
+        return Err(other_answer().into());
+    };
+    let (of_set, published) = {
+        let engine = face.handle.engine();
+        let publications: Vec<_> = engine.register().publications_with(first).collect();
+        let of_set = publications.iter().find_map(|publication| publication.of_set.clone());
+        let written = |publication: &&Publication| written(face, engine.register(), publication.number);
+        let published: Vec<Published> = publications.iter().map(written).collect::<Result<_, _>>()?;
+        (of_set.ok_or_else(other_answer)?, published)
+    };
+    let reused = published.iter().all(|published| published.reused);
+    let longest = |of: fn(&Published) -> f64| published.iter().map(of).fold(0.0, f64::max);
+    let OfSet { name: set, cut_at } = OfSet::new(&of_set);
+    let published = PublishedSet {
+        reused,
+        writer_blocked_ms: longest(|published| published.writer_blocked_ms),
+        elapsed_ms: longest(|published| published.elapsed_ms),
+        set,
+        cut_at,
+        published,
+    };
+    let location = format!("/versions?set={}&set_cut_at={:.6}", published.set, published.cut_at);
+    Ok(answer(reused, HeaderValue::from_str(&location).ok(), PublishAnswer::Set(published)))
+}
+
+fn other_answer() -> Problem {
+    Problem::new(Code::Internal, "a publication got another answer", "report this as a defect")
 }
 
 /// Where a version is found.
@@ -110,15 +162,15 @@ fn known(face: &Face, register: &Register, number: u64, began: Instant) -> Resul
     })
 }
 
-/// The request as the engine takes it.
-fn read(request: PublishRequest, key: Option<String>) -> Result<Publish, Problem> {
-    let PublishRequest { store, label, certified_by, business_date, note, attributes } = request;
+/// What is said of a publication, as the engine takes it.
+fn attributes(request: PublishRequest) -> Result<Attributes, Problem> {
+    let PublishRequest { label, certified_by, business_date, note, attributes, .. } = request;
     let business_date = business_date.as_deref().map(extract::business_date).transpose()?;
     let mut free = attributes.unwrap_or_default();
     free.retain(|_, value| !value.is_null());
     let attributes = Attributes { label, certified_by, business_date, note, free };
     attributes.check_names()?;
-    Ok(Publish { store: store.as_deref().map(extract::store).transpose()?, attributes, key, unchanged: None })
+    Ok(attributes)
 }
 
 /// The idempotency key, where the caller gives one.

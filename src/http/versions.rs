@@ -37,6 +37,11 @@ pub(super) struct ListParameters {
     /// and truth values are written as in JSON.
     #[param(example = "batch:41")]
     attribute: Option<String>,
+    /// Only those that were published with this set of stores.
+    set: Option<String>,
+    /// Only those that were published with a set as of this instant, which is the `cut_at` of that publication.
+    #[param(format = DateTime)]
+    set_cut_at: Option<String>,
     /// Only those cut at or after this instant.
     #[param(format = DateTime)]
     from: Option<String>,
@@ -92,6 +97,8 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
         business_date: parameters.business_date.as_deref().map(extract::business_date).transpose()?,
         note: parameters.note.clone(),
         attribute: parameters.attribute.as_deref().map(attribute).transpose()?,
+        set: parameters.set.as_deref().map(extract::set).transpose()?,
+        set_cut_at: instant("set_cut_at", &parameters.set_cut_at)?,
         from: instant("from", &parameters.from)?,
         to: instant("to", &parameters.to)?,
         states: parameters.state.as_deref().map(states).transpose()?,

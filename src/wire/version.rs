@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::OfSet;
+
 /// An immutable state of a store.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Version {
@@ -89,6 +91,9 @@ pub struct Publication {
     /// What its content was found to meet, in the order of the configuration of that time; none where nothing was checked.
     #[serde(default)]
     pub checks: Vec<CheckResult>,
+    /// The publication of a set of stores that it is part of, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<OfSet>,
 }
 
 /// What came of a check of the very content that was published.
@@ -203,6 +208,7 @@ impl Publication {
             note: said.note,
             attributes: said.free,
             checks: publication.checks.iter().map(CheckResult::new).collect(),
+            set: publication.of_set.as_ref().map(OfSet::new),
         }
     }
 }

@@ -330,7 +330,7 @@ impl Run {
 const KILLED: &str = "crash test: killed";
 
 /// Waits for the end of a daemon that was to be killed; its log where it was not.
-fn died(running: &mut Running) -> Result<Died, String> {
+pub fn died(running: &mut Running) -> Result<Died, String> {
     running.wait_for(KILLED)?;
     running.exit();
     Ok(Died)

@@ -13,9 +13,10 @@ use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::{
-    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, Store, Tag, Version,
+    Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, SetPublication, Store, Tag,
+    Version,
 };
-use asat_core::{StoreName, TagName, VersionId};
+use asat_core::{SetName, StoreName, TagName, VersionId};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
@@ -260,6 +261,7 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
             free: row.get::<_, Json<_>>("attributes")?.0,
         },
         key: row.get("key")?,
+        of_set: of_set(row)?,
         reused: row.get("reused")?,
         cost: Cost {
             writer_blocked_us: row.get::<_, Int>("writer_blocked_us")?.0,
@@ -269,6 +271,11 @@ fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
         elapsed_us: row.get::<_, Int>("elapsed_us")?.0,
         checks: Vec::new(),
     })
+}
+
+fn of_set(row: &Row<'_>) -> rusqlite::Result<Option<SetPublication>> {
+    let Some(Text(set)) = row.get::<_, Option<Text<SetName>>>("set_name")? else { return Ok(None) };
+    Ok(Some(SetPublication { set, cut_at: row.get::<_, At>("set_cut_at")?.0 }))
 }
 
 fn check(row: &Row<'_>) -> rusqlite::Result<CheckResult> {

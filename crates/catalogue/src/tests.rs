@@ -208,6 +208,26 @@ fn publications_of_the_fifth_schema_have_no_attributes_of_their_own_and_take_tag
 }
 
 #[test]
+fn publications_of_the_sixth_schema_are_of_no_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
+    old.connection.execute_batch(FIRST).unwrap();
+    drop(old);
+    drop(Catalogue::open_with(&path, &MIGRATIONS[..6]).unwrap());
+    let new = Catalogue::open(&path).unwrap();
+    assert_eq!(new.load().unwrap().publication(1).unwrap().of_set, None);
+    // A set without its instant names nothing, and so does an instant without a set.
+    for wrong in [
+        "update publication set set_name = 'month-end'",
+        "update publication set set_cut_at = '2026-01-01T00:00:00.000000000Z'",
+        "update publication set set_name = '', set_cut_at = '2026-01-01T00:00:00.000000000Z'",
+    ] {
+        assert!(new.connection.execute(wrong, []).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_migration_that_fails_leaves_the_version_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");

@@ -97,9 +97,9 @@ fn put_holdings(transaction: &Transaction<'_>, id: &VersionId, holdings: &[Holdi
 fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> Result<()> {
     const SQL: &str = "insert into publication (number, store, version, at,
             label, certified_by, business_date, note, attributes, key, reused, writer_blocked_us, hold, snapshot_us,
-            elapsed_us)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-    let said = &publication.attributes;
+            elapsed_us, set_name, set_cut_at)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    let (said, of_set) = (&publication.attributes, publication.of_set.as_ref());
     let values = params![
         Int(publication.number),
         Text(&publication.version.store),
@@ -116,6 +116,8 @@ fn add_publication(transaction: &Transaction<'_>, publication: &Publication) -> 
         publication.cost.hold.text(),
         Int(publication.cost.snapshot_us),
         Int(publication.elapsed_us),
+        of_set.map(|of_set| Text(&of_set.set)),
+        of_set.map(|of_set| At(of_set.cut_at)),
     ];
     run(transaction, SQL, values)?;
     add_checks(transaction, publication)

@@ -163,7 +163,7 @@ impl Deed {
     /// That a publication was recorded, or taken over from elsewhere.
     #[must_use]
     pub fn of_publication(at: Timestamp, by: By, action: Action, publication: &Publication) -> Self {
-        let Publication { number, version, attributes, key, reused, .. } = publication;
+        let Publication { number, version, attributes, key, of_set, reused, .. } = publication;
         let free = (!attributes.free.is_empty())
             .then(|| serde_json::to_string(&attributes.free).unwrap_or_default());
         Self::new(at, by, action, version.clone())
@@ -174,6 +174,8 @@ impl Deed {
             .with_some("note", attributes.note.as_deref())
             .with_some("attributes", free)
             .with_some("key", key.as_deref())
+            .with_some("set", of_set.as_ref().map(|of_set| of_set.set.as_str()))
+            .with_some("set_cut_at", of_set.as_ref().map(|of_set| format!("{:.6}", of_set.cut_at)))
             .with_some("reused", reused.then_some("true"))
     }
 }

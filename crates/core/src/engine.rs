@@ -7,17 +7,19 @@
 mod again;
 mod hot;
 mod keep;
+mod key;
 mod label;
 mod open;
 mod publish;
 mod restore;
 mod retain;
 mod revoke;
+mod set;
 mod space;
 mod start;
 mod tags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
@@ -28,7 +30,7 @@ use crate::register::Register;
 use crate::retention::Retention;
 use crate::snapshot::Origin;
 use crate::version::{End, Lease, Publication, State, Version};
-use crate::{Code, Problem, StoreName, VersionId};
+use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 pub use again::Together;
 
@@ -37,6 +39,8 @@ pub use again::Together;
 pub struct Policy {
     /// The stores that are watched.
     pub stores: BTreeMap<StoreName, StorePolicy>,
+    /// The stores of each set.
+    pub sets: BTreeMap<SetName, BTreeSet<StoreName>>,
     /// The most bytes that as-at copies may take together.
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
@@ -126,6 +130,7 @@ impl Engine {
             Event::Started(survey) => self.start(&mut draft, survey),
             Event::Configured => self.take_up_stores(&mut draft),
             Event::Publish(request) => self.publish(&mut draft, request),
+            Event::PublishSet(request) => self.publish_set(&mut draft, request),
             Event::Finished { effect, outcome } => self.finish(&mut draft, *effect, outcome),
             Event::Open(request) => self.open(&mut draft, request),
             Event::Renew { version, lease, ttl_s } => self.renew(&mut draft, version, lease, *ttl_s),
@@ -184,6 +189,7 @@ impl Engine {
         draft.changes.push(Change::Concluded(id));
         match (&intent.effect, outcome) {
             (Effect::Cut { .. }, Outcome::Cut(result)) => self.finish_cut(draft, intent, result),
+            (Effect::CutSet { .. }, Outcome::CutSet(result)) => self.finish_set(draft, intent, result),
             (Effect::Archive { version }, Outcome::Archive(result)) => {
                 self.finish_archive(draft, version, result)
             }

@@ -8,6 +8,7 @@
 //! has committed it.
 
 mod outcome;
+mod request;
 mod survey;
 
 use jiff::Timestamp;
@@ -16,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{By, Deed};
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
-use crate::{Problem, StoreName, TagName, VersionId, VersionRef};
+use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
-pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Retired};
+pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Retired, SetCut};
+pub use request::{Open, Publish, PublishSet, Restore};
 pub use survey::{Archived, Condition, Described, Survey, Surveyed};
 
 /// Something that happened.
@@ -30,6 +32,8 @@ pub enum Event {
     Configured,
     /// Somebody certified a store.
     Publish(Publish),
+    /// Somebody certified several stores as they are at one instant.
+    PublishSet(PublishSet),
     /// An effect was performed, or failed.
     Finished {
         /// Which one.
@@ -121,47 +125,6 @@ pub enum Event {
     Tick,
 }
 
-/// A request to publish.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Publish {
-    /// The store; may be left out where there is only one.
-    pub store: Option<StoreName>,
-    /// What is said of the publication.
-    pub attributes: Attributes,
-    /// The caller's idempotency key.
-    pub key: Option<String>,
-    /// The version whose content the store still has, where that was seen without reading it.
-    pub unchanged: Option<u64>,
-}
-
-/// A request to bring a store back to a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restore {
-    /// The store.
-    pub store: StoreName,
-    /// The version that it shall be as.
-    pub version: VersionRef,
-    /// Who vouches for the state that is left, which is published first.
-    pub certified_by: Option<String>,
-    /// Anything else to be said of that publication.
-    pub note: Option<String>,
-}
-
-/// A request for a lease on an as-at copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
-    /// The version.
-    pub version: VersionRef,
-    /// The name that the lease will have.
-    pub lease: LeaseId,
-    /// Who holds it.
-    pub holder: String,
-    /// For how long, in seconds.
-    pub ttl_s: u32,
-    /// Whether it is read in the tree of versions, where that can be: what is in the archive needs no copy then.
-    pub in_tree: bool,
-}
-
 /// The name of an effect: unique among all that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EffectId(pub u64);
@@ -186,6 +149,19 @@ pub enum Effect {
         /// The version that the store is to be brought back to, once this one is kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         then_restore: Option<VersionId>,
+    },
+    /// Fix the content of several stores as it is at one instant: all become versions, or none does.
+    CutSet {
+        /// The set.
+        set: SetName,
+        /// A version of each store, by the stores' names.
+        members: Vec<SetMember>,
+        /// What is said of each publication.
+        attributes: Attributes,
+        /// The caller's idempotency key.
+        key: Option<String>,
+        /// The cut instant lies after this, even where the machine's clock was set back.
+        after: Option<Timestamp>,
     },
     /// Bring a store back to a version.
     Restore {
@@ -244,7 +220,35 @@ pub enum Effect {
     },
 }
 
+/// A store's part in the cut of a set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetMember {
+    /// The version to be.
+    pub version: VersionId,
+    /// The volume to take a snapshot of; absent where the pages go straight into the archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
 impl Effect {
+    /// The versions that the effect is to make, with the volumes that snapshots are taken of.
+    #[must_use]
+    pub fn cuts(&self) -> Vec<(&VersionId, Option<&Origin>)> {
+        match self {
+            Self::Cut { version, origin, .. } => vec![(version, origin.as_ref())],
+            Self::CutSet { members, .. } => {
+                members.iter().map(|member| (&member.version, member.origin.as_ref())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the effect is to make a version of this store.
+    #[must_use]
+    pub fn cuts_of(&self, store: &StoreName) -> bool {
+        self.cuts().iter().any(|(version, _)| version.store == *store)
+    }
+
     /// The version that the effect is about, where it is about one.
     #[must_use]
     pub fn version(&self) -> Option<&VersionId> {
@@ -256,7 +260,7 @@ impl Effect {
             | Self::Retire { version }
             | Self::MakeCopy { version, .. }
             | Self::DropCopy { version } => Some(version),
-            Self::Compact { .. } | Self::Weigh { .. } => None,
+            Self::CutSet { .. } | Self::Compact { .. } | Self::Weigh { .. } => None,
         }
     }
 }
@@ -304,7 +308,8 @@ pub enum Change {
 /// What the engine answers to whoever asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The publication of this number was recorded, now or at an earlier request with the same key.
+    /// The publication of this number was recorded, now or at an earlier request with the same key. Of a set it is the first;
+    /// the others follow it.
     Published(u64),
     /// The publication of this number has said the same of the version that the store still is; nothing was recorded.
     Known(u64),

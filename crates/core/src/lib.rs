@@ -26,6 +26,6 @@ pub mod units;
 
 pub use engine::{Backing, Engine, Policy, StorePolicy, Together};
 pub use host::Host;
-pub use names::{NameError, StoreName, TagName, VersionId, VersionRef};
+pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

@@ -38,6 +38,30 @@ impl FromStr for StoreName {
     }
 }
 
+/// The name of a set of stores, spelled as a store's is; no store has the same one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SetName(String);
+
+impl SetName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SetName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text.parse() {
+            Ok(StoreName(name)) => Ok(Self(name)),
+            Err(_) => Err(NameError::Set(shorten(text))),
+        }
+    }
+}
+
 /// One version of a store, written `report@12`. Numbers begin at 1 and grow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -138,6 +162,11 @@ pub enum NameError {
         "{0:?} is not a store name: 1 to 64 characters of a-z A-Z 0-9 _ - . beginning with a letter or digit"
     )]
     Store(String),
+    /// Not a set's name.
+    #[error(
+        "{0:?} is not the name of a set: 1 to 64 characters of a-z A-Z 0-9 _ - . beginning with a letter or digit"
+    )]
+    Set(String),
     /// Not a version's name.
     #[error(
         "{0:?} is not a version: write it as STORE@NUMBER, for example report@12, or report@latest, or STORE@TAG"
@@ -180,6 +209,25 @@ impl TryFrom<String> for StoreName {
 
 impl From<StoreName> for String {
     fn from(name: StoreName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for SetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for SetName {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<SetName> for String {
+    fn from(name: SetName) -> Self {
         name.0
     }
 }

@@ -36,6 +36,8 @@ pub enum Code {
     MethodNotAllowed,
     /// No store of that name is configured.
     UnknownStore,
+    /// No set of stores of that name is configured.
+    UnknownSet,
     /// No version of that number was ever made.
     UnknownVersion,
     /// No lease of that name is open.
@@ -88,7 +90,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -101,6 +103,7 @@ impl Code {
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::UnknownStore,
+        Self::UnknownSet,
         Self::UnknownVersion,
         Self::UnknownLease,
         Self::UnknownTag,
@@ -143,6 +146,7 @@ impl Code {
             Self::NotFound => ("not_found", "There is nothing here"),
             Self::MethodNotAllowed => ("method_not_allowed", "This cannot be done here"),
             Self::UnknownStore => ("unknown_store", "No such store"),
+            Self::UnknownSet => ("unknown_set", "No such set of stores"),
             Self::UnknownVersion => ("unknown_version", "No such version"),
             Self::UnknownLease => ("unknown_lease", "No such lease"),
             Self::UnknownTag => ("unknown_tag", "No such tag"),

@@ -5,7 +5,7 @@ use jiff::civil::Date;
 
 use crate::register::{Entry, History, Register};
 use crate::version::{Publication, State, plain};
-use crate::{Code, Problem, StoreName, VersionId};
+use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 /// Which versions a list has. Everything that is left out does not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct Filter {
     pub note: Option<String>,
     /// Only those with a publication that has an attribute of this name with this value, as [`plain`] writes it.
     pub attribute: Option<(String, String)>,
+    /// Only those with a publication of this set.
+    pub set: Option<SetName>,
+    /// Only those with the publication of a set of this instant.
+    pub set_cut_at: Option<Timestamp>,
     /// Only those cut at or after this instant.
     pub from: Option<Timestamp>,
     /// Only those cut at or before this instant.
@@ -60,14 +64,18 @@ impl Filter {
             && self.business_date.is_none()
             && self.note.is_none()
             && self.attribute.is_none()
+            && self.set.is_none()
+            && self.set_cut_at.is_none()
     }
 
     fn is_said_of(&self, publication: &Publication) -> bool {
-        let said = &publication.attributes;
+        let (said, of_set) = (&publication.attributes, publication.of_set.as_ref());
         (self.label.is_none() || said.label == self.label)
             && (self.certified_by.is_none() || said.certified_by == self.certified_by)
             && (self.business_date.is_none() || said.business_date == self.business_date)
             && (self.note.is_none() || said.note == self.note)
+            && self.set.as_ref().is_none_or(|set| of_set.is_some_and(|of_set| of_set.set == *set))
+            && self.set_cut_at.is_none_or(|at| of_set.is_some_and(|of_set| of_set.cut_at == at))
             && self
                 .attribute
                 .as_ref()

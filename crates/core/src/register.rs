@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
+
 use crate::event::{Change, EffectId, Intent};
 use crate::labels::folded;
 use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Tag, Version};
@@ -181,6 +183,29 @@ impl Register {
     #[must_use]
     pub fn publication(&self, number: u64) -> Option<&Publication> {
         self.publications.get(&number)
+    }
+
+    /// The publications that were recorded together with this one, which is the first of its set; only itself where it is of
+    /// no set.
+    pub fn publications_with(&self, number: u64) -> impl Iterator<Item = &Publication> {
+        let first = self.publications.get(&number);
+        let together = move |other: &&Publication| {
+            first.is_some_and(|first| {
+                other.number == first.number || first.of_set.is_some() && other.of_set == first.of_set
+            })
+        };
+        self.publications.range(number..).map(|(_, publication)| publication).filter(together)
+    }
+
+    /// The instant of a store's last cut: the next one lies after it, whatever the machine's clock says. A version that was
+    /// there already has been what the store was at the instant of its set, too.
+    #[must_use]
+    pub fn last_cut(&self, history: &History) -> Option<Timestamp> {
+        let is_cut = |entry: &&Entry| entry.version.content.is_some();
+        let newest = history.versions.values().rev().find(is_cut)?;
+        let of_sets =
+            newest.publications.iter().filter_map(|number| self.publication(*number)?.of_set.as_ref());
+        of_sets.map(|of_set| of_set.cut_at).chain([newest.listed_at()]).max()
     }
 
     /// All publications, oldest first.

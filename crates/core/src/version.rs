@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::By;
 use crate::check::CheckResult;
 use crate::snapshot::{Cost, Snapshot};
-use crate::{Fingerprint, PageSize, StoreName, TagName, VersionId};
+use crate::{Fingerprint, PageSize, SetName, StoreName, TagName, VersionId};
 
 pub use attributes::{Attributes, Free, check_line, plain};
 
@@ -211,8 +211,10 @@ pub struct Publication {
     pub at: Timestamp,
     /// What was said of it.
     pub attributes: Attributes,
-    /// The caller's idempotency key.
+    /// The caller's idempotency key. Of a set's publications the first has it.
     pub key: Option<String>,
+    /// The publication of a set that it is part of.
+    pub of_set: Option<SetPublication>,
     /// Whether it names a version that was there already.
     pub reused: bool,
     /// What it cost those who write.
@@ -221,6 +223,16 @@ pub struct Publication {
     pub elapsed_us: u64,
     /// What its content was found to meet, in the order of the configuration.
     pub checks: Vec<CheckResult>,
+}
+
+/// The publication of a set of stores: one publication of each, all of one instant. No two of a set have the same instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPublication {
+    /// The set.
+    pub set: SetName,
+    /// The instant at which every store of the set was what is published of it, in microseconds. A version that was there
+    /// already was cut before.
+    pub cut_at: Timestamp,
 }
 
 /// A name that leads to a version, and may be moved to another one.

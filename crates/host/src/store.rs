@@ -20,6 +20,8 @@
 //! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
 //! run as the store's user or as root, or the store should be writable by a group that both have.
 //!
+//! Several stores are read as they were at one instant by [`fix_together`].
+//!
 //! Where the store's volume can be snapshotted, or its file cloned, [`still()`] holds the store such that a snapshot contains
 //! one committed state, and [`read_frozen`] reads it there; [`read_changed`] reads what a clone has changed.
 //!
@@ -42,6 +44,7 @@ mod restore;
 mod scan;
 mod signature;
 mod still;
+mod together;
 mod transaction;
 mod wait;
 
@@ -65,6 +68,7 @@ pub use restore::{Restoring, restore};
 use scan::Source;
 pub use signature::{Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
+pub use together::{Fixed, Member, Moment, fix_together};
 use transaction::Transaction;
 use wait::Wait;
 
@@ -184,22 +188,31 @@ fn read(
     checks: Option<&Checks<'_>>,
     sink: &mut dyn PageSink,
 ) -> Result<(Read, Vec<CheckResult>), CutError> {
-    let mut begun = false;
     let wait = Wait { limits, cancel, since: Instant::now() };
-    let result = Transaction::begin(path, &wait).and_then(|mut transaction| {
-        let (content, cut_at) = (transaction.content, transaction.cut_at);
-        let held = (!content.wal).then_some((transaction.since, limits.hold));
-        let results = checks.map(|checks| check::examine(transaction.connection_mut(), path, checks, held));
-        let results = results.transpose().map(Option::unwrap_or_default);
-        let (connection, path) = (transaction.connection(), transaction.file.path.as_path());
-        let source = Source { connection, path, content, held };
-        let handed =
-            results.and_then(|results| scan::hand_over(&source, cancel, sink, &mut begun).map(|()| results));
-        // The locks go here, whether the pages were handed over or not.
-        let held = transaction.end();
-        let writer_blocked = if content.wal { Duration::ZERO } else { held };
-        let Content { page_size, page_count, wal } = content;
-        handed.map(|results| (Read { page_size, page_count, wal, cut_at, writer_blocked }, results))
-    });
-    result.map_err(|error| CutError { error, begun })
+    let transaction = Transaction::begin(path, &wait).map_err(|error| CutError { error, begun: false })?;
+    hand_over(transaction, limits.hold, cancel, checks, sink)
+}
+
+/// Hands over what a transaction has fixed, once it has met all checks, and ends it.
+fn hand_over(
+    mut transaction: Transaction,
+    hold: Duration,
+    cancel: &AtomicBool,
+    checks: Option<&Checks<'_>>,
+    sink: &mut dyn PageSink,
+) -> Result<(Read, Vec<CheckResult>), CutError> {
+    let mut begun = false;
+    let (content, cut_at, file) = (transaction.content, transaction.cut_at, transaction.file.clone());
+    let held = (!content.wal).then_some((transaction.since, hold));
+    let results = checks.map(|checks| check::examine(transaction.connection_mut(), &file.path, checks, held));
+    let results = results.transpose().map(Option::unwrap_or_default);
+    let source = Source { connection: transaction.connection(), path: &file.path, content, held };
+    let handed =
+        results.and_then(|results| scan::hand_over(&source, cancel, sink, &mut begun).map(|()| results));
+    // The locks go here, whether the pages were handed over or not.
+    let held = transaction.end();
+    let writer_blocked = if content.wal { Duration::ZERO } else { held };
+    let Content { page_size, page_count, wal } = content;
+    let read = Read { page_size, page_count, wal, cut_at, writer_blocked };
+    handed.map(|results| (read, results)).map_err(|error| CutError { error, begun })
 }

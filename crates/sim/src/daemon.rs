@@ -22,6 +22,8 @@ fn lane(effect: &Effect) -> Lane {
         Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
             (0, version.store.to_string())
         }
+        // Its stores are never published together.
+        Effect::CutSet { set, .. } => (5, set.to_string()),
         Effect::Compact { store } | Effect::Weigh { store } => (4, store.to_string()),
         Effect::Archive { version } => (1, version.store.to_string()),
         Effect::DropSnapshot { .. } => (2, String::new()),
@@ -301,6 +303,7 @@ fn failure(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Cut(result) => result.as_ref().err().map(|failure| failure.problem.to_string()),
         Outcome::Archive(result) => result.as_ref().err().map(|failure| failure.problem.to_string()),
+        Outcome::CutSet(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Restore(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Weigh(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Retire(result) => result.as_ref().err().map(ToString::to_string),

@@ -55,6 +55,7 @@ impl Sim {
             | Effect::DropCopy { .. }
             | Effect::Compact { .. }
             | Effect::Weigh { .. }
+            | Effect::CutSet { .. }
             | Effect::Restore { .. } => self.dice.between(5, 100),
         };
         self.later(takes, Happening::Perform { life, effect: id });
@@ -108,7 +109,10 @@ impl Sim {
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
             Effect::Weigh { .. } => Outcome::Weigh(Ok(Weight::default())),
-            Effect::Restore { .. } | Effect::Cut { .. } | Effect::DropSnapshot { .. } => {
+            Effect::Restore { .. }
+            | Effect::Cut { .. }
+            | Effect::CutSet { .. }
+            | Effect::DropSnapshot { .. } => {
                 return Err(Violation::new(format!("nobody performs {effect:?} here")));
             }
         })
@@ -136,6 +140,7 @@ impl Sim {
             bytes: 100,
             attributes: Attributes::default(),
             key: None,
+            of_set: None,
             checks: Vec::new(),
         };
         self.world.archive.insert(id.clone(), described);

@@ -1,5 +1,7 @@
 //! What comes from outside: volumes, writers, publications, readers, faults, as a scenario and its dice have it.
 
+use std::collections::BTreeMap;
+
 use asat_core::retention::Retention;
 use asat_core::snapshot::{Backend, Origin as Ground};
 use asat_core::{Backing, Policy, StorePolicy};
@@ -42,7 +44,8 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
         (origin.store.clone(), policy)
     });
     let (stores, may_demote) = (stores.collect(), true);
-    let policy = Policy { stores, max_copy_bytes: 1 << 40, max_ttl_s: 31 * 86_400, may_demote };
+    let policy =
+        Policy { stores, sets: BTreeMap::new(), max_copy_bytes: 1 << 40, max_ttl_s: 31 * 86_400, may_demote };
     let world = World {
         now: 0,
         free: (scenario.room * MIB) / EXTENT * EXTENT,

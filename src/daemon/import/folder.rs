@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use asat_archive::Fingerprinter;
 use asat_core::check::CheckResult;
-use asat_core::version::{Attributes, Content, check_line};
+use asat_core::version::{Attributes, Content, SetPublication, check_line};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -39,6 +39,8 @@ pub(super) struct Said {
     pub(super) attributes: Attributes,
     /// What its content was found to meet.
     pub(super) checks: Vec<CheckResult>,
+    /// The publication of a set that it was part of.
+    pub(super) of_set: Option<SetPublication>,
 }
 
 /// Reads and checks a folder; answers the store, and its versions, oldest first.
@@ -175,7 +177,7 @@ fn described(
 
 /// What was said of a publication, held to what may be said of one here.
 fn said(publication: &Publication) -> Result<Said, Problem> {
-    let Publication { at, label, certified_by, business_date, note, attributes, checks } =
+    let Publication { at, label, certified_by, business_date, note, attributes, checks, set } =
         publication.clone();
     let business_date = business_date.map(|date| date.parse()).transpose();
     let business_date =
@@ -187,7 +189,9 @@ fn said(publication: &Publication) -> Result<Said, Problem> {
         let found = check_line("what it found", Some(&check.found), Attributes::MAX_NOTE);
         name.and(found).map_err(|problem| wrong(format!("a check's {}", problem.detail)))?;
     }
-    Ok(Said { at, attributes, checks: checks.iter().map(wire::CheckResult::recorded).collect() })
+    let of_set = set.map(|set| set.recorded()).transpose();
+    let of_set = of_set.map_err(|error| wrong(format!("a publication's set: {error}")))?;
+    Ok(Said { at, attributes, of_set, checks: checks.iter().map(wire::CheckResult::recorded).collect() })
 }
 
 /// Compares a file with what the manifest says of it; answers its SHA-256.

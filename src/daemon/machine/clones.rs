@@ -14,16 +14,27 @@ use asat_host::store::{State, Still, still};
 use super::cut::Cutting;
 use super::hot::{Hot, hold, micros};
 use super::survey::{Spoken, left_over};
-use super::{Machine, lock};
+use super::{Machine, Store, lock};
 
 impl Machine {
     /// Fixes a version's content in a clone of the store's file.
     pub(super) fn cut_clone(&self, cutting: &Cutting<'_>, origin: &Origin) -> Result<Cut, CutFailure> {
-        let id = cutting.id;
-        let store = self.configured(&id.store).map_err(refused)?;
+        let store = self.configured(&cutting.id.store).map_err(refused)?;
         // In a rollback mode writers are held; in WAL mode that is needed only where a reader is in the way.
         let still =
             still(&store.path, &store.limits, &self.stopping, true).map_err(|error| refused(error.into()))?;
+        self.cut_clone_of(cutting, origin, &store, still)
+    }
+
+    /// Fixes a version's content in a clone of the store's file, which is held still.
+    pub(super) fn cut_clone_of(
+        &self,
+        cutting: &Cutting<'_>,
+        origin: &Origin,
+        store: &Store,
+        still: Still,
+    ) -> Result<Cut, CutFailure> {
+        let id = cutting.id;
         if let Some((number, checks)) = self.witnessed(cutting, still.state()) {
             return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number), checks });
         }
@@ -48,7 +59,7 @@ impl Machine {
             snapshot_us: micros(took),
         };
         let content = Content {
-            cut_at: self.in_order(&id.store, cutting.after, state.cut_at),
+            cut_at: self.instant(cutting, state.cut_at),
             fingerprint: None,
             page_size: state.page_size,
             page_count: state.page_count,

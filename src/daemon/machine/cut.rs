@@ -4,13 +4,14 @@ use asat_archive::{Archive, Writer};
 use asat_core::check::{Check, CheckResult};
 use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin};
-use asat_core::version::{Attributes, Content};
+use asat_core::version::{Attributes, Content, SetPublication};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
 use asat_host::clock;
-use asat_host::store::{Checks, PageSink, Read, Signature, read_checked};
+use asat_host::store::{Checks, CutError, PageSink, Read, Signature, read_checked};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::hot::micros;
 use super::{Machine, lock};
 use crate::daemon::progress::Meter;
 use crate::wire::Progress;
@@ -22,6 +23,8 @@ pub(in crate::daemon) struct Note {
     pub(in crate::daemon) key: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::daemon) checks: Vec<CheckResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::daemon) of_set: Option<SetPublication>,
 }
 
 /// What is to be cut.
@@ -34,6 +37,8 @@ pub(super) struct Cutting<'a> {
     pub(super) after: Option<Timestamp>,
     /// What the content must meet.
     pub(super) checks: &'a [Check],
+    /// The cut instant, where it is known already: that of a set.
+    pub(super) at: Option<Timestamp>,
 }
 
 impl Cutting<'_> {
@@ -49,9 +54,8 @@ impl Machine {
     pub(super) fn cut_as(&self, cutting: &Cutting<'_>, origin: Option<&Origin>) -> Result<Cut, CutFailure> {
         let store = &cutting.id.store;
         let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
-        let refused = |problem| CutFailure { problem, begun: false, left: None, lacks: None };
-        self.check_advice(store, origin).map_err(refused)?;
-        let path = self.configured(store).map_err(refused)?.path.clone();
+        self.check_advice(store, origin).map_err(not_begun)?;
+        let path = self.configured(store).map_err(not_begun)?.path.clone();
         let before = Signature::of(&path);
         let since = clock::now();
         let cut = match origin {
@@ -65,20 +69,31 @@ impl Machine {
 
     /// Fixes a version's content in the archive.
     pub(super) fn cut(&self, cutting: &Cutting<'_>) -> Result<Cut, CutFailure> {
+        let store = self.configured(&cutting.id.store).map_err(not_begun)?;
+        self.cut_by(cutting, |checks, sink| read_checked(&store.path, &store.limits, checks, sink))
+    }
+
+    /// Fixes a version's content in the archive, as `read` reads it.
+    pub(super) fn cut_by(
+        &self,
+        cutting: &Cutting<'_>,
+        read: impl FnOnce(&Checks<'_>, &mut dyn PageSink) -> Result<(Read, Vec<CheckResult>), CutError>,
+    ) -> Result<Cut, CutFailure> {
         let id = cutting.id;
-        let failed = |begun| move |problem| CutFailure { problem, begun, left: None, lacks: None };
-        let store = self.configured(&id.store).map_err(failed(false))?;
-        let archive = self.archive(&id.store).map_err(failed(false))?;
+        let archive = self.archive(&id.store).map_err(not_begun)?;
         let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
         let mut sink = Sink::new(&archive, id.number, meter);
-        let checks = self.asking(cutting);
-        let (read, checks) =
-            read_checked(&store.path, &store.limits, &checks, &mut sink).map_err(CutFailure::from)?;
-        let read = Read { cut_at: self.in_order(&id.store, cutting.after, read.cut_at), ..read };
-        let kept = sink.keep(id, &cutting.note(&checks), &read).map_err(failed(true))?;
-        let writer_blocked_us = u64::try_from(read.writer_blocked.as_micros()).unwrap_or(u64::MAX);
-        let hold = if read.wal { Hold::Nobody } else { Hold::Read };
-        Ok(Cut { cost: Cost { writer_blocked_us, hold, snapshot_us: 0 }, kept, checks })
+        let (read, checks) = read(&self.asking(cutting), &mut sink).map_err(CutFailure::from)?;
+        let read = Read { cut_at: self.instant(cutting, read.cut_at), ..read };
+        let failed = |problem| CutFailure { begun: true, ..not_begun(problem) };
+        let kept = sink.keep(id, &cutting.note(&checks), &read).map_err(failed)?;
+        let hold = match read.wal {
+            true if read.writer_blocked.is_zero() => Hold::Nobody,
+            true => Hold::Look,
+            false => Hold::Read,
+        };
+        let cost = Cost { writer_blocked_us: micros(read.writer_blocked), hold, snapshot_us: 0 };
+        Ok(Cut { cost, kept, checks })
     }
 
     /// The checks of a cut, which end where the daemon stops.
@@ -86,20 +101,31 @@ impl Machine {
         Checks { checks: cutting.checks, cancel: &self.stopping }
     }
 
-    /// The cut instant, after the store's last one even where the machine's clock was set back.
+    /// The cut instant.
+    pub(super) fn instant(&self, cutting: &Cutting<'_>, cut_at: Timestamp) -> Timestamp {
+        cutting.at.unwrap_or_else(|| self.in_order(&[&cutting.id.store], cutting.after, cut_at))
+    }
+
+    /// The instant of a cut of these stores, after the last one of each even where the machine's clock was set back.
     pub(super) fn in_order(
         &self,
-        store: &StoreName,
+        stores: &[&StoreName],
         after: Option<Timestamp>,
         cut_at: Timestamp,
     ) -> Timestamp {
         let mut last = lock(&self.last_cuts);
         let tick = SignedDuration::from_micros(1);
-        let floor = last.get(store).copied().max(after).and_then(|last| last.checked_add(tick).ok());
+        let latest = stores.iter().filter_map(|store| last.get(*store).copied()).max();
+        let floor = latest.max(after).and_then(|last| last.checked_add(tick).ok());
         let cut_at = floor.map_or(cut_at, |floor| floor.max(cut_at));
-        last.insert(store.clone(), cut_at);
+        last.extend(stores.iter().map(|store| ((*store).clone(), cut_at)));
         cut_at
     }
+}
+
+/// How a cut ends that has not begun.
+pub(super) fn not_begun(problem: Problem) -> CutFailure {
+    CutFailure { problem, begun: false, left: None, lacks: None }
 }
 
 /// Hands the pages of a version to the archive.

@@ -20,7 +20,7 @@ use asat_host::store::{self, State, Still, Witness, check_frozen, still};
 use asat_host::volume::{self, Standing};
 use asat_host::{machine, mounts};
 
-use super::cut::Cutting;
+use super::cut::{Cutting, not_begun};
 use super::filing::overflowed;
 use super::survey::left_over;
 use super::volumes::{Untaken, intended, record};
@@ -46,9 +46,7 @@ pub(super) struct Witnessed {
 
 /// What one attempt came to.
 enum Attempt {
-    Taken(Box<(Hot, Cost)>),
-    /// The store is as it was when this version was cut, and met this.
-    Unchanged(u64, Vec<CheckResult>),
+    Done(Box<Cut>),
     /// Somebody wrote to the store before the snapshot was there, as this tells. Writers were held for that long.
     Raced(String, Duration),
 }
@@ -57,28 +55,16 @@ impl Machine {
     /// Fixes a version's content in a snapshot of the store's volume.
     pub(super) fn cut_hot(&self, cutting: &Cutting<'_>, origin: &Origin) -> Result<Cut, CutFailure> {
         let id = cutting.id;
-        let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
-        let store = self.configured(&id.store).map_err(refused)?;
-        check_place(id, &store, origin).map_err(refused)?;
-        self.volumes.check_ready().map_err(refused)?;
-        if store.trim
-            && let Some(ground) = self.grounds.get(&id.store)
-        {
-            trim(id, &ground.mount_point);
-        }
+        let store = self.configured(&id.store).map_err(not_begun)?;
+        self.prepare_hot(id, &store, origin).map_err(not_begun)?;
         let (mut blocked_before, mut told) = (Duration::ZERO, String::new());
         for must_hold in [false, true] {
-            match self.attempt(cutting, origin, &store, must_hold)? {
-                Attempt::Taken(taken) => {
-                    let (hot, mut cost) = *taken;
-                    cost.writer_blocked_us += micros(blocked_before);
-                    let (content, snapshot) = (hot.content.clone(), Box::new(hot.snapshot.clone()));
-                    let checks = hot.note.checks.clone();
-                    lock(&self.hot).insert(id.clone(), hot);
-                    return Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot }, checks });
-                }
-                Attempt::Unchanged(number, checks) => {
-                    return Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(number), checks });
+            let still = still(&store.path, &store.limits, &self.stopping, must_hold)
+                .map_err(|error| not_begun(error.into()))?;
+            match self.attempt(cutting, origin, &store, still)? {
+                Attempt::Done(mut cut) => {
+                    cut.cost.writer_blocked_us += micros(blocked_before);
+                    return Ok(*cut);
                 }
                 Attempt::Raced(difference, blocked) => {
                     tracing::info!(%id, difference, "somebody wrote while the snapshot was taken");
@@ -87,8 +73,34 @@ impl Machine {
                 }
             }
         }
-        let detail = format!("{id}: somebody writes to the store without heeding its locks ({told})");
-        Err(refused(Problem::new(Code::StoreBusy, detail, "publish when nobody copies files over the store")))
+        Err(not_begun(heedless(id, &told)))
+    }
+
+    /// Fixes a version's content in a snapshot of the volume of a store that is held still, for which all was prepared. There is
+    /// no second attempt: that would be of another instant.
+    pub(super) fn cut_hot_of(
+        &self,
+        cutting: &Cutting<'_>,
+        origin: &Origin,
+        store: &Store,
+        still: Still,
+    ) -> Result<Cut, CutFailure> {
+        match self.attempt(cutting, origin, store, still)? {
+            Attempt::Done(cut) => Ok(*cut),
+            Attempt::Raced(difference, _) => Err(not_begun(heedless(cutting.id, &difference))),
+        }
+    }
+
+    /// Refuses what cannot be cut by a snapshot, and does what is to be done before one is taken.
+    pub(super) fn prepare_hot(&self, id: &VersionId, store: &Store, origin: &Origin) -> Result<(), Problem> {
+        check_place(id, store, origin)?;
+        self.volumes.check_ready()?;
+        if store.trim
+            && let Some(ground) = self.grounds.get(&id.store)
+        {
+            trim(id, &ground.mount_point);
+        }
+        Ok(())
     }
 
     fn attempt(
@@ -96,14 +108,13 @@ impl Machine {
         cutting: &Cutting<'_>,
         origin: &Origin,
         store: &Store,
-        must_hold: bool,
+        still: Still,
     ) -> Result<Attempt, CutFailure> {
         let id = cutting.id;
-        let refused = |problem: Problem| CutFailure { problem, begun: false, left: None, lacks: None };
-        let still = still(&store.path, &store.limits, &self.stopping, must_hold)
-            .map_err(|error| refused(error.into()))?;
+        let refused = not_begun;
         if let Some((number, checks)) = self.witnessed(cutting, still.state()) {
-            return Ok(Attempt::Unchanged(number, checks));
+            let (cost, kept) = (Cost::default(), Kept::SameAs(number));
+            return Ok(Attempt::Done(Box::new(Cut { cost, kept, checks })));
         }
         let above = self.volumes.has_classic_snapshots(origin).map_err(refused)?;
         if above {
@@ -146,15 +157,18 @@ impl Machine {
             snapshot_us: micros(took),
         };
         let content = Content {
-            cut_at: self.in_order(&id.store, cutting.after, state.cut_at),
+            cut_at: self.instant(cutting, state.cut_at),
             fingerprint: None,
             page_size: state.page_size,
             page_count: state.page_count,
             wal: state.wal,
         };
         let note = cutting.note(&checks);
-        self.bear_witness(id, state.witness, checks);
-        Ok(Attempt::Taken(Box::new((Hot { snapshot, content, note, stamp: None }, cost))))
+        self.bear_witness(id, state.witness, checks.clone());
+        let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
+        lock(&self.hot).insert(id.clone(), hot);
+        let kept = Kept::Snapshot { content, snapshot: Box::new(snapshot) };
+        Ok(Attempt::Done(Box::new(Cut { cost, kept, checks })))
     }
 
     /// Makes the checks on what a snapshot holds, while writers go on.
@@ -340,6 +354,11 @@ fn trim(id: &VersionId, mount_point: &Path) {
         Ok(freed) => tracing::debug!(%id, freed, "the file system gave back what it does not use"),
         Err(error) => tracing::warn!(%id, "published without store.trim: {}", Problem::from(error)),
     }
+}
+
+fn heedless(id: &VersionId, told: &str) -> Problem {
+    let detail = format!("{id}: somebody writes to the store without heeding its locks ({told})");
+    Problem::new(Code::StoreBusy, detail, "publish when nobody copies files over the store")
 }
 
 fn not_looked_at(id: &VersionId) -> Problem {

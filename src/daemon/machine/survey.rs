@@ -132,6 +132,7 @@ impl Machine {
                 attributes: publication.attributes.clone(),
                 key: publication.key.clone(),
                 checks: publication.checks.clone(),
+                of_set: publication.of_set.clone(),
             });
             hot.insert(id.clone(), Hot { snapshot: snapshot.clone(), content, note, stamp: None });
         }
@@ -170,14 +171,10 @@ pub(super) fn left_over(origin: &Origin, name: String, uuid: String) -> Snapshot
 fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
     let mut spoken = BTreeMap::new();
     for intent in register.intents() {
-        match &intent.effect {
-            Effect::Cut { version, origin: Some(origin), .. } => {
-                spoken.insert(version.clone(), Spoken::Intended(origin));
-            }
-            Effect::DropSnapshot { version, snapshot } => {
-                spoken.insert(version.clone(), Spoken::Of(snapshot));
-            }
-            _ => {}
+        let by_snapshot = intent.effect.cuts().into_iter().filter_map(|(id, origin)| Some((id, origin?)));
+        spoken.extend(by_snapshot.map(|(id, origin)| (id.clone(), Spoken::Intended(origin))));
+        if let Effect::DropSnapshot { version, snapshot } = &intent.effect {
+            spoken.insert(version.clone(), Spoken::Of(snapshot));
         }
     }
     let entries = register.stores().flat_map(|history| history.versions.values());

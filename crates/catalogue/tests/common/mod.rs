@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use asat_core::audit::{Action, By, Deed};
 use asat_core::check::CheckResult;
-use asat_core::event::{Change, Effect, EffectId, Intent};
+use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
-    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, State, Store, Tag,
-    Version,
+    Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, SetPublication, State,
+    Store, Tag, Version,
 };
 use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
 use jiff::Timestamp;
@@ -156,6 +156,8 @@ pub(crate) fn publication(dice: &mut Dice, number: u64, version: VersionId) -> P
         at: dice.instant(),
         attributes: attributes(dice),
         key: dice.maybe(|dice| format!("{} {number}", dice.text())),
+        of_set: dice
+            .maybe(|dice| SetPublication { set: "month-end".parse().unwrap(), cut_at: dice.instant() }),
         reused: dice.coin(),
         cost: Cost {
             writer_blocked_us: dice.bytes(),
@@ -177,7 +179,7 @@ pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     Lease { id, version, holder, actor, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
-pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 10] {
     let version = version.clone();
     let lease = LeaseId(dice.text());
     [
@@ -188,6 +190,16 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 9] {
             after: dice.maybe(Dice::instant),
             origin: dice.maybe(|dice| snapshot(dice).origin),
             then_restore: dice.maybe(|_| version.clone()),
+        },
+        Effect::CutSet {
+            set: "month-end".parse().unwrap(),
+            members: vec![SetMember {
+                version: version.clone(),
+                origin: dice.maybe(|dice| snapshot(dice).origin),
+            }],
+            attributes: attributes(dice),
+            key: dice.maybe(Dice::text),
+            after: dice.maybe(Dice::instant),
         },
         Effect::Restore { version: version.clone(), before: version.clone(), publication: u64::MAX },
         Effect::Archive { version: version.clone() },

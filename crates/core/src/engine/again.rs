@@ -5,7 +5,8 @@
 
 use jiff::Timestamp;
 
-use super::publish::{is_taken, publish_again};
+use super::key::is_taken;
+use super::publish::publish_again;
 use super::{Backing, Draft, Engine};
 use crate::Problem;
 use crate::audit::By;
@@ -91,9 +92,9 @@ impl Engine {
             .stores
             .get(store)
             .is_some_and(|policy| !matches!(policy.backing, Backing::Unusable(_)));
-        let is_cut = |effect: &Effect| {
-            let changes = matches!(effect, Effect::Cut { .. } | Effect::Restore { .. });
-            changes && effect.version().is_some_and(|version| version.store == *store)
+        let is_cut = |effect: &Effect| match effect {
+            Effect::Restore { version, .. } => version.store == *store,
+            effect => effect.cuts_of(store),
         };
         // What is only in a snapshot may be lost with it, and has to be looked at.
         let is_newest = request.unchanged == Some(entry.version.id.number) && entry.version.is_archived();

@@ -56,22 +56,22 @@ impl Engine {
         &self,
         draft: &Draft<'_>,
         history: &History,
-        request: &Publish,
+        said: &Attributes,
     ) -> Result<(), Problem> {
-        if let Some(taken) = self.labelled(draft, history, &request.attributes) {
+        if let Some(taken) = self.labelled(draft, history, said) {
             let newest = history.newest_readable().map(|entry| &entry.version.id);
-            let may_be_same = taken.attributes == request.attributes && newest == Some(&taken.version);
+            let may_be_same = taken.attributes == *said && newest == Some(&taken.version);
             return if may_be_same { Ok(()) } else { Err(problem(taken)) };
         }
         let store = &history.store.name;
-        let Some(label) = request.attributes.label.as_deref().filter(|_| self.has_unique_labels(store))
-        else {
+        let Some(label) = said.label.as_deref().filter(|_| self.has_unique_labels(store)) else {
             return Ok(());
         };
         let wanted = folded(label);
         let gives = |intent: &Intent| match &intent.effect {
-            Effect::Cut { version, attributes, then_restore: None, .. } if version.store == *store => {
-                attributes.label.as_deref().is_some_and(|other| folded(other) == wanted)
+            Effect::Cut { attributes, then_restore: None, .. } | Effect::CutSet { attributes, .. } => {
+                let label = attributes.label.as_deref();
+                intent.effect.cuts_of(store) && label.is_some_and(|other| folded(other) == wanted)
             }
             _ => false,
         };
@@ -80,6 +80,18 @@ impl Engine {
             return Err(Problem::new(Code::InUse, detail, "try again in a moment"));
         }
         Ok(())
+    }
+
+    /// Why a version that was cut together with others may not have its label; nothing where it may. A version that has the
+    /// label already may be given it again.
+    pub(super) fn label_refused(
+        &self,
+        draft: &Draft<'_>,
+        id: &VersionId,
+        said: &Attributes,
+    ) -> Option<Problem> {
+        let history = self.register.history(&id.store).ok()?;
+        self.labelled(draft, history, said).filter(|taken| taken.version != *id).map(problem)
     }
 
     /// How a cut ends whose label turns out to be taken; nothing where it is free.

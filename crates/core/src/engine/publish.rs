@@ -1,6 +1,7 @@
 //! Publishing: from a certification to a version that is acknowledged.
 
 use super::hot::waits_for_archive;
+use super::key::{Of, is_taken};
 use super::{Backing, Draft, Engine};
 use crate::audit::By;
 use crate::check::CheckResult;
@@ -8,7 +9,7 @@ use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kep
 use crate::event::{Archived, Change, Described};
 use crate::register::History;
 use crate::snapshot::{Cost, Origin};
-use crate::version::{Attributes, Content, Holding, Publication, State, Version, check_line};
+use crate::version::{Content, Holding, Publication, SetPublication, State, Version, check_line};
 use crate::{Code, Problem, StoreName, VersionId, watch};
 
 impl Engine {
@@ -16,13 +17,15 @@ impl Engine {
         Self::check_request(request)?;
         let history = self.wanted(request)?;
         let store = &history.store.name;
-        if let Some(answer) = self.answer_again(store, request)? {
+        if let Some(answer) =
+            self.answer_again(Of::Store(store), &request.attributes, request.key.as_deref())?
+        {
             return Ok(answer);
         }
         if let Some(answer) = self.again(draft, history, request) {
             return Ok(answer);
         }
-        self.check_label(draft, history, request)?;
+        self.check_label(draft, history, &request.attributes)?;
         let origin = self.origin_of(history)?;
         Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
     }
@@ -83,31 +86,6 @@ impl Engine {
         }
     }
 
-    /// The answer to a request whose key was seen before: the same again, now or when the first is through.
-    fn answer_again(&self, store: &StoreName, request: &Publish) -> Result<Option<Answer>, Problem> {
-        let Some(key) = &request.key else { return Ok(None) };
-        let same = |of: &VersionId, said: &Attributes| {
-            if of.store == *store && *said == request.attributes {
-                return Ok(());
-            }
-            let detail = format!("the idempotency key {key:?} was used for another publication, of {of}");
-            Err(Problem::new(Code::KeyReused, detail, "use a new key for a new publication"))
-        };
-        if let Some(earlier) = self.register.publication_by_key(key) {
-            same(&earlier.version, &earlier.attributes)?;
-            return Ok(Some(Answer::Now(Ok(Reply::Published(earlier.number)))));
-        }
-        for intent in self.register.intents() {
-            if let Effect::Cut { version, attributes, key: Some(other), .. } = &intent.effect
-                && other == key
-            {
-                same(version, attributes)?;
-                return Ok(Some(Answer::After(intent.id)));
-            }
-        }
-        Ok(None)
-    }
-
     pub(super) fn finish_cut(
         &self,
         draft: &mut Draft<'_>,
@@ -122,7 +100,7 @@ impl Engine {
                     return answer;
                 }
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
-                let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks));
+                let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks), None);
                 self.move_on(draft);
                 match &intent.effect {
                     Effect::Cut { then_restore: Some(wanted), .. } => {
@@ -131,19 +109,12 @@ impl Engine {
                     _ => Ok(Answer::Now(Ok(Reply::Published(number)))),
                 }
             }
-            Err(failure) if failure.begun => {
-                let left = failure.left.iter().map(|left| Holding::Snapshot((**left).clone())).collect();
-                let version = Version { holdings: left, ..version.clone() };
-                draft.end(&version, State::Failed, failure.problem.to_string());
-                // Whatever may have reached the archive goes again, and so does a snapshot that is left.
-                draft.intend(Effect::Retire { version: id.clone() });
-                self.move_on(draft);
-                Err(failure.problem.clone())
-            }
-            // Nothing was cut, so there is nothing to remember.
             Err(failure) => {
-                draft.changes.push(Change::Discarded(id.clone()));
-                match failure.lacks.and_then(|missing| self.free_space(draft, intent, missing)) {
+                fail_cut(draft, version, failure, &failure.problem.to_string());
+                if failure.begun {
+                    self.move_on(draft);
+                }
+                match self.room_for(draft, &intent.effect, id, failure) {
                     Some(effect) => Ok(Answer::Again(effect)),
                     None => Err(failure.problem.clone()),
                 }
@@ -151,8 +122,21 @@ impl Engine {
         }
     }
 
+    /// What makes room for a cut that found none, where something does.
+    pub(super) fn room_for(
+        &self,
+        draft: &mut Draft<'_>,
+        effect: &Effect,
+        id: &VersionId,
+        failure: &CutFailure,
+    ) -> Option<EffectId> {
+        let missing = failure.lacks.filter(|_| !failure.begun)?;
+        let cut = effect.cuts().into_iter().find(|(version, _)| *version == id);
+        self.free_space(draft, cut.and_then(|(version, origin)| Some((version, origin?)))?, missing)
+    }
+
     /// Which version the cut turned out to be, and whether it was there already.
-    fn settle(
+    pub(super) fn settle(
         &self,
         draft: &mut Draft<'_>,
         version: &Version,
@@ -168,23 +152,29 @@ impl Engine {
                 Ok((version.id.clone(), false))
             }
             Kept::SameAs(number) => {
-                let same = VersionId { store: version.id.store.clone(), number: *number };
                 draft.changes.push(Change::Discarded(version.id.clone()));
-                // Its pages are on their way out of the archive. Nothing was stored: the request may be repeated.
-                self.register.entry(&same)?.version.check_readable().map_err(|gone| {
-                    let detail = format!("the store is exactly as it was at {same}, and {}", gone.detail);
-                    Problem::new(Code::InUse, detail, "publish again in a moment")
-                })?;
-                Ok((same, true))
+                Ok((self.reused(&version.id, *number)?, true))
             }
         }
+    }
+
+    /// The version that a store still is, unless its pages are on their way out of the archive. Nothing was stored then: the
+    /// request may be repeated.
+    pub(super) fn reused(&self, id: &VersionId, number: u64) -> Result<VersionId, Problem> {
+        let same = VersionId { store: id.store.clone(), number };
+        self.register.entry(&same)?.version.check_readable().map_err(|gone| {
+            let detail = format!("the store is exactly as it was at {same}, and {}", gone.detail);
+            Problem::new(Code::InUse, detail, "publish again in a moment")
+        })?;
+        Ok(same)
     }
 
     /// Takes a version over that the archive holds and the register does not know as readable.
     pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
         draft.remarks.push(format!("{} was complete in the archive and is adopted", version.id));
         draft.put(ready(version, &described.content, Holding::Archive { bytes: described.bytes }));
-        publish_as(draft, intent, version.id.clone(), false, (Cost::default(), &described.checks));
+        let found = (Cost::default(), described.checks.as_slice());
+        publish_as(draft, intent, version.id.clone(), false, found, described.of_set.clone());
     }
 
     /// Takes over a version that the archive holds and the register has never heard of.
@@ -206,7 +196,7 @@ impl Engine {
             effect: Effect::Cut {
                 version: archived.version.clone(),
                 attributes: described.attributes.clone(),
-                key: described.key.clone().filter(|key| !is_taken(draft, key)),
+                key: described.key.clone(),
                 after: None,
                 origin: None,
                 then_restore: None,
@@ -217,7 +207,7 @@ impl Engine {
 
     /// Whether a publication is under way that may yet turn out to be this version.
     pub(super) fn may_be_reused(&self, id: &VersionId) -> bool {
-        let cutting = |intent: &Intent| matches!(&intent.effect, Effect::Cut { version, .. } if version.store == id.store);
+        let cutting = |intent: &Intent| intent.effect.cuts_of(&id.store);
         let newest = self.register.history(&id.store).ok().and_then(History::newest_readable);
         newest.is_some_and(|entry| entry.version.id == *id) && self.register.intents().any(cutting)
     }
@@ -231,9 +221,22 @@ pub(super) fn begin_cut(
     origin: Option<Origin>,
     then_restore: Option<VersionId>,
 ) -> EffectId {
-    let version = VersionId { store: history.store.name.clone(), number: history.next_number() };
+    let version = begin_version(draft, history);
+    draft.intend(Effect::Cut {
+        version,
+        attributes: request.attributes.clone(),
+        key: request.key.clone(),
+        after: draft.register.last_cut(history),
+        origin,
+        then_restore,
+    })
+}
+
+/// Begins a version.
+pub(super) fn begin_version(draft: &mut Draft<'_>, history: &History) -> VersionId {
+    let id = VersionId { store: history.store.name.clone(), number: history.next_number() };
     draft.put(Version {
-        id: version.clone(),
+        id: id.clone(),
         state: State::Cutting,
         begun_at: draft.now,
         content: None,
@@ -242,14 +245,20 @@ pub(super) fn begin_cut(
         pin: None,
         end: None,
     });
-    draft.intend(Effect::Cut {
-        version,
-        attributes: request.attributes.clone(),
-        key: request.key.clone(),
-        after: last_cut(history),
-        origin,
-        then_restore,
-    })
+    id
+}
+
+/// Ends a version whose cut has failed.
+pub(super) fn fail_cut(draft: &mut Draft<'_>, version: &Version, failure: &CutFailure, reason: &str) {
+    if failure.begun {
+        let left = failure.left.iter().map(|left| Holding::Snapshot((**left).clone())).collect();
+        draft.end(&Version { holdings: left, ..version.clone() }, State::Failed, reason);
+        // Whatever may have reached the archive goes again, and so does a snapshot that is left.
+        draft.intend(Effect::Retire { version: version.id.clone() });
+    } else {
+        // Nothing was cut, so there is nothing to remember.
+        draft.changes.push(Change::Discarded(version.id.clone()));
+    }
 }
 
 /// The version as it is once its content is held.
@@ -264,22 +273,29 @@ fn ready(version: &Version, content: &Content, holding: Holding) -> Version {
 }
 
 /// Records the publication that an intent was for, under the version that it turned out to be.
-fn publish_as(
+pub(super) fn publish_as(
     draft: &mut Draft<'_>,
     intent: &Intent,
     version: VersionId,
     reused: bool,
     (cost, checks): (Cost, &[CheckResult]),
+    of_set: Option<SetPublication>,
 ) -> u64 {
-    let Effect::Cut { attributes, key, .. } = &intent.effect else { return 0 };
+    let (Effect::Cut { attributes, key, .. } | Effect::CutSet { attributes, key, .. }) = &intent.effect
+    else {
+        return 0;
+    };
     let number = next_publication(draft);
+    // It stands for all publications of a set.
+    let key = key.clone().filter(|key| !is_taken(draft, key));
     let elapsed = draft.now.duration_since(intent.at).as_micros();
     let publication = Publication {
         number,
         version,
         at: intent.at,
         attributes: watch::as_found(attributes, checks),
-        key: key.clone(),
+        key,
+        of_set,
         reused,
         cost,
         elapsed_us: u64::try_from(elapsed).unwrap_or(0),
@@ -298,6 +314,7 @@ pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: V
         at: draft.now,
         attributes: request.attributes.clone(),
         key: request.key.clone(),
+        of_set: None,
         reused: true,
         cost: Cost::default(),
         elapsed_us: 0,
@@ -311,21 +328,6 @@ pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: V
 fn next_publication(draft: &Draft<'_>) -> u64 {
     let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
     draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0)
-}
-
-/// Whether a publication has this idempotency key, in the register or in the draft.
-pub(super) fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
-    let has = |change: &Change| matches!(change, Change::Published(p) if p.key.as_deref() == Some(key));
-    draft.register.publication_by_key(key).is_some() || draft.changes.iter().any(has)
-}
-
-/// The instant of a store's last cut: the next one lies after it, whatever the machine's clock says.
-fn last_cut(history: &History) -> Option<jiff::Timestamp> {
-    history
-        .versions
-        .values()
-        .rev()
-        .find_map(|entry| entry.version.content.as_ref().map(|content| content.cut_at))
 }
 
 impl Event {

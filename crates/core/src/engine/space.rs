@@ -62,10 +62,9 @@ impl Engine {
     pub(super) fn free_space(
         &self,
         draft: &mut Draft<'_>,
-        intent: &Intent,
+        (wanted, origin): (&VersionId, &Origin),
         missing: u64,
     ) -> Option<EffectId> {
-        let Effect::Cut { version: wanted, origin: Some(origin), .. } = &intent.effect else { return None };
         // Of a thin snapshot it is not known what it gives back: one after another goes.
         let (missing, gives) = (missing.max(1), |snapshot: &Snapshot| snapshot.bytes.max(1));
         let (mut freed, mut last) = (0_u64, None);

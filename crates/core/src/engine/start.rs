@@ -9,6 +9,7 @@ use crate::audit::{Action, By, Deed};
 use crate::event::{
     Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Reply, Survey, Surveyed,
 };
+use crate::register::Entry;
 use crate::snapshot::Snapshot;
 use crate::version::{Holding, Lease, State, Store, Version};
 use crate::{Problem, VersionId};
@@ -22,7 +23,10 @@ impl Engine {
         for intent in self.register.intents() {
             draft.changes.push(Change::Concluded(intent.id));
             self.settle_intent(draft, intent, &archived);
-            settled.extend(intent.effect.version().filter(|_| is_cut_or_retirement(&intent.effect)));
+            match &intent.effect {
+                Effect::Retire { version } => _ = settled.insert(version),
+                effect => settled.extend(effect.cuts().into_iter().map(|(version, _)| version)),
+            }
         }
         for version in self.versions().filter(|version| !settled.contains(&version.id)) {
             self.settle_version(draft, version, archived.get(&version.id).copied());
@@ -92,6 +96,17 @@ impl Engine {
                         State::Failed,
                         "the daemon stopped before it was acknowledged",
                     ),
+                }
+            }
+            Effect::CutSet { members, .. } => {
+                let versions = members.iter().filter_map(|m| self.register.entry(&m.version).ok());
+                for Entry { version, .. } in versions {
+                    // All were to become versions together, and what of the others was to be a version that was there
+                    // already is not known any more. Nobody was told of any.
+                    draft.end(version, State::Failed, "the daemon stopped before its set was acknowledged");
+                    if archived.contains_key(&version.id) {
+                        draft.intend(Effect::Retire { version: version.id.clone() });
+                    }
                 }
             }
             // SQLite has done all of it or nothing, and whoever asked can see which.
@@ -276,8 +291,4 @@ fn make_again(draft: &mut Draft<'_>, lease: &Lease, in_snapshot: bool) {
 
 fn drops(effect: &Effect, id: &VersionId) -> bool {
     matches!(effect, Effect::DropCopy { version } if version == id)
-}
-
-fn is_cut_or_retirement(effect: &Effect) -> bool {
-    matches!(effect, Effect::Cut { .. } | Effect::Retire { .. })
 }

@@ -1,5 +1,7 @@
 //! What came of an effect.
 
+use jiff::Timestamp;
+
 use crate::check::CheckResult;
 use crate::retention::Weight;
 use crate::snapshot::{Cost, Snapshot};
@@ -11,6 +13,8 @@ use crate::{Fingerprint, Problem};
 pub enum Outcome {
     /// The store's content is fixed, or was kept already.
     Cut(Result<Cut, CutFailure>),
+    /// The content of all stores is fixed, or that of some, or of none.
+    CutSet(Result<SetCut, Problem>),
     /// The store is as the version is; commits could have had to wait for so many microseconds.
     Restore(Result<u64, Problem>),
     /// The version's pages are in the archive.
@@ -38,6 +42,15 @@ pub struct Cut {
     pub kept: Kept,
     /// What the content was found to meet.
     pub checks: Vec<CheckResult>,
+}
+
+/// What the cut of a set found, once all its stores were held at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetCut {
+    /// That instant.
+    pub cut_at: Timestamp,
+    /// What came of each member, in their order.
+    pub cuts: Vec<Result<Cut, CutFailure>>,
 }
 
 /// Where a cut's content is.

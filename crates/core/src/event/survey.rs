@@ -3,7 +3,7 @@
 use crate::VersionId;
 use crate::check::CheckResult;
 use crate::snapshot::Snapshot;
-use crate::version::{Attributes, Content};
+use crate::version::{Attributes, Content, SetPublication};
 
 /// What the machine holds, as seen at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Described {
     pub attributes: Attributes,
     /// The idempotency key of its first publication.
     pub key: Option<String>,
+    /// The publication of a set that it was part of.
+    pub of_set: Option<SetPublication>,
     /// What its content was found to meet then.
     pub checks: Vec<CheckResult>,
 }

@@ -1,9 +1,13 @@
 //! What must hold after every event, whatever it was.
 
+use std::collections::BTreeMap;
+
 use asat_core::audit::Action;
-use asat_core::event::{Change, Effect, Event, Intent};
-use asat_core::register::Register;
-use asat_core::version::{State, Version};
+use asat_core::event::{Change, Event, Intent};
+use asat_core::register::{Entry, Register};
+use asat_core::version::{Publication, SetPublication, State, Version};
+use asat_core::{SetName, StoreName};
+use jiff::Timestamp;
 
 use crate::world::World;
 
@@ -23,6 +27,7 @@ pub(crate) fn check(world: &World, before: &Register, event: &Event) {
     for old in before.stores().flat_map(|history| history.versions.values()).map(|entry| &entry.version) {
         check_hold(world, before, old, event);
     }
+    check_sets(world);
     let mut keys: Vec<_> = world.register().publications().filter_map(|p| p.key.as_ref()).collect();
     let all = keys.len();
     keys.sort();
@@ -34,6 +39,23 @@ pub(crate) fn check(world: &World, before: &Register, event: &Event) {
     }
 }
 
+/// Of a set all stores are published or none, and at its instant each was what its version is.
+fn check_sets(world: &World) {
+    let mut stores: BTreeMap<(&SetName, Timestamp), Vec<&StoreName>> = BTreeMap::new();
+    for Publication { number, version, of_set, .. } in world.register().publications() {
+        let Some(SetPublication { set, cut_at }) = of_set else { continue };
+        stores.entry((set, *cut_at)).or_default().push(&version.store);
+        let history = world.register().history(&version.store).unwrap();
+        let cut = |entry: &&Entry| entry.version.content.is_some() && entry.listed_at() <= *cut_at;
+        let then = history.versions.values().rev().find(cut).map(|entry| &entry.version.id);
+        assert_eq!(then, Some(version), "what publication {number} has of {set} at {cut_at}");
+    }
+    for ((set, _), published) in stores {
+        let members = &world.engine.policy().sets[set];
+        assert_eq!(published, members.iter().collect::<Vec<_>>(), "{set} is published whole");
+    }
+}
+
 fn check_version(world: &World, version: &Version) {
     let ended = !matches!(version.state, State::Cutting | State::Ready);
     assert_eq!(version.end.is_some(), ended, "{version:?}");
@@ -41,7 +63,7 @@ fn check_version(world: &World, version: &Version) {
         assert!(version.content.is_some() && !version.holdings.is_empty(), "{version:?}");
     }
     if version.state == State::Cutting {
-        let cut = |i: &Intent| matches!(&i.effect, Effect::Cut { version: id, .. } if *id == version.id);
+        let cut = |i: &Intent| i.effect.cuts().iter().any(|(id, _)| **id == version.id);
         assert!(world.register().intents().any(cut), "nobody is cutting {version:?}");
     }
     if matches!(version.state, State::Retiring | State::Retired) {

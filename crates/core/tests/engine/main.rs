@@ -16,6 +16,7 @@ mod query;
 mod restore;
 mod retain;
 mod room;
+mod sets;
 mod space;
 mod start;
 mod tags;

@@ -169,6 +169,7 @@ fn the_plan_of_10_000_versions_is_timed() {
             at,
             attributes,
             key: None,
+            of_set: None,
             reused: false,
             cost: Cost::default(),
             elapsed_us: 0,

@@ -1,10 +1,10 @@
 //! A random walk: any events, any outcomes, a crash at any moment. [`World`] checks what must hold after each
 //! step; the walk checks the rest when everything has come to rest.
 
-use asat_core::event::{ArchiveFailure, Cut, Effect, EffectId, Event, Kept, Outcome};
+use asat_core::event::{ArchiveFailure, Cut, Effect, EffectId, Event, Intent, Kept, Outcome};
 use asat_core::retention::Retention;
 use asat_core::version::{LeaseId, State, Version};
-use asat_core::{Code, VersionId, VersionRef};
+use asat_core::{Code, StoreName, VersionId, VersionRef};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
@@ -18,6 +18,13 @@ type Step = (u8, u8, u8);
 const STORES: [&str; 5] = ["other", "hot", "report", "cloned", "thin"];
 /// Those whose newest archived version may stay in its snapshot, for the next one to be compared with.
 const COMPARED: [&str; 2] = ["cloned", "thin"];
+
+/// Sets that have stores in common, and all kinds of them.
+const SETS: [(&str, &[&str]); 3] = [
+    ("small", &["hot", "report"]),
+    ("other-way", &["other", "report"]),
+    ("large", &["cloned", "hot", "other", "thin"]),
+];
 
 fn some_store(choice: u8) -> &'static str {
     STORES[usize::from(choice) % STORES.len()]
@@ -33,9 +40,28 @@ fn some_effect(world: &World, choice: u8) -> Option<EffectId> {
     open.get(usize::from(choice) % open.len().max(1)).copied()
 }
 
-/// The first effect of the chosen one's lane: effects of a lane are performed in order.
+/// An effect that may be performed, so that the chosen one can be later: effects of a lane are performed in order.
 fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
-    let lane = |effect: &Effect| match effect {
+    let mut next = some_effect(world, choice)?;
+    loop {
+        let lanes = lanes(&world.register().intent(next)?.effect);
+        let is_before = |intent: &&Intent| {
+            intent.id == next || self::lanes(&intent.effect).iter().any(|lane| lanes.contains(lane))
+        };
+        let first = world.register().intents().find(is_before)?.id;
+        if first == next {
+            return Some(next);
+        }
+        next = first;
+    }
+}
+
+/// The lanes of an effect; `None` is that of the copies.
+fn lanes(effect: &Effect) -> Vec<Option<StoreName>> {
+    let lane = match effect {
+        Effect::CutSet { members, .. } => {
+            return members.iter().map(|member| Some(member.version.store.clone())).collect();
+        }
         Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
             Some(version.store.clone())
         }
@@ -45,14 +71,14 @@ fn next_in_lane(world: &World, choice: u8) -> Option<EffectId> {
         Effect::Archive { .. } => Some(store("archive")),
         Effect::DropSnapshot { .. } => Some(store("volumes")),
     };
-    let chosen = world.register().intent(some_effect(world, choice)?)?;
-    let first = world.register().intents().find(|i| lane(&i.effect) == lane(&chosen.effect))?;
-    Some(first.id)
+    vec![lane]
 }
 
-fn failure(effect: &Effect, begun: bool) -> Outcome {
+fn failure(world: &mut World, effect: &Effect, begun: bool) -> Outcome {
     let problem = trouble(Code::StorageFull);
     match effect {
+        Effect::CutSet { .. } if begun => World::fail_one(world.cut_set(effect)),
+        Effect::CutSet { .. } => Outcome::CutSet(Err(problem)),
         Effect::Cut { .. } => World::fail_cut(Code::StorageFull, begun),
         Effect::Restore { .. } => Outcome::Restore(Err(problem)),
         Effect::Archive { .. } => Outcome::Archive(Err(ArchiveFailure { problem, lost: false })),
@@ -71,7 +97,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let name = version.to_string();
     let store = version.store.clone();
     let tag = || format!("tag-{}", b % 3).parse().unwrap();
-    match kind % 15 {
+    match kind % 16 {
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
         2 if a % 3 == 0 => World::opening_in_tree(&name, &lease.0, 1 + u32::from(a) * 14),
@@ -91,6 +117,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         11 => Event::Revoke { lease, reason: "incident".to_owned() },
         12 => Event::Tag { store, name: tag(), version: named },
         13 => Event::Untag { store, name: tag() },
+        14 => World::publishing_set(SETS[usize::from(a) % SETS.len()].0, (b % 4 == 0).then_some("key-7")),
         _ => Event::Retire(named),
     }
 }
@@ -108,6 +135,10 @@ fn die_before_it_is_told(world: &mut World, effect: EffectId) {
             "it is adopted"
         );
     }
+    for (version, _) in intent.effect.cuts().iter().filter(|_| intent.effect.version().is_none()) {
+        let state = world.register().entry(version).unwrap().version.state;
+        assert_eq!(state, State::Failed, "nothing of a set is adopted");
+    }
 }
 
 fn step(world: &mut World, step: Step) {
@@ -123,7 +154,8 @@ fn step(world: &mut World, step: Step) {
         }
         14 => {
             if let Some(effect) = next_in_lane(world, a) {
-                let outcome = failure(&world.register().intent(effect).unwrap().effect, b % 2 == 0);
+                let intended = world.register().intent(effect).unwrap().effect.clone();
+                let outcome = failure(world, &intended, b % 2 == 0);
                 world.finish(effect, outcome).unwrap_err();
             }
         }
@@ -202,7 +234,7 @@ proptest! {
         let rules = Retention { keep, at_most, ..Retention::default() };
         let with_rules = STORES[1..].iter().map(|name| (*name, rules.clone()));
         let stores: Vec<_> = with_rules.chain([(STORES[0], Retention::default())]).collect();
-        let mut world = World::new(&stores);
+        let mut world = World::new(&stores).with_sets(&SETS);
         world.tree = true;
         for one in steps {
             step(&mut world, one);

@@ -10,12 +10,13 @@ use asat_core::audit::{By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
-    EffectId, Event, Filed, Kept, Open, Outcome, Publish, Reply, Restore, Retired, Survey, Surveyed,
+    EffectId, Event, Filed, Kept, Open, Outcome, Publish, Reply, Restore, Retired, SetCut, SetMember, Survey,
+    Surveyed,
 };
 use asat_core::register::{Entry, Register};
 use asat_core::retention::{Part, Retention, Weight};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
-use asat_core::version::{Attributes, Content, LeaseId, State, Version};
+use asat_core::version::{Attributes, Content, LeaseId, SetPublication, State, Version};
 use asat_core::{
     Backing, Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId,
     VersionRef,
@@ -126,6 +127,7 @@ pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
     };
     Policy {
         stores: stores.iter().map(one).collect(),
+        sets: BTreeMap::new(),
         max_copy_bytes: 3 * COPY,
         max_ttl_s: 3600,
         may_demote: true,
@@ -317,31 +319,11 @@ impl World {
     /// What the machine does; the engine is not told.
     pub(crate) fn act(&mut self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, after, origin: Some(origin), .. } => {
-                Outcome::Cut(Ok(self.take_snapshot(version, *after, origin)))
+            Effect::Cut { version, attributes, key, after, origin, .. } => {
+                let said = (attributes.clone(), key.clone(), None);
+                Outcome::Cut(Ok(self.cut_version(version, said, *after, origin.as_ref())))
             }
-            Effect::Cut { version, attributes, key, after, .. } => {
-                let content = self.cut(&version.store, *after);
-                let newest = self.archive.iter().rfind(|(id, _)| id.store == version.store);
-                let kept = match newest {
-                    Some((same, held)) if held.content.fingerprint == content.fingerprint => {
-                        Kept::SameAs(same.number)
-                    }
-                    _ => {
-                        let described = Described {
-                            content: content.clone(),
-                            bytes: 100,
-                            attributes: attributes.clone(),
-                            key: key.clone(),
-                            checks: self.checks.clone(),
-                        };
-                        self.archive.insert(version.clone(), described);
-                        Kept::Stored { content, bytes: 100 }
-                    }
-                };
-                let cost = Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 };
-                Outcome::Cut(Ok(Cut { cost, kept, checks: self.checks.clone() }))
-            }
+            Effect::CutSet { .. } => Outcome::CutSet(Ok(self.cut_set(effect))),
             Effect::Archive { version } => Outcome::Archive(self.file(version)),
             Effect::DropSnapshot { version, snapshot } => {
                 let same = |volume: &Volume| volume.snapshot.uuid == snapshot.uuid;
@@ -409,6 +391,50 @@ impl World {
         leases.any(|lease| self.told_of_copies.contains(&lease.id))
     }
 
+    /// Cuts all stores of a set at one instant.
+    pub(crate) fn cut_set(&mut self, effect: &Effect) -> SetCut {
+        let Effect::CutSet { set, members, attributes, key, after } = effect else { unreachable!() };
+        let lasts = members.iter().filter_map(|member| self.last_cuts.get(&member.version.store).copied());
+        let tick = SignedDuration::from_micros(1);
+        let last = lasts.chain(*after).max();
+        let cut_at = last.map_or(self.now, |last| self.now.max(last + tick));
+        let of_set = SetPublication { set: set.clone(), cut_at };
+        let cut = |member: &SetMember| {
+            let said = (attributes.clone(), key.clone(), Some(of_set.clone()));
+            Ok(self.cut_version(&member.version, said, Some(cut_at - tick), member.origin.as_ref()))
+        };
+        SetCut { cut_at, cuts: members.iter().map(cut).collect() }
+    }
+
+    /// Cuts one store.
+    pub(crate) fn cut_version(
+        &mut self,
+        version: &VersionId,
+        (attributes, key, of_set): (Attributes, Option<String>, Option<SetPublication>),
+        after: Option<Timestamp>,
+        origin: Option<&Origin>,
+    ) -> Cut {
+        if let Some(origin) = origin {
+            return self.take_snapshot(version, after, origin);
+        }
+        let content = self.cut(&version.store, after);
+        let newest = self.archive.iter().rfind(|(id, _)| id.store == version.store);
+        let checks = self.checks.clone();
+        let kept = match newest {
+            Some((same, held)) if held.content.fingerprint == content.fingerprint => {
+                Kept::SameAs(same.number)
+            }
+            _ => {
+                let checks = checks.clone();
+                let described =
+                    Described { content: content.clone(), bytes: 100, attributes, key, of_set, checks };
+                self.archive.insert(version.clone(), described);
+                Kept::Stored { content, bytes: 100 }
+            }
+        };
+        Cut { cost: Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 }, kept, checks }
+    }
+
     fn take_snapshot(&mut self, id: &VersionId, after: Option<Timestamp>, origin: &Origin) -> Cut {
         let content = self.cut(&id.store, after);
         let snapshot = Snapshot {
@@ -442,8 +468,14 @@ impl World {
         assert!(newest.is_none_or(|newest| newest < id), "{id} comes into the archive after {newest:?}");
         let fingerprint = volume.content.fingerprint.unwrap();
         let (attributes, key) = (Attributes::default(), None);
-        let described =
-            Described { content: volume.content.clone(), bytes: 100, attributes, key, checks: Vec::new() };
+        let described = Described {
+            content: volume.content.clone(),
+            bytes: 100,
+            attributes,
+            key,
+            of_set: None,
+            checks: Vec::new(),
+        };
         self.archive.insert(id.clone(), described);
         Ok(Filed { fingerprint, bytes: 100 })
     }
@@ -579,12 +611,13 @@ impl World {
     fn surveyed(&self) -> Vec<Surveyed> {
         let mut found: BTreeMap<VersionId, Surveyed> = BTreeMap::new();
         let recorded = self.versions().filter_map(|version| Some((&version.id, version.snapshot()?)));
-        let intended = self.register().intents().filter_map(|intent| match &intent.effect {
-            Effect::DropSnapshot { version, snapshot } => Some((version, snapshot)),
-            Effect::Cut { version, origin: Some(_), .. } => {
-                self.snapshots.get(version).map(|volume| (version, &volume.snapshot))
+        let intended = self.register().intents().flat_map(|intent| match &intent.effect {
+            Effect::DropSnapshot { version, snapshot } => vec![(version, snapshot)],
+            effect => {
+                let by_snapshot = effect.cuts().into_iter().filter(|(_, origin)| origin.is_some());
+                let taken = |(version, _)| Some((version, &self.snapshots.get(version)?.snapshot));
+                by_snapshot.filter_map(taken).collect()
             }
-            _ => None,
         });
         for (id, snapshot) in recorded.chain(intended) {
             let there = self.snapshots.get(id).filter(|volume| volume.snapshot.uuid == snapshot.uuid);
@@ -653,6 +686,10 @@ impl World {
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Cut { version, .. } => format!("cut {version}"),
+        Effect::CutSet { members, .. } => {
+            let members: Vec<String> = members.iter().map(|member| member.version.to_string()).collect();
+            format!("cut {} together", members.join(" and "))
+        }
         Effect::Restore { version, before, .. } => format!("restore {version} from {before}"),
         Effect::Archive { version } => format!("archive {version}"),
         Effect::DropSnapshot { version, .. } => format!("drop snapshot of {version}"),

@@ -89,9 +89,9 @@ pub enum Error {
         /// How many there are.
         pages: u32,
     },
-    /// The snapshot was not taken before writers had to be let go.
+    /// The state was not kept before writers had to be let go.
     #[error(
-        "writers of the store {} were let go after {} ms, before the snapshot had been taken: they may be held for {} ms",
+        "writers of the store {} were let go after {} ms, before its state had been fixed: they may be held for {} ms",
         .path.display(), .held.as_millis(), .bound.as_millis()
     )]
     HoldBroken {

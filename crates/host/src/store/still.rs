@@ -55,8 +55,9 @@ use super::error::Error;
 use super::file::{StoreFile, with_steady};
 use super::transaction::Transaction;
 use super::wait::Wait;
+use super::write_out;
 pub use witness::Witness;
-use writers::Writers;
+pub(super) use writers::Writers;
 
 /// What a commit could have had to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,50 @@ pub fn still(path: &Path, limits: &Limits, cancel: &AtomicBool, must_hold: bool)
     Ok(still)
 }
 
+/// Does what takes its time and can be done while nobody is held.
+pub(super) fn prepare(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<(), Error> {
+    write_out(&file.path);
+    let reader = Transaction::begin_on(Arc::clone(file), wait)?;
+    match reader.content.wal {
+        true => log::prepare(reader, wait),
+        false => Ok(()),
+    }
+}
+
+/// Holds a store still under the writers' lock, which stays with what is returned. Nobody has committed since it was taken.
+pub(super) fn still_under(
+    path: &Path,
+    file: Arc<StoreFile>,
+    writers: Writers,
+    wait: &Wait<'_>,
+) -> Result<Still, Error> {
+    let reader = Transaction::begin_on(file, wait)?;
+    let still = match reader.content.wal {
+        true => log::under(reader, writers, log::SETTLING.min(wait.limits.hold / 4), wait),
+        false => rollback::under(reader, writers),
+    }?;
+    Ok(Still { path: path.to_owned(), ..still })
+}
+
 impl Still {
+    /// Lets writers go where the state stays what it is without that.
+    ///
+    /// # Errors
+    /// Where they had been let go before, since they had been held for as long as they may be.
+    pub(super) fn free_writers(&mut self) -> Result<(), Error> {
+        if self.reader.is_some()
+            && let Some(writers) = self.writers.take()
+        {
+            self.blocked += writers.release(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes another instant at which this was the state, which is known to be a common one.
+    pub(super) fn set_instant(&mut self, cut_at: Timestamp) {
+        self.state.cut_at = cut_at;
+    }
+
     /// The state that is held.
     #[must_use]
     pub fn state(&self) -> &State {
@@ -149,11 +193,7 @@ impl Still {
         let named = self.file.check_name(&self.path);
         let mut blocked = self.blocked;
         if let Some(writers) = self.writers.take() {
-            let released = writers.release();
-            if let Some(bound) = released.broken_at {
-                return Err(Error::HoldBroken { path: self.path.clone(), bound, held: released.held });
-            }
-            blocked += released.held;
+            blocked += writers.release(&self.path)?;
         }
         if let Some(reader) = self.reader.take() {
             reader.end();

@@ -25,6 +25,8 @@ mod sidecars;
 #[cfg(test)]
 mod still;
 #[cfg(test)]
+mod together;
+#[cfg(test)]
 mod transfers;
 #[cfg(test)]
 mod witness;

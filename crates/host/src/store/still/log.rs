@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 7;
 
 /// How long readers and other checkpoints that are about to end are waited for while writers are held, at most.
 /// To hold them for the snapshot takes several times as long.
-const SETTLING: Duration = Duration::from_millis(200);
+pub(super) const SETTLING: Duration = Duration::from_millis(200);
 
 /// The pause in which a reader or another checkpoint may end. It doubles each time while nobody is held.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -38,15 +38,39 @@ pub(super) fn hold(mut reader: Transaction, wait: &Wait<'_>) -> Result<Still, Er
     let writers = Writers::hold(&reader.file, wait)?;
     // What was seen last is from before.
     reader.renew(wait, |_| Ok(()))?;
+    let mut still = under(reader, writers, settling, wait)?;
+    if still.reader.is_some() {
+        // What was found whole is so, whether or not the bound has ended the hold by now.
+        still.blocked += still.writers.take().map_or(Duration::ZERO, Writers::let_go);
+    }
+    Ok(still)
+}
+
+/// Holds the store still under the writers' lock, which stays: with the file alone, where readers and other checkpoints let
+/// that be within `settling`, and else with the WAL.
+pub(super) fn under(
+    mut reader: Transaction,
+    writers: Writers,
+    settling: Duration,
+    wait: &Wait<'_>,
+) -> Result<Still, Error> {
     loop {
         if put_into_the_file(&mut reader, wait, PAUSE)? == Outcome::Whole {
-            let held = writers.release().held;
-            return still(reader, Hold::Checkpoint, held);
+            let still = still(reader, Hold::Checkpoint, Duration::ZERO)?;
+            return Ok(Still { writers: Some(writers), ..still });
         }
         if writers.age() > settling {
             return with_log(reader, writers, wait);
         }
     }
+}
+
+/// Moves the bulk of the WAL into the database file; that holds nobody.
+pub(super) fn prepare(mut reader: Transaction, wait: &Wait<'_>) -> Result<(), Error> {
+    open::check_writable(reader.connection(), &reader.file)?;
+    put_into_the_file(&mut reader, wait, Duration::ZERO)?;
+    reader.end();
+    Ok(())
 }
 
 /// Whether a reader was in the way at the same frame all the time: it is not about to end.

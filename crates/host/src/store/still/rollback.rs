@@ -41,9 +41,15 @@ pub(super) fn hold(mut reader: Transaction, wait: &Wait<'_>, must_hold: bool) ->
         drop(writers);
         return log::hold(reader, wait);
     }
+    let still = under(reader, writers)?;
+    Ok(Still { blocked, ..still })
+}
+
+/// Holds the store still with the writers' lock.
+pub(super) fn under(reader: Transaction, writers: Writers) -> Result<Still, Error> {
     let witness = Witness::of_file(&reader)?;
-    let (content, cut_at) = (reader.content, reader.cut_at);
+    let (file, content, cut_at) = (reader.file.clone(), reader.content, reader.cut_at);
     reader.end();
     let still = Still::new(file, content, cut_at, Hold::Snapshot, witness);
-    Ok(Still { writers: Some(writers), blocked, ..still })
+    Ok(Still { writers: Some(writers), ..still })
 }

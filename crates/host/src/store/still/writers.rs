@@ -1,5 +1,6 @@
 //! Writers held, for a bounded time.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -15,19 +16,20 @@ use crate::store::write_out;
 
 /// The writers' lock. A thread of its own holds it and lets go when the time is up: whoever asked for it may be stuck
 /// in a command of the volume manager just then. Dropping it lets writers go.
-pub(super) struct Writers {
-    since: Instant,
+pub(in crate::store) struct Writers {
+    /// The instant since which they may have been held.
+    pub(in crate::store) since: Instant,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<Released>>,
 }
 
 /// How a hold ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Released {
+struct Released {
     /// For how long a commit could have had to wait.
-    pub(super) held: Duration,
+    held: Duration,
     /// The bound, if it was that which ended the hold.
-    pub(super) broken_at: Option<Duration>,
+    broken_at: Option<Duration>,
 }
 
 impl Writers {
@@ -35,6 +37,11 @@ impl Writers {
     pub(super) fn hold(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<Self, Error> {
         // Taking the snapshot does so too; done before, it is not done while writers are held.
         write_out(&file.path);
+        Self::take(file, wait)
+    }
+
+    /// The same at once, for where nothing waits for the disk meanwhile.
+    pub(in crate::store) fn take(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<Self, Error> {
         let connection = open::for_holding(file)?;
         let begin = || connection.execute_batch("BEGIN IMMEDIATE");
         let (since, ()) = wait.until_free(file, begin)?;
@@ -57,9 +64,21 @@ impl Writers {
         self.since.elapsed()
     }
 
-    /// Lets writers go, and says how that went.
-    pub(super) fn release(mut self) -> Released {
-        self.stop()
+    /// Lets writers go, and says for how long a commit could have had to wait.
+    pub(super) fn let_go(mut self) -> Duration {
+        self.stop().held
+    }
+
+    /// The same where nobody may have written until now.
+    ///
+    /// # Errors
+    /// Where they had been let go before, since they had been held for as long as they may be.
+    pub(in crate::store) fn release(mut self, path: &Path) -> Result<Duration, Error> {
+        let Released { held, broken_at } = self.stop();
+        match broken_at {
+            Some(bound) => Err(Error::HoldBroken { path: path.to_owned(), bound, held }),
+            None => Ok(held),
+        }
     }
 
     fn stop(&mut self) -> Released {
