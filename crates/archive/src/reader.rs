@@ -20,11 +20,16 @@ const PIECE_BYTES: usize = 256 << 10;
 /// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a layer a disk has to look for.
 const WINDOW_BYTES: usize = 4 << 20;
 
+/// Who reads in order with several threads reads this far from where he was last, at most.
+const SIDE_BY_SIDE_BYTES: usize = 1 << 20;
+
 /// One version, open for reading from any number of threads. It keeps its files open, so what is given up or
 /// folded meanwhile does not concern it.
 pub struct Reader {
     version: Resolved,
     page_len: usize,
+    /// The page after those that were read last.
+    reached: AtomicUsize,
     /// The window up to which the system was told what will be read.
     expected: AtomicUsize,
     /// What nobody uses at the moment.
@@ -41,7 +46,8 @@ struct Scratch {
 impl Reader {
     pub(crate) fn new(version: Resolved) -> Self {
         let page_len = version.meta.page_size.as_usize();
-        Self { version, page_len, expected: AtomicUsize::new(0), idle: Mutex::default() }
+        let (reached, expected) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+        Self { version, page_len, reached, expected, idle: Mutex::default() }
     }
 
     /// What the version's layer says about it.
@@ -174,10 +180,15 @@ impl Reader {
 
     /// Fills `pages` with whole pages from the `nth` on, counted from 0.
     fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
-        if pages.len() > self.page_len {
+        let count = pages.len() / self.page_len;
+        let reached = self.reached.swap(nth + count, Ordering::Relaxed);
+        let side_by_side = SIDE_BY_SIDE_BYTES / self.page_len;
+        // A single page is no reading in order, even where it is the next one.
+        let is_in_order = count > 1 && nth.abs_diff(reached) <= side_by_side;
+        if is_in_order {
             self.expect_from(nth, scratch);
         }
-        scratch.spans.pages(&self.version.map, nth, pages)
+        scratch.spans.pages(&self.version.map, nth, pages, is_in_order)
     }
 
     /// Has the system begin to read what comes after the `nth` page, for somebody who reads pages in order: a window is

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -34,6 +34,9 @@ pub(super) struct Files<V: Versions> {
     inodes: RwLock<Inodes>,
     open: Arc<Handles<Arc<V::Open>>>,
     lists: Handles<Arc<[(String, FileType)]>>,
+    /// What nobody uses at the moment of the memory that answers are read into. New memory for each would cost more than
+    /// what is read into it: the kernel gives it page by page.
+    idle: Mutex<Vec<Vec<u8>>>,
     owner: Owner,
 }
 
@@ -50,7 +53,8 @@ impl<V: Versions> Files<V> {
         let group = settings.group.unwrap_or_else(|| rustix::process::getegid().as_raw());
         let owner = Owner { user: rustix::process::geteuid().as_raw(), group, mode: settings.mode };
         let inodes = RwLock::new(Inodes::new());
-        Self { versions, inodes, open: Arc::default(), lists: Handles::default(), owner }
+        let (open, lists, idle) = (Arc::default(), Handles::default(), Mutex::default());
+        Self { versions, inodes, open, lists, idle, owner }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> Result<T, Errno> {
@@ -175,11 +179,14 @@ impl<V: Versions> Filesystem for Files<V> {
         reply: ReplyData,
     ) {
         let Some(content) = self.open.get(handle) else { return reply.error(Errno::EBADF) };
-        let mut buffer = vec![0; usize::try_from(size).unwrap_or(0)];
-        match content.read_at(offset, &mut buffer) {
-            Ok(length) => reply.data(buffer.get(..length).unwrap_or(&buffer)),
+        let size = usize::try_from(size).unwrap_or(0);
+        let mut memory = lock(&self.idle).pop().unwrap_or_default();
+        memory.resize(memory.len().max(size), 0);
+        match content.read_at(offset, memory.get_mut(..size).unwrap_or_default()) {
+            Ok(length) => reply.data(memory.get(..length).unwrap_or_default()),
             Err(_) => reply.error(Errno::EIO),
         }
+        lock(&self.idle).push(memory);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -319,6 +326,10 @@ impl<T: Clone> Handles<T> {
     fn remove(&self, handle: FileHandle) -> Option<T> {
         write(&self.open).remove(&handle.0)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
