@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_catalogue::Catalogue;
-use asat_core::{Code, Engine, Host, Problem};
+use asat_core::{Backing, Code, Engine, Host, Problem};
 use asat_host::{StateFolder, brake, socket};
 
 pub use guard::{Alarm, Braked, Done, Looks, Standing};
@@ -107,9 +107,16 @@ impl Daemon {
     /// Where a store that it adds cannot be taken up, or what follows from it cannot be committed. Nothing has changed then.
     fn adopt(&self, before: &Config, new: &Config) -> Result<(), Problem> {
         let mut backings = self.machine.prepare(new)?;
-        for (name, store) in &self.handle.engine().policy().stores {
+        let engine = self.handle.engine();
+        for (name, backing) in &mut backings {
+            if let Some(problem) = self.machine.unknown_history(name, engine.register()) {
+                *backing = Backing::Unusable(problem);
+            }
+        }
+        for (name, store) in &engine.policy().stores {
             backings.entry(name.clone()).or_insert_with(|| store.backing.clone());
         }
+        drop(engine);
         self.machine.configure(new);
         self.handle.configure(new.policy(&backings)).inspect_err(|_| self.machine.configure(before))?;
         self.guard.configure(&new.guard);

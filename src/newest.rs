@@ -60,9 +60,9 @@ impl<T> Newest<T> {
     pub fn offer(&self, store: &StoreName, newest: Option<(u64, T)>) {
         let slot = self.slot(store);
         let newest = newest.map(|(number, known)| Arc::new(Version { number, known }));
-        let before = slot.newest.swap(newest);
+        // Whoever asks what is held sees it in one place or in the other.
         let mut former = slot.former.lock().unwrap_or_else(PoisonError::into_inner);
-        former.extend(before);
+        former.extend(slot.newest.swap(newest));
         former.retain(is_held);
     }
 
@@ -88,19 +88,18 @@ impl<T> Newest<T> {
 
     fn is_held(&self, version: &VersionId) -> bool {
         let Some(slot) = self.0.load().get(&version.store).cloned() else { return false };
-        let is_it = |newest: &Arc<Version<T>>| newest.number == version.number;
-        if let Some(newest) = slot.newest.load_full().filter(is_it) {
-            // Holds are counts once the version has left its place.
-            drop(slot.newest.compare_and_swap(&newest, None));
-            let is_held = is_held(&newest);
-            if is_held {
-                // Unless there is another by now.
-                drop(slot.newest.compare_and_swap(&None::<Arc<_>>, Some(newest)));
-            }
-            return is_held;
-        }
         let former = slot.former.lock().unwrap_or_else(PoisonError::into_inner);
-        former.iter().any(|former| former.number == version.number && is_held(former))
+        let is_it = |known: &Arc<Version<T>>| known.number == version.number;
+        // It may have been offered several times.
+        let was_held = former.iter().any(|known| is_it(known) && is_held(known));
+        let Some(newest) = slot.newest.load_full().filter(is_it) else { return was_held };
+        // Holds are counts once the version has left its place.
+        slot.newest.store(None);
+        let is_held = was_held || is_held(&newest);
+        if is_held {
+            slot.newest.store(Some(newest));
+        }
+        is_held
     }
 }
 
@@ -144,6 +143,18 @@ mod tests {
         drop(held);
         assert_eq!(newest.held(&[id(1)]), []);
         assert_eq!(number(&newest.hold(&store())), Some(2), "another was asked about");
+    }
+
+    #[test]
+    fn a_version_that_is_offered_again_is_held_still() {
+        let newest = Newest::default();
+        newest.offer(&store(), Some((1, "before")));
+        let held = newest.hold(&store());
+        newest.offer(&store(), Some((1, "after")));
+        assert_eq!(newest.held(&[id(1)]), [id(1)]);
+        assert_eq!(newest.hold(&store()).get(), Some((1, &"after")));
+        drop(held);
+        assert_eq!(newest.held(&[id(1)]), []);
     }
 
     #[test]

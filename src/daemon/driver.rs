@@ -20,7 +20,7 @@ use asat_core::guard::Entry;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Engine, Host, Policy, Problem, StoreName, Together};
+use asat_core::{Engine, Host, Policy, Problem, StoreName, Together, VersionId};
 use jiff::Timestamp;
 
 use super::handle::{Handle, Notice, Notices};
@@ -266,14 +266,19 @@ impl<H: Host> Driver<H> {
         }
     }
 
+    fn go_by(&self, policy: Policy) -> Policy {
+        let mut engine = self.write();
+        self.revision.fetch_add(1, Ordering::Release);
+        engine.configure(policy)
+    }
+
     /// Goes by another policy; by the one before where that cannot be recorded.
     fn configure(&mut self, policy: Policy) -> Result<(), Problem> {
-        let before = self.write().configure(policy);
+        let before = self.go_by(policy);
         if let Err(problem) = self.commit(&By::asat(), &Event::Configured) {
-            self.write().configure(before);
+            self.go_by(before);
             return Err(problem);
         }
-        self.revision.fetch_add(1, Ordering::Release);
         // Other rules may let versions go, and other budgets ask for it.
         self.weighed.clear();
         self.tick();
@@ -296,15 +301,22 @@ impl<H: Host> Driver<H> {
     fn decide(&self, by: &By, event: &Event) -> Decision {
         let decide = || self.read().decide_for(self.host.now(), by, event);
         let hold = |held| self.engine.write().unwrap_or_else(PoisonError::into_inner).hold(held);
-        let decision = decide();
-        let held = self.host.held(&decision.given_up());
-        if held.is_empty() {
-            return decision;
+        let mut held = Vec::new();
+        loop {
+            let decision = decide();
+            let unasked: Vec<VersionId> =
+                decision.given_up().into_iter().filter(|version| !held.contains(version)).collect();
+            let found = self.host.held(&unasked);
+            if found.is_empty() {
+                if !held.is_empty() {
+                    hold(Vec::new());
+                }
+                return decision;
+            }
+            // Others may be given up in their place.
+            held.extend(found);
+            hold(held.clone());
         }
-        hold(held);
-        let decision = decide();
-        hold(Vec::new());
-        decision
     }
 
     /// Commits changes and takes them in; nothing has changed after an error.

@@ -145,11 +145,12 @@ impl Machine {
     /// Holds the version whose content a store still has, where that can be seen without reading it; no lock is taken, neither
     /// the store's nor one of ours. The only store need not be named.
     #[must_use]
-    pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(u64, Hold)> {
+    pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(VersionId, Hold)> {
         let settings = self.settings.load();
         let (name, store) = settings.store(store)?;
         // What a check finds may depend on more than the content: on the day, for example.
-        self.seen.unchanged(name, &store.path).filter(|_| store.checks.is_empty())
+        let (number, hold) = self.seen.unchanged(name, &store.path).filter(|_| store.checks.is_empty())?;
+        Some((VersionId { store: name.clone(), number }, hold))
     }
 
     /// Whether the tree of versions is mounted.

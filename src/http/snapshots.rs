@@ -7,7 +7,7 @@ use asat_core::event::{Event, Publish, PublishSet, Reply};
 use asat_core::register::Register;
 use asat_core::snapshot::Hold;
 use asat_core::version::{Attributes, Publication};
-use asat_core::{Code, Problem};
+use asat_core::{Code, Problem, VersionId};
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
@@ -62,7 +62,12 @@ pub(super) async fn publish(
     let store = request.store.as_deref().map(extract::store).transpose()?;
     // While it is held, the version is not given up.
     let held = face.machine.unchanged_since(store.as_ref());
-    let unchanged = held.as_ref().map(|(number, _)| *number);
+    let seen = held.as_ref().map(|(version, _)| version.clone());
+    // What was seen is of this store, whatever the configuration says in a moment.
+    let (store, unchanged) = match seen {
+        Some(VersionId { store, number }) => (Some(store), Some(number)),
+        None => (store, None),
+    };
     let publish = Publish { store, attributes: attributes(request)?, key, unchanged };
     // What was said before of a version that the store still is needs nobody's time.
     if unchanged.is_some() && publish.key.is_none() {

@@ -318,6 +318,9 @@ fn a_set_is_known_after_a_restart() {
     let at = published["cut_at"].as_str().unwrap();
     let found = world.get(&format!("/versions?set=month-end&set_cut_at={at}")).json();
     assert_eq!(found["versions"].as_array().unwrap().len(), 2, "{found}");
+    // On a volume, the first version after a start has nothing to be compared with.
+    let first = world.ground.is_volume().then(|| publish(&world));
+    let expected = first.as_ref().map_or(vec!["ledger@1", "report@1"], ids);
     let again = publish(&world);
-    assert_eq!((ids(&again), again["reused"].clone()), (vec!["ledger@1", "report@1"], json!(true)));
+    assert_eq!((ids(&again), again["reused"].clone()), (expected, json!(true)));
 }

@@ -1,5 +1,7 @@
 //! Versions that are still in their snapshots, when the daemon ends, and where it is not the only one.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::common::World;
@@ -100,4 +102,36 @@ fn installations_share_a_store_and_its_volume_without_knowing_of_each_other() {
     assert_eq!(other.publish("again")["version"]["id"], "report@2");
     assert_eq!(read(&kept), "a,b");
     assert_eq!(held_by(&one.archived("report@1")), both(&one));
+}
+
+#[test]
+fn a_store_that_comes_with_versions_of_before_is_published_when_they_were_adopted() {
+    let mut world = World::new();
+    let without = world.store_config.clone();
+    world.add_store("ledger", "create table t (n); insert into t values (1)", &world.ground.asked());
+    let with = world.store_config.clone();
+    world.start();
+    let publish = |world: &World| world.send("POST", "/snapshots", &json!({ "store": "ledger" }));
+    assert_eq!(publish(&world).status, 201);
+    world.archived("ledger@1");
+    world.kill();
+    for file in ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"] {
+        fs::remove_file(world.path("state").join(file)).ok();
+    }
+    world.store_config = without;
+    let log = world.start();
+    assert!(log.contains("unknown store"), "{log}");
+
+    // Its number must not go to another version.
+    world.store_config = with;
+    world.reload("is in force");
+    publish(&world).expect_problem(500, "configuration");
+    world.stop();
+    world.start();
+    assert_eq!(world.get("/versions/ledger@1").json()["state"], "ready");
+    rusqlite::Connection::open(world.store_at("ledger.db"))
+        .unwrap()
+        .execute("insert into t values (2)", [])
+        .unwrap();
+    assert_eq!(publish(&world).json()["version"]["id"], "ledger@2");
 }

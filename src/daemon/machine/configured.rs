@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use asat_archive::Archive;
 use asat_core::check::Check;
+use asat_core::register::Register;
 use asat_core::snapshot::Backend;
-use asat_core::{Backing, Code, Problem, StoreName};
+use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::store::Limits;
 
 use super::opening::open_archive;
@@ -94,6 +95,21 @@ impl Machine {
             }
         }
         Ok(backings)
+    }
+
+    /// Why a store cannot be published before the next start, which adopts what its archive holds, where that is so: a number
+    /// that is taken there must not be given to another version.
+    pub(in crate::daemon) fn unknown_history(
+        &self,
+        store: &StoreName,
+        register: &Register,
+    ) -> Option<Problem> {
+        let live = self.archive(store).ok()?.live();
+        let unknown = |&number: &u64| register.entry(&VersionId { store: store.clone(), number }).is_err();
+        let first = live.into_iter().find(unknown)?;
+        let detail =
+            format!("the archive of store {store} holds versions that are not known yet, as {store}@{first}");
+        Some(Problem::new(Code::Configuration, detail, "restart asat, which adopts them as it starts"))
     }
 
     /// Goes by this configuration from now on.

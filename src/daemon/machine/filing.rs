@@ -39,6 +39,12 @@ impl Machine {
         let archive = self.archive(&id.store).map_err(failed)?;
         if archive.contains(id.number) {
             let Described { content, bytes, .. } = self.describe(id).map_err(failed)?;
+            if self.hot(id).is_ok_and(|hot| hot.content.cut_at != content.cut_at) {
+                return Err(failed(internal(
+                    id,
+                    "is in the archive with another instant than it was cut at",
+                )));
+            }
             let fingerprint =
                 content.fingerprint.ok_or_else(|| failed(internal(id, "has no fingerprint")))?;
             return Ok(Filed { fingerprint, bytes });

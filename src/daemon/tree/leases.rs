@@ -75,20 +75,26 @@ impl Leases {
         Self { handle, ttl_s, held: Mutex::default() }
     }
 
+    /// No longer than a lease may last at the moment.
+    fn ttl_s(&self) -> u32 {
+        self.ttl_s.min(self.handle.engine().policy().max_ttl_s)
+    }
+
     fn opening(&self, lease: &LeaseId, version: &VersionId) -> Event {
         Event::Open(Open {
             version: VersionRef::Exact(version.clone()),
             lease: lease.clone(),
             holder: HOLDER.to_owned(),
-            ttl_s: self.ttl_s,
+            ttl_s: self.ttl_s(),
             in_tree: true,
         })
     }
 
     /// Gives each of them its time anew.
     pub(super) fn renew(self: &Arc<Self>) {
+        let ttl_s = self.ttl_s();
         for (lease, version) in lock(&self.held).clone() {
-            let renewal = Event::Renew { version: version.clone(), lease: lease.clone(), ttl_s: self.ttl_s };
+            let renewal = Event::Renew { version: version.clone(), lease: lease.clone(), ttl_s };
             // One that expired, as while the machine was asleep, is taken anew.
             let leases = Arc::clone(self);
             self.handle.tell(renewal, move |renewed| match renewed {

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::key::is_taken;
+use super::key::{is_promised, is_taken};
 use super::publish::publish_again;
 use super::{Backing, Draft, Engine};
 use crate::Problem;
@@ -38,7 +38,7 @@ impl Engine {
         let mut draft = Draft::new(&self.register, now, By::asat());
         let mut decide = |(by, request): &(&By, &Publish)| {
             draft.by.clone_from(by);
-            if request.key.as_ref().is_some_and(|key| is_taken(&draft, key)) {
+            if request.key.as_ref().is_some_and(|key| is_taken(&draft, key) || is_promised(&draft, key)) {
                 return None;
             }
             if let Err(problem) = Self::check_request(request) {

@@ -71,3 +71,14 @@ pub(super) fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
     let has = |change: &Change| matches!(change, Change::Published(p) if p.key.as_deref() == Some(key));
     draft.register.publication_by_key(key).is_some() || draft.changes.iter().any(has)
 }
+
+/// Whether a publication that is under way will have this idempotency key.
+pub(super) fn is_promised(draft: &Draft<'_>, key: &str) -> bool {
+    let has = |intent: &Intent| match &intent.effect {
+        Effect::Cut { key: promised, .. } | Effect::CutSet { key: promised, .. } => {
+            promised.as_deref() == Some(key)
+        }
+        _ => false,
+    };
+    draft.register.intents().any(has)
+}

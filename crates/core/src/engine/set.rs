@@ -34,7 +34,7 @@ impl Engine {
     fn unknown_set(&self, set: &SetName) -> Problem {
         let known: Vec<&str> = self.policy.sets.keys().map(SetName::as_str).take(20).collect();
         let hint = match known.as_slice() {
-            [] => "add a [[set]] to the configuration, and restart".to_owned(),
+            [] => "add a [[set]] to the configuration, and reload it".to_owned(),
             known => format!("the sets are: {}", known.join(", ")),
         };
         Problem::new(Code::UnknownSet, format!("there is no set {set}"), hint)

@@ -102,11 +102,13 @@ impl Taking<'_> {
         Ok(file)
     }
 
-    /// Holds the store's writers, and waits for that as long as the store may be waited for where nobody else is held.
-    fn hold(&self, file: &Arc<StoreFile>, is_alone: bool) -> Result<Writers, Error> {
-        let busy = self.wait.limits.busy;
-        let patience = if is_alone { busy } else { busy.min(self.wait.since.elapsed() + PATIENCE) };
-        let limits = Limits { busy: patience, ..*self.wait.limits };
+    /// Holds the store's writers, and waits for that as long as the store may be waited for where nobody else is held, or while
+    /// half of the hold of the `first` is left.
+    fn hold(&self, file: &Arc<StoreFile>, first: Option<&Writers>) -> Result<Writers, Error> {
+        let Limits { busy, hold } = *self.wait.limits;
+        let patience = first.map(|first| PATIENCE.min((hold / 2).saturating_sub(first.since.elapsed())));
+        let busy = patience.map_or(busy, |patience| busy.min(self.wait.since.elapsed() + patience));
+        let limits = Limits { busy, hold };
         Writers::take(file, &Wait { limits: &limits, ..self.wait })
     }
 
@@ -123,7 +125,7 @@ impl Taking<'_> {
         }
         let mut transaction = Transaction::begin_on(file, &self.wait)?;
         transaction.since = writers.since;
-        let fixed = Fixed { transaction, hold: self.member.limits.hold, blocked: Duration::ZERO };
+        let fixed = Fixed { transaction, hold: self.wait.limits.hold, blocked: Duration::ZERO };
         Ok((Moment::Read(fixed), Some(writers)))
     }
 
@@ -151,7 +153,7 @@ fn hold_all(takings: &[Taking<'_>], files: &[Arc<StoreFile>]) -> Result<Vec<Writ
     loop {
         let mut held = Vec::new();
         let refused = takings.iter().zip(files).enumerate().find_map(|(index, (taking, file))| match taking
-            .hold(file, held.is_empty())
+            .hold(file, held.first())
         {
             Ok(writers) => {
                 held.push(writers);
@@ -165,7 +167,7 @@ fn hold_all(takings: &[Taking<'_>], files: &[Arc<StoreFile>]) -> Result<Vec<Writ
         if was_alone || !taking.has_time() || !matches!(error, Error::Busy { .. }) {
             return Err((index, error));
         }
-        taking.hold(file, true).map(drop).map_err(|error| (index, error))?;
+        taking.hold(file, None).map(drop).map_err(|error| (index, error))?;
     }
 }
 

@@ -105,6 +105,11 @@ fn a_program_that_locks_the_stores_the_other_way_round_gets_on() {
             let members = [member(&a, &PATIENT), member(&b, &PATIENT)];
             fix_together(&members, &AtomicBool::new(false)).map(drop)
         });
+        let tries = rusqlite::Connection::open(&a).unwrap();
+        tries.busy_timeout(Duration::ZERO).unwrap();
+        while tries.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
+            thread::yield_now();
+        }
         // Whoever holds the first store lets it go again while the second one is not to be had.
         first.execute_batch("BEGIN IMMEDIATE; DELETE FROM t; COMMIT").unwrap();
         second.execute_batch("COMMIT").unwrap();
