@@ -31,7 +31,7 @@ fn nspawn_the_installation_goes_as_its_document_says() {
         run("sh", &["-c", copy, "copy", env!("CARGO_MANIFEST_DIR"), SOURCE]);
         let examples: Vec<&str> =
             DOCUMENT.split("\n```sh\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0).collect();
-        let [package, store, configure, publish, read, wal, upgrade, remove] = examples[..] else {
+        let [package, store, configure, publish, read, wal, upgrade, handing, remove] = examples[..] else {
             panic!("the document has {} examples", examples.len());
         };
         for example in [package, store, configure] {
@@ -44,6 +44,7 @@ fn nspawn_the_installation_goes_as_its_document_says() {
         assert!(typed(wal).contains("report@3"));
         typed(upgrade);
         assert!(typed("asat versions").contains("2026-11-21 close"));
+        assert!(typed(handing).contains("2026-11-21 close"));
         assert!(typed(remove).contains("the history in /var/lib/asat is kept"));
     });
 }
