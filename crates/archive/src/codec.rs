@@ -14,6 +14,10 @@ const LEVEL: i32 = 1;
 /// So many differences a page may be stored as, one upon another, before it is stored whole again. It bounds
 /// what reading a page costs, and what damage in one layer reaches.
 pub(crate) const MOST_DIFFERENCES: u32 = 32;
+/// Upon so many, only a short one is laid still: each is a place of its own, which a disk has to look for.
+const MOST_LONG_DIFFERENCES: u32 = 6;
+/// A frame that is no longer takes next to no room.
+pub(crate) const SHORT_FRAME_BYTES: usize = 64;
 /// So many there may be where versions were folded. While that goes on, runs that are not folded yet count with all their
 /// differences, though few will be left: a lower bound would have most pages stored whole again.
 pub(crate) const MOST_WHEN_FOLDED: u32 = 64;
@@ -39,10 +43,22 @@ impl Encoder {
     /// The shortest frame of a page: its difference from the page `before`, where there is one and the
     /// difference is at least a quarter shorter than the whole page, or else the whole page.
     pub(crate) fn encode<'a>(&'a mut self, page: &'a [u8], before: Option<&[u8]>) -> (Encoding, &'a [u8]) {
+        self.encode_upon(0, page, before)
+    }
+
+    /// The same where `before` is so many differences: a long one is not laid upon many.
+    pub(crate) fn encode_upon<'a>(
+        &'a mut self,
+        depth: u32,
+        page: &'a [u8],
+        before: Option<&[u8]>,
+    ) -> (Encoding, &'a [u8]) {
+        let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
         let difference_len = before.and_then(|before| {
             let room = self.difference.as_mut_slice();
             self.context.compress_using_dict(room, page, before, LEVEL).ok()
         });
+        let difference_len = difference_len.filter(|&len| len <= most_bytes);
         let difference = difference_len.and_then(|len| self.difference.get(..len));
         if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
             return (Encoding::Difference, short);

@@ -15,7 +15,7 @@ use asat_core::PageSize;
 
 use crate::archive::Inner;
 use crate::chain::lock;
-use crate::codec::{Encoder, MOST_DIFFERENCES};
+use crate::codec::{Encoder, MOST_DIFFERENCES, SHORT_FRAME_BYTES};
 use crate::error::Error;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
@@ -32,8 +32,6 @@ const BATCHES_WAITING: usize = 16;
 /// So many threads make frames of a batch at most, as long as each has this many pages.
 const MOST_HANDS: usize = 4;
 const LEAST_SHARE: usize = 16;
-/// A frame that is no longer is stored even where an earlier version has the page: it costs little more than saying so.
-const SHORT_FRAME_BYTES: usize = 64;
 
 /// The compressing thread and the way to it.
 pub(crate) struct Press {
@@ -186,21 +184,23 @@ impl Hand {
 
     fn encode(&mut self, pages: &[(u32, u128)], data: &[u8], before: Option<&PageMap>) {
         for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page.len())) {
-            let is_known = before.is_some_and(|map| self.read(map, number));
-            let (encoding, frame) = self.encoder.encode(page, is_known.then_some(self.page.as_slice()));
+            let depth = before.and_then(|map| self.read(map, number));
+            let before = depth.is_some().then_some(self.page.as_slice());
+            let (encoding, frame) = self.encoder.encode_upon(depth.unwrap_or(0), page, before);
             self.made.push((number, hash, encoding, frame.len()));
             self.bytes.extend_from_slice(frame);
         }
     }
 
-    /// Reads what a page was, where it can be read, and is not stored as so many differences already that it is to be
-    /// stored whole.
-    fn read(&mut self, map: &PageMap, number: u32) -> bool {
-        let nth = nth_of(number).filter(|&nth| nth < map.page_count() && map.depth(nth) < MOST_DIFFERENCES);
-        nth.is_some_and(|nth| self.frames.page(map, nth, Reading::InOrder, &mut self.page).is_ok())
+    /// Reads what a page was, where it can be read; answers as how many differences it is stored. Where these are so many
+    /// that it is to be stored whole, it is not read.
+    fn read(&mut self, map: &PageMap, number: u32) -> Option<u32> {
+        let nth = nth_of(number).filter(|&nth| nth < map.page_count())?;
+        let depth = Some(map.depth(nth)).filter(|&depth| depth < MOST_DIFFERENCES)?;
+        self.frames.page(map, nth, Reading::InOrder, &mut self.page).ok().map(|()| depth)
     }
 
-    /// Appends what was made, but for what an earlier version has.
+    /// Appends what was made, but for what an earlier version has: of a short frame, saying so would take as much.
     fn deliver(&mut self, packer: &mut Packer, mut past: Option<&mut Past>) -> Result<(), Error> {
         let mut rest = self.bytes.as_slice();
         for (number, hash, encoding, len) in self.made.drain(..) {
