@@ -25,8 +25,10 @@ DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
 # A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs mkfs.btrfs:btrfs-progs losetup:mount insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
-# Stock SQLite clients, private mounts for full disks, a machine under systemd, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) curl:curl unshare:util-linux taskset:util-linux systemd-nspawn:systemd-container $(LAB_NEEDS)
+# Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
+# disks, a machine under systemd, and the lab.
+TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
+             unshare:util-linux taskset:util-linux systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
@@ -89,6 +91,7 @@ install: $(BUILT)
 	install -D -m 644 systemd/asat.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/asat.conf
 	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
 	install -D -m 644 config/asat.toml $(DESTDIR)$(PREFIX)/share/doc/asat/examples/asat.toml
+	install -m 644 config/alerts.yml config/alerts.test.yml config/grafana.json $(DESTDIR)$(PREFIX)/share/doc/asat/examples/
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BINARY) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	cd $(DESTDIR)$(PREFIX)/share && mkdir -p bash-completion/completions zsh/site-functions fish/vendor_completions.d

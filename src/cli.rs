@@ -25,7 +25,6 @@ mod retention;
 mod stores;
 mod table;
 mod tag;
-mod text;
 mod typed;
 mod versions;
 mod why;
@@ -37,7 +36,7 @@ use asat_core::{Code, Problem, StoreName};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::{Cli, Command, Globals, ImportArgs, ServeArgs};
+use args::{BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, ServeArgs};
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
@@ -45,7 +44,8 @@ use progress::Bars;
 use crate::bench::{self, BenchArgs, Report};
 use crate::client::Client;
 use crate::config::Config;
-use crate::wire::Imported;
+use crate::text;
+use crate::wire::{BackedUp, Imported, Rebuilt};
 
 /// Runs the command that the arguments name.
 #[must_use]
@@ -78,7 +78,10 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
         Command::Brake(args) => brake::brake(args, output),
         Command::Import(args) => import(args, output),
+        Command::Backup(args) => backup(args, output),
+        Command::RebuildCatalogue(args) => rebuild(args, output),
         Command::Doctor(args) => doctor::doctor(args, output),
+        Command::Configuration(args) => document::configuration(args.markdown, output),
         Command::Completions(args) => document::completions(args.shell, output),
         Command::Man(args) => document::manual(&args.dir, output),
         command => {
@@ -123,8 +126,11 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Bench(args) => bench(args, output).await,
         Command::Serve(_)
         | Command::Import(_)
+        | Command::Backup(_)
+        | Command::RebuildCatalogue(_)
         | Command::Brake(_)
         | Command::Doctor(_)
+        | Command::Configuration(_)
         | Command::Completions(_)
         | Command::Man(_) => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
     }
@@ -150,6 +156,25 @@ fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
             text::counted(new, "version"),
             text::clean(store)
         )
+    })
+}
+
+/// Copies the catalogue.
+fn backup(args: &BackupArgs, output: &Output) -> Result<(), Failure> {
+    let copy = crate::daemon::back_up(&args.config, &args.to)?;
+    output.answer(&copy, |BackedUp { path, audit_head, .. }| {
+        format!("the catalogue is copied to {path}; its audit trail ends at {audit_head}")
+    })
+}
+
+/// Makes the catalogue anew, in the place of the daemon.
+fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
+    let rebuilt = crate::daemon::rebuild(&args.config, args.replace, &|text| output.remark(text))?;
+    output.answer(&rebuilt, |Rebuilt { versions, kept, .. }| {
+        let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
+        let kept =
+            kept.as_ref().map_or_else(String::new, |kept| format!("; what was there is kept as {kept}"));
+        format!("the catalogue is made anew, with {versions}{kept}")
     })
 }
 

@@ -7,7 +7,9 @@ mod access;
 mod check;
 mod fuse;
 mod guard;
+mod log;
 mod raw;
+pub mod reference;
 mod reload;
 mod retention;
 mod set;
@@ -30,6 +32,7 @@ use asat_core::{Backing, Code, Policy, Problem, SetName, StoreName, StorePolicy}
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
+pub use log::{LogConfig, LogFormat, LogLevel};
 pub use reload::Later;
 pub use watch::WatchConfig;
 
@@ -58,6 +61,8 @@ pub struct Config {
     pub fuse: Option<FuseConfig>,
     /// What the guard may do, what it assumes, and whom it tells.
     pub guard: GuardConfig,
+    /// In which form the log is written, and how much of it.
+    pub log: LogConfig,
     /// How long a command of LVM may take before it is taken to be stuck.
     pub lvm_timeout: Duration,
     /// How long a stop waits for what is under way.
@@ -77,6 +82,10 @@ pub struct Listen {
     pub unix_mode: u32,
     /// A TCP address.
     pub tcp: Option<SocketAddr>,
+    /// So many connections may be open at each of them.
+    pub max_connections: usize,
+    /// How long a client may take for the head of a request, for its body, and to take a piece of an answer.
+    pub request_timeout: Duration,
 }
 
 /// One store.

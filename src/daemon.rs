@@ -12,12 +12,12 @@ mod listen;
 mod machine;
 mod message;
 mod progress;
+mod rebuild;
 mod reload;
 mod signals;
 mod tree;
 mod watch;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -30,9 +30,12 @@ pub use guard::{Alarm, Braked, Done, Looks, Standing};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
 pub use machine::{Hold, Machine, VersionBytes};
+pub use rebuild::{back_up, rebuild};
 pub use watch::{Watched, Watches};
 
 use crate::config::Config;
+use crate::log;
+use crate::metrics::Metrics;
 use guard::Guarding;
 use signals::Signals;
 
@@ -54,12 +57,12 @@ pub struct Daemon {
 /// # Errors
 /// Where it cannot start: the configuration, the state folder, the catalogue, an archive or a listener.
 pub fn main(file: &Path) -> Result<(), Problem> {
-    log_to_stderr();
     #[cfg(debug_assertions)]
     crash::listen();
     // Before there are other threads, and before another program is started.
     let handed = socket::handed_over()?;
     let mut config = Config::load(file)?;
+    log::begin(&config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| failed("start its threads", &error))?;
     let hangup = runtime.block_on(async { signals::hangup() })?;
@@ -86,10 +89,11 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let_go_of_volumes();
     let tree = tree::mount(config, catalogue.installation());
     let tree_root = config.fuse.as_ref().filter(|_| tree.is_some()).map(|fuse| fuse.root.clone());
-    let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone())?;
+    let metrics = Arc::<Metrics>::default();
+    let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone(), &metrics)?;
     let machine = Arc::new(machine);
     let engine = Engine::new(config.policy(&backings), catalogue.load()?);
-    let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, notices)?;
+    let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(|| driver.run());
     let driver = driver.map_err(|error| failed("start its driver", &error))?;
     let guard = Guarding::start(Arc::clone(&machine), handle.clone(), config);
@@ -153,20 +157,6 @@ fn let_go_of_volumes() {
             tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
-}
-
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ASAT_LOG");
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        // A log that cannot be written, to a full disk or to nobody, must not end what it tells of.
-        .log_internal_errors(false)
-        .finish();
-    // A second daemon in one process, as in a test, keeps the first one's log.
-    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Problem {

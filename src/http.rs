@@ -13,10 +13,13 @@ mod document;
 mod events;
 mod extract;
 mod leases;
+mod metrics;
 mod mounts;
+mod page;
 mod pins;
 mod problem;
 mod ranges;
+mod requests;
 mod restore;
 mod retention;
 mod snapshots;
@@ -41,6 +44,9 @@ use access::Caller;
 pub use access::{Access, Peer, Rules};
 pub use answers::Answers;
 use problem::Failure;
+pub use problem::overloaded;
+pub use requests::Names;
+pub use status::is_of_health;
 
 use crate::daemon::{Handle, Machine};
 use crate::wire;
@@ -58,6 +64,8 @@ pub struct Face {
     pub stopping: watch::Receiver<bool>,
     /// What was answered to those who published what was known.
     pub answers: Answers,
+    /// Names for requests that have none.
+    pub names: Names,
 }
 
 impl Face {
@@ -132,16 +140,20 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))
         .routes(routes!(events::events))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))
         .routes(routes!(status::openapi))
         .split_for_parts();
+    let document = document::complete(&document, &access);
     router
+        .merge(page::routes(&document, access.clone()))
         .layer(Extension(status::Written::new(&document)))
         .fallback(status::not_found)
         .method_not_allowed_fallback(status::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(axum::middleware::from_fn_with_state(access, access::check))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&face), requests::observe))
         .with_state(face)
 }
 

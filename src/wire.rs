@@ -9,6 +9,7 @@ mod capacity;
 mod instant;
 mod lease;
 mod manifest;
+mod recovery;
 mod restore;
 mod retention;
 mod set;
@@ -30,6 +31,7 @@ pub use capacity::{
 };
 pub use lease::{Lease, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
+pub use recovery::{BackedUp, Rebuilt};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
 pub use set::{OfSet, PublishAnswer, PublishedSet};
@@ -51,11 +53,11 @@ pub struct PublishRequest {
     pub set: Option<String>,
     /// What the publication is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200, example = "2026-11-19 close")]
+    #[schema(min_length = 1, max_length = 200, example = "2026-11-19 close")]
     pub label: Option<String>,
     /// Who vouches for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200, example = "ops")]
+    #[schema(min_length = 1, max_length = 200, example = "ops")]
     pub certified_by: Option<String>,
     /// The business day that it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +65,7 @@ pub struct PublishRequest {
     pub business_date: Option<String>,
     /// Anything else worth saying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 4000)]
+    #[schema(min_length = 1, max_length = 4000)]
     pub note: Option<String>,
     /// Attributes of your own: at most 32, each a text, a number or a truth value, with names of at most 64 characters without
     /// `:` and `=`; 4096 bytes in all. What is null counts as left out.
@@ -97,7 +99,7 @@ pub struct Published {
 #[serde(deny_unknown_fields)]
 pub struct MountRequest {
     /// Who will read it.
-    #[schema(max_length = 200, example = "month-end report")]
+    #[schema(min_length = 1, max_length = 200, example = "month-end report")]
     pub holder: String,
     /// For how long, in seconds; one hour where left out.
     #[serde(default = "default_ttl")]
@@ -143,11 +145,11 @@ pub struct Mount {
 #[serde(deny_unknown_fields)]
 pub struct PinRequest {
     /// Why the version must stay.
-    #[schema(max_length = 500, example = "audit 2026")]
+    #[schema(min_length = 1, max_length = 500, example = "audit 2026")]
     pub reason: String,
     /// Who wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200)]
+    #[schema(min_length = 1, max_length = 200)]
     pub owner: Option<String>,
     /// When the pin stops counting; never where left out.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
@@ -260,6 +262,9 @@ pub struct ProblemBody {
     pub code: String,
     /// What to do next.
     pub hint: String,
+    /// What the request is called, in the log and in the audit trail too: as the answer's header `X-Request-Id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 impl Mount {

@@ -139,6 +139,11 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         ("[listen]\nunix = \"\"".to_owned(), "listen.unix", "is empty"),
         ("[listen]\nunix_mode = \"rw-rw----\"".to_owned(), "listen.unix_mode", "0660"),
         ("[listen]\nunix_mode = \"0888\"".to_owned(), "listen.unix_mode", "0660"),
+        ("[listen]\nmax_connections = 0".to_owned(), "listen.max_connections", "1000"),
+        ("[listen]\nmax_connections = 100001".to_owned(), "listen.max_connections", "1000"),
+        ("[listen]\nrequest_timeout = \"99ms\"".to_owned(), "listen.request_timeout", "30s"),
+        ("[listen]\nrequest_timeout = \"2h\"".to_owned(), "listen.request_timeout", "30s"),
+        ("[listen]\nrequest_timeout = \"soon\"".to_owned(), "listen.request_timeout", "s"),
         ("[listen]\nunix_mode = \"4777\"".to_owned(), "listen.unix_mode", "0660"),
         ("[listen]\nunix_mode = \"+660\"".to_owned(), "listen.unix_mode", "0660"),
         ("[listen]\nunix_mode = \"\"".to_owned(), "listen.unix_mode", "0660"),
@@ -356,6 +361,33 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
         check_refused(folder.path(), &watch(lines), &parts);
     }
     check_refused(folder.path(), &store("a", "unique_labels = \"yes\""), &["unique_labels", "boolean"]);
+}
+
+#[test]
+fn a_log_that_there_is_not_is_refused() {
+    let folder = folder();
+    for (line, parts) in [
+        ("format = \"xml\"", ["log.format: \"xml\"", "\"json\""]),
+        ("format = \"JSON\"", ["log.format: \"JSON\"", "\"json\""]),
+        ("level = \"loud\"", ["log.level: \"loud\"", "\"debug\""]),
+        ("level = \"\"", ["log.level: \"\"", "\"debug\""]),
+        ("file = \"/var/log/asat\"", ["file", "unknown field"]),
+    ] {
+        check_refused(folder.path(), &format!("[log]\n{line}"), &parts);
+    }
+}
+
+#[test]
+fn the_sample_configuration_says_the_defaults_of_the_log() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
+    let text = fs::read_to_string(&sample).unwrap();
+    let section = text.split("[log]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let keys =
+        section.lines().filter_map(|line| line.strip_prefix("# ")).filter(|line| line.contains(" = \""));
+    let keys: Vec<&str> = keys.collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    let parse = |text: &str| Config::parse(text, Path::new("/")).unwrap().log;
+    assert_eq!(parse(&format!("[log]\n{}", keys.join("\n"))), parse(""));
 }
 
 /// What stands behind a # in the section of watch mode of the sample is the default of every key that there is.

@@ -1,4 +1,4 @@
-//! What the documents show is true: the quick start of the README, the examples of `docs/publishing.md`, and every piece of
+//! What the documents show is true: the quick start of the README, the examples of `docs/publishing.md` and `docs/api.md`, and every piece of
 //! configuration in both are run as they stand, but for the paths of the reader's own folders.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, unreachable_pub)]
@@ -11,9 +11,12 @@ use std::process::{Command, Stdio};
 
 use asat::config::Config;
 use common::{Running, World};
+use sha2::{Digest, Sha256};
 
 const README: &str = include_str!("../README.md");
 const PUBLISHING: &str = include_str!("../docs/publishing.md");
+const API: &str = include_str!("../docs/api.md");
+const CONFIGURE: &str = include_str!("../docs/configure.md");
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
 
 /// The examples in a language, in order.
@@ -37,6 +40,15 @@ fn run(folder: &Path, commands: &str) -> String {
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{commands}\n{said}\n{errors}");
     said.into_owned()
+}
+
+#[test]
+fn the_document_of_all_keys_is_what_the_program_prints() {
+    let printed = run(Path::new("/"), "asat configuration --markdown");
+    assert!(printed == CONFIGURE, "run: cargo run -- configuration --markdown > docs/configure.md");
+    // What it prints without the option is a configuration.
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    run(folder.path(), "umask 022; asat configuration > asat.toml; asat serve --check --config asat.toml");
 }
 
 #[test]
@@ -96,6 +108,49 @@ fn the_examples_of_publishing_sets_run() {
     assert_eq!(examples.len(), 1);
     let said = run(world.socket().parent().unwrap(), examples[0]);
     assert!(said.contains("month-end published as of") && said.contains("ledger@1"), "{said}");
+    assert!(world.stop().success());
+}
+
+#[test]
+fn the_clients_of_the_api_document_run_over_tcp_and_over_the_unix_socket() {
+    let mut world = World::new();
+    world.sqlite().execute_batch("create table t (n)").unwrap();
+    let digest: String = Sha256::digest("a token").iter().map(|byte| format!("{byte:02x}")).collect();
+    world.config = format!(
+        "tcp = \"127.0.0.1:0\"\n[[token]]\nname = \"report server\"\nrole = \"publish\"\nsha256 = \"{digest}\""
+    );
+    let log = world.start();
+    let url = log
+        .split("listening on ")
+        .find_map(|rest| rest.starts_with("http://").then(|| rest.lines().next().unwrap()));
+    let folder = world.socket().parent().unwrap().to_owned();
+    let python = |program: &str| {
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", program])
+            .current_dir(&folder)
+            .env("ASAT_TOKEN", "a token")
+            .env("ASAT_URL", url.unwrap());
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program}\n{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let [over_tcp, over_the_socket] = examples(API, "python")[..] else {
+        panic!("docs/api.md has other examples")
+    };
+    assert!(
+        over_tcp.lines().filter(|line| !line.is_empty()).count() <= 10,
+        "it is said to be ten lines long"
+    );
+    // The second time it is the same publication.
+    for _ in 0..2 {
+        let uri = python(over_tcp);
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        rusqlite::Connection::open_with_flags(uri.trim(), flags).unwrap().prepare("select n from t").unwrap();
+    }
+    assert_eq!(world.get("/versions/report@1").json()["publications"].as_array().unwrap().len(), 1);
+    assert_eq!(python(over_the_socket), "report@1\n");
     assert!(world.stop().success());
 }
 

@@ -10,6 +10,8 @@ mod activation;
 mod hardening;
 #[path = "service/installing.rs"]
 mod installing;
+#[path = "service/logging.rs"]
+mod logging;
 #[path = "service/packaging.rs"]
 mod packaging;
 #[path = "service/reloading.rs"]

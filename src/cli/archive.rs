@@ -2,9 +2,9 @@
 
 use super::args::{ArchiveArgs, ArchiveCommand};
 use super::output::{Failure, Output};
-use super::text::{clean, counted, size};
 use super::{stores, table};
 use crate::client::{Client, Request};
+use crate::text::{clean, counted, size};
 use crate::wire::ArchiveStats;
 
 pub(super) async fn archive(args: &ArchiveArgs, client: &Client, output: &Output) -> Result<(), Failure> {

@@ -25,7 +25,9 @@ use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
-pub(super) use program::{BrakeArgs, CompletionsArgs, DoctorArgs, ManArgs, ServeArgs};
+pub(super) use program::{
+    BackupArgs, BrakeArgs, CompletionsArgs, ConfigurationArgs, DoctorArgs, ManArgs, RebuildArgs, ServeArgs,
+};
 pub(super) use publish::PublishArgs;
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
@@ -105,6 +107,10 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Take exported versions into the history of a daemon that does not run
     Import(ImportArgs),
+    /// Write a consistent copy of the catalogue, whether the daemon runs or not
+    Backup(BackupArgs),
+    /// Make a lost catalogue anew from what the archives say, for a daemon that does not run
+    RebuildCatalogue(RebuildArgs),
     /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 where an
     /// alarm is on that nobody has acknowledged, or the guard is kept from its work
     Capacity(CapacityArgs),
@@ -121,6 +127,8 @@ pub(super) enum Command {
     Doctor(DoctorArgs),
     /// Measure asat on this machine, with a daemon of its own
     Bench(BenchArgs),
+    /// Print a configuration with every key, what it does and its default
+    Configuration(ConfigurationArgs),
     /// Print a shell's completion script
     Completions(CompletionsArgs),
     /// Write the manual pages, one for each command
@@ -300,6 +308,9 @@ mod tests {
             "asat serve --config asat.toml",
             "asat serve --config asat.toml --check",
             "asat completions bash",
+            "asat backup catalogue-copy.db --config asat.toml",
+            "asat rebuild-catalogue --config asat.toml",
+            "asat rebuild-catalogue --config asat.toml --replace",
             "asat brake",
             "asat brake --let-go",
         ] {

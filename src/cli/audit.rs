@@ -7,8 +7,8 @@ use asat_core::{Code, Problem};
 use super::args::AuditArgs;
 use super::output::{Failure, Output};
 use super::table;
-use super::text::clean;
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::{AuditHead, AuditList, AuditVerdict};
 
 /// Entries asked for at once.

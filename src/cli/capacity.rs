@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use super::args::{AcknowledgeArgs, CapacityArgs};
 use super::output::{Failure, Output};
-use super::text::{both, clean, counted, relative, size};
 use super::{events, table, why};
 use crate::client::sse::Parser;
 use crate::client::{Client, Request, Stream};
+use crate::text::{both, clean, counted, relative, size};
 use crate::wire::{AcknowledgeRequest, Alarm, Brake, Capacity, PlannedAction, Precedence};
 
 /// The longest time between two drawings.

@@ -6,8 +6,8 @@ use asat_core::{Code, Problem};
 
 use super::args::DoctorArgs;
 use super::output::{Failure, Output};
-use super::text::clean;
 use crate::doctor::{self, Finding, Group, Report};
+use crate::text::clean;
 
 pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> {
     let report = doctor::examine(args.config.as_deref());
@@ -20,7 +20,7 @@ pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> 
 }
 
 fn problems(report: &Report) -> String {
-    super::text::counted(count(report.problems), "problem")
+    crate::text::counted(count(report.problems), "problem")
 }
 
 fn count(number: usize) -> u64 {
@@ -42,7 +42,7 @@ fn text(report: &Report) -> String {
             let _ = writeln!(text, "           hint: {}", clean(advice));
         }
     }
-    let warnings = super::text::counted(count(report.warnings), "warning");
+    let warnings = crate::text::counted(count(report.warnings), "warning");
     let _ = writeln!(text, "\n{}, {warnings}", problems(report));
     text
 }

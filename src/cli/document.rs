@@ -1,4 +1,4 @@
-//! `completions` and `man`: the command line, told to a shell and to a reader.
+//! `completions`, `man` and `configuration`: the command line, told to a shell and to a reader, and what can be configured.
 
 use std::fs;
 use std::io;
@@ -13,11 +13,18 @@ use clap_mangen::roff::{Roff, roman};
 use super::args::Cli;
 use super::exit;
 use super::output::{Failure, Output};
+use crate::config::reference;
 
 pub(super) fn completions(shell: Shell, output: &Output) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut told(), "asat", &mut script);
     output.raw(&script)
+}
+
+/// Prints a configuration with every key, or the same as a document.
+pub(super) fn configuration(as_document: bool, output: &Output) -> Result<(), Failure> {
+    let text = if as_document { reference::markdown() } else { reference::SAMPLE.to_owned() };
+    output.raw(text.as_bytes())
 }
 
 /// The command line without the commands that are hidden, which a completion script would name all the same.

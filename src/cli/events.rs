@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::output::{Failure, Output};
-use super::text::clean;
 use crate::client::sse::{Event, Parser};
 use crate::client::{Client, Request};
+use crate::text::clean;
 
 /// An event as JSON.
 #[derive(Serialize)]

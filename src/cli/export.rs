@@ -21,9 +21,9 @@ use tempfile::NamedTempFile;
 use super::args::ExportArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::text::{clean, size};
 use super::typed::ExportChoice;
 use crate::client::{Client, Request};
+use crate::text::{clean, size};
 use crate::wire::Version;
 
 #[derive(Serialize)]

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::args::{OneVersion, PinArgs};
 use super::output::{Failure, Output};
-use super::text::clean;
 use super::versions::pinned;
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::{PinRequest, Version};
 
 pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Result<(), Failure> {

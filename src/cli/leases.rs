@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::args::{LeasesArgs, LeasesCommand};
 use super::output::{Failure, Output};
 use super::table;
-use super::text::clean;
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::{Lease, LeaseList, RevokeRequest};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {

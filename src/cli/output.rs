@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use asat_core::{Code, Problem};
 use serde::Serialize;
 
-use super::text;
+use crate::text;
 
 /// Why a command did not come to its end.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::text::clean;
 use crate::client::sse::Parser;
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::Progress;
 
 /// What is done sooner needs no bar.

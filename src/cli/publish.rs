@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::args::PublishArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::text::{absolute, clean, size};
 use super::typed::belongs;
 use crate::client::{Client, Request};
+use crate::text::{absolute, clean, size};
 use crate::wire::{PublishRequest, Published, PublishedSet};
 
 pub(super) async fn publish(

@@ -7,9 +7,9 @@ use asat_core::{Code, Problem};
 use super::args::RestoreArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use super::text::clean;
 use super::typed::belongs;
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::{RestoreRequest, Restored};
 
 pub(super) async fn restore(

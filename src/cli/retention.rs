@@ -6,10 +6,10 @@ use asat_core::{Code, Problem, StoreName};
 
 use super::args::{PlanArgs, RetentionArgs, RetentionCommand};
 use super::output::{Failure, Output};
-use super::text::{clean, counted, size};
 use super::{stores, table};
 use crate::client::{Client, Request};
 use crate::config::Config;
+use crate::text::{clean, counted, size};
 use crate::wire::{RetentionPlan, RetentionRules, RetentionVerdict};
 
 pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Output) -> Result<(), Failure> {

@@ -10,9 +10,9 @@ use super::args::VerifyArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::table;
-use super::text::{clean, counted, relative, size};
 use super::typed::VersionChoice;
 use crate::client::{Client, Request};
+use crate::text::{clean, counted, relative, size};
 use crate::wire::{Store, StoreList, Verification, Version};
 
 pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failure> {

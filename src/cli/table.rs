@@ -4,7 +4,7 @@ use asat_core::guard::Span;
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
-use super::text::{absolute, clean, relative, short, size};
+use crate::text::{absolute, clean, relative, short, size};
 use crate::wire::{
     ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Tag, Version,
 };

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 
 use super::args::TagArgs;
 use super::output::{Failure, Output};
-use super::text::clean;
 use super::{stores, table};
 use crate::client::{Client, Request};
+use crate::text::clean;
 use crate::wire::{Tag, TagList, TagRequest};
 
 pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Failure> {

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::args::{AsOfArgs, OneVersion, VersionsArgs};
 use super::output::{Failure, Output};
 use super::table;
-use super::text::{absolute, both, clean, counted, size};
 use crate::client::{Client, Request};
+use crate::text::{absolute, both, clean, counted, size};
 use crate::wire::{OfSet, Pin, Publication, Version, VersionList};
 
 /// Versions asked for at once.

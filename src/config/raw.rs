@@ -25,6 +25,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) archive: Archive,
     #[serde(default)]
+    pub(super) log: Log,
+    #[serde(default)]
     pub(super) lvm: Lvm,
     #[serde(default)]
     pub(super) guard: Guard,
@@ -41,6 +43,8 @@ pub(super) struct Config {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listen {
+    pub(super) max_connections: Option<usize>,
+    pub(super) request_timeout: Option<String>,
     pub(super) unix: Option<PathBuf>,
     pub(super) unix_mode: Option<String>,
     pub(super) tcp: Option<String>,
@@ -69,6 +73,13 @@ pub(super) struct Fuse {
     #[serde(default = "default_fuse_mode")]
     pub(super) mode: String,
     pub(super) group: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Log {
+    pub(super) format: String,
+    pub(super) level: String,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +208,12 @@ pub(super) struct LabelRule {
 impl Default for Copies {
     fn default() -> Self {
         Self { max_size: "10 GiB".to_owned(), max_lease: "31d".to_owned() }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: "auto".to_owned(), level: "info".to_owned() }
     }
 }
 

@@ -43,12 +43,16 @@ impl Config {
         keep(merged.listen.unix == self.listen.unix, "listen.unix");
         keep(merged.listen.unix_mode == self.listen.unix_mode, "listen.unix_mode");
         keep(merged.listen.tcp == self.listen.tcp, "listen.tcp");
+        keep(merged.listen.max_connections == self.listen.max_connections, "listen.max_connections");
+        keep(merged.listen.request_timeout == self.listen.request_timeout, "listen.request_timeout");
         keep(merged.fuse == self.fuse, "[fuse]");
+        keep(merged.log == self.log, "[log]");
         keep(merged.lvm_timeout == self.lvm_timeout, "lvm.timeout");
         merged.state.clone_from(&self.state);
         merged.mounts.clone_from(&self.mounts);
         merged.listen.clone_from(&self.listen);
         merged.fuse.clone_from(&self.fuse);
+        merged.log = self.log;
         merged.lvm_timeout = self.lvm_timeout;
         for (name, store) in &mut merged.stores {
             let Some(running) = self.stores.get(name) else { continue };
@@ -94,12 +98,15 @@ mod tests {
 
     #[test]
     fn each_key_changes_at_once_or_is_named() {
-        let named: [(&str, &[&str]); 10] = [
+        let named: [(&str, &[&str]); 13] = [
             ("state = \"/other\"", &["state"]),
             ("mounts = \"/other\"", &["mounts"]),
             ("[listen]\nunix = \"/other\"", &["listen.unix"]),
             ("[listen]\nunix_mode = \"0600\"", &["listen.unix_mode"]),
+            ("[listen]\nmax_connections = 9", &["listen.max_connections"]),
+            ("[listen]\nrequest_timeout = \"9s\"", &["listen.request_timeout"]),
             ("[fuse]\nroot = \"/run/asat/versions\"", &["[fuse]"]),
+            ("[log]\nlevel = \"warn\"", &["[log]"]),
             ("[lvm]\ntimeout = \"1s\"", &["lvm.timeout"]),
             ("[copies]\nmax_size = \"1 GiB\"\nmax_lease = \"1d\"", &[]),
             ("stop_timeout = \"1s\"", &[]),

@@ -10,7 +10,7 @@ use asat_core::{Code, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 
-use super::{Config, Listen, StoreConfig, access, check, fuse, guard, raw, retention, set, watch};
+use super::{Config, Listen, StoreConfig, access, check, fuse, guard, log, raw, retention, set, watch};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -40,6 +40,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         )?,
         fuse: raw.fuse.as_ref().map(|raw| fuse::validate(raw, folder)).transpose()?,
         guard: guard::validate(&raw.guard)?,
+        log: log::validate(&raw.log)?,
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,
         stop_timeout: duration("stop_timeout", &raw.stop_timeout)?,
         stores: std::collections::BTreeMap::new(),
@@ -110,7 +111,18 @@ fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {
         let what = format!("{} has more than the 107 bytes that a socket's path may have", path.display());
         return Err(wrong("listen.unix", what, "choose a shorter path"));
     }
-    Ok(Listen { unix, unix_mode, tcp })
+    let max_connections = raw.max_connections.unwrap_or(1000);
+    if !(1..=100_000).contains(&max_connections) {
+        let what = format!("{max_connections} is not from 1 to 100000");
+        return Err(wrong("listen.max_connections", what, "write for example 1000"));
+    }
+    let timeout = raw.request_timeout.as_deref().unwrap_or("30s");
+    let request_timeout = duration("listen.request_timeout", timeout)?;
+    if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&request_timeout) {
+        let what = format!("{timeout:?} is not from 100 milliseconds to one hour");
+        return Err(wrong("listen.request_timeout", what, "write for example \"30s\""));
+    }
+    Ok(Listen { unix, unix_mode, tcp, max_connections, request_timeout })
 }
 
 fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {

@@ -5,6 +5,7 @@
 //! engine's state.
 
 mod periodic;
+mod telling;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +17,17 @@ use asat_core::audit::By;
 use asat_core::event::{
     Answer, Change, Cut, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish, SetCut,
 };
-use asat_core::guard::Entry;
 use asat_core::register::Register;
-use asat_core::snapshot::Cost;
-use asat_core::version::Publication;
 use asat_core::{Engine, Host, Policy, Problem, StoreName, Together, VersionId};
 use jiff::Timestamp;
+use tracing::field::display;
 
 use super::handle::{Handle, Notice, Notices};
 use super::lanes::Lanes;
 use super::message::{Listener, Message};
+use crate::log;
+use crate::metrics::Metrics;
+use telling::tell;
 
 /// So many requests are answered with one commit at most.
 const MOST_TOGETHER: usize = 256;
@@ -44,6 +46,7 @@ pub(super) struct Driver<H: Host> {
     /// How often the engine has taken something in.
     revision: Arc<AtomicU64>,
     catalogue: Catalogue,
+    metrics: Arc<Metrics>,
     notices: Notices,
     lanes: Lanes<H>,
     messages: Receiver<Message>,
@@ -66,6 +69,7 @@ impl<H: Host> Driver<H> {
         host: Arc<H>,
         engine: Engine,
         catalogue: Catalogue,
+        metrics: Arc<Metrics>,
         notices: Notices,
     ) -> Result<(Self, Handle), Problem> {
         let (sender, messages) = channel();
@@ -73,7 +77,8 @@ impl<H: Host> Driver<H> {
         let engine = Arc::new(RwLock::new(engine));
         let revision = Arc::default();
         let read = (Arc::clone(&engine), Arc::clone(&revision));
-        let handle = Handle::new(sender.clone(), read, catalogue.path(), notices.clone());
+        let handle =
+            Handle::new(sender.clone(), read, catalogue.path(), Arc::clone(&metrics), notices.clone());
         let lanes = Lanes::new(Arc::clone(&host), sender);
         let ticked_at = host.now();
         let mut driver = Self {
@@ -81,6 +86,7 @@ impl<H: Host> Driver<H> {
             engine,
             revision,
             catalogue,
+            metrics,
             notices,
             lanes,
             messages,
@@ -137,15 +143,19 @@ impl<H: Host> Driver<H> {
     }
 
     fn asked(&mut self, asked: Waiting) {
+        let _caused = log::caused_by(&asked.by).entered();
         match self.commit(&asked.by, &asked.event) {
             Ok(Answer::After(effect)) => match self.unrecorded.iter().find(|(late, ..)| *late == effect) {
                 // It is over, and when that can be recorded is not known.
-                Some((.., problem)) => (asked.reply)(Err(problem.clone())),
+                Some((.., problem)) => {
+                    let answer = Err(problem.clone());
+                    self.answer(asked, answer);
+                }
                 None => self.waiting.entry(effect).or_default().push(asked),
             },
             Ok(Answer::Again(effect)) => self.again.entry(effect).or_default().push(asked),
-            Ok(Answer::Now(answer)) => (asked.reply)(answer),
-            Err(problem) => (asked.reply)(Err(problem)),
+            Ok(Answer::Now(answer)) => self.answer(asked, answer),
+            Err(problem) => self.answer(asked, Err(problem)),
         }
     }
 
@@ -165,11 +175,15 @@ impl<H: Host> Driver<H> {
         let requests: Vec<(&By, &Publish)> =
             asked.iter().filter_map(|asked| Some((&asked.by, publish_of(&asked.event)?))).collect();
         let Together { changes, answers } = self.read().decide_together(self.host.now(), &requests);
-        let recorded = self.record(&changes).map(|()| self.hand_on(changes));
+        let _caused = match asked.as_slice() {
+            [only] => Some(log::caused_by(&only.by).entered()),
+            _ => None,
+        };
+        let recorded = self.record(&changes).map(|()| self.hand_on(changes, false));
         for (asked, answer) in asked.into_iter().zip(answers) {
             match (answer, &recorded) {
-                (Some(_), Err(problem)) => (asked.reply)(Err(problem.clone())),
-                (Some(answer), Ok(())) => (asked.reply)(answer),
+                (Some(_), Err(problem)) => self.answer(asked, Err(problem.clone())),
+                (Some(answer), Ok(())) => self.answer(asked, answer),
                 (None, _) => self.asked(asked),
             }
         }
@@ -177,6 +191,8 @@ impl<H: Host> Driver<H> {
     }
 
     fn finished(&mut self, effect: EffectId, outcome: Outcome) {
+        let (cause, version) = self.cause(effect);
+        let _caused = cause.entered();
         let event = Event::Finished { effect, outcome };
         let answer = match self.commit(&By::asat(), &event) {
             Ok(Answer::Now(answer)) => answer,
@@ -196,14 +212,15 @@ impl<H: Host> Driver<H> {
             }
         };
         if let Err(problem) = &answer {
-            tracing::warn!(effect = effect.0, code = problem.code.text().0, "{problem}");
+            let (version, code) = (version.as_ref().map(display), problem.code.text().0);
+            tracing::warn!(version, effect = effect.0, code, "{problem}");
         }
         for waiting in self.waiting.remove(&effect).unwrap_or_default() {
-            (waiting.reply)(answer.clone());
+            self.answer(waiting, answer.clone());
         }
         for waiting in self.again.remove(&effect).unwrap_or_default() {
             match &answer {
-                Err(problem) => (waiting.reply)(Err(problem.clone())),
+                Err(problem) => self.answer(waiting, Err(problem.clone())),
                 // What would be begun now would not be performed.
                 Ok(_) if self.lanes.are_closed() => {}
                 Ok(_) => self.asked(waiting),
@@ -248,7 +265,9 @@ impl<H: Host> Driver<H> {
             intent.filter(|intent| !is_shared(engine.register(), intent)).map(|intent| intent.effect.clone())
         };
         if let Some(Err(problem)) = undone.map(|undone| self.host.undo(&undone)) {
-            tracing::error!(effect = effect.0, "cannot undo what cannot be recorded: {problem}");
+            let (_, version) = self.cause(effect);
+            let version = version.as_ref().map(display);
+            tracing::error!(version, effect = effect.0, "cannot undo what cannot be recorded: {problem}");
         }
     }
 
@@ -256,13 +275,6 @@ impl<H: Host> Driver<H> {
     fn record_late(&mut self) {
         for (effect, outcome, _) in std::mem::take(&mut self.unrecorded) {
             self.finished(effect, outcome);
-        }
-    }
-
-    /// Records what the guard did. It goes on where that cannot be: it keeps what it did last in mind too.
-    fn log(&mut self, entries: &[Entry]) {
-        if let Err(error) = self.catalogue.log_guard(entries) {
-            tracing::error!("what the guard did could not be recorded: {}", Problem::from(error));
         }
     }
 
@@ -289,10 +301,8 @@ impl<H: Host> Driver<H> {
     fn commit(&mut self, by: &By, event: &Event) -> Result<Answer, Problem> {
         let Decision { changes, answer, remarks } = self.decide(by, event);
         self.record(&changes)?;
-        for remark in &remarks {
-            tracing::info!("{remark}");
-        }
-        self.hand_on(changes);
+        remarks.iter().for_each(tell);
+        self.hand_on(changes, matches!(event, Event::Finished { .. }));
         Ok(answer)
     }
 
@@ -300,7 +310,7 @@ impl<H: Host> Driver<H> {
     /// from then on nobody can hold the others.
     fn decide(&self, by: &By, event: &Event) -> Decision {
         let decide = || self.read().decide_for(self.host.now(), by, event);
-        let hold = |held| self.engine.write().unwrap_or_else(PoisonError::into_inner).hold(held);
+        let hold = |held| self.write().hold(held);
         let mut held = Vec::new();
         loop {
             let decision = decide();
@@ -330,15 +340,15 @@ impl<H: Host> Driver<H> {
         Ok(())
     }
 
-    fn hand_on(&mut self, changes: Vec<Change>) {
+    /// Tells of what was committed, and has done what was intended. `looked` says whether stores were looked into for it.
+    fn hand_on(&mut self, changes: Vec<Change>, looked: bool) {
+        self.tell_published(&changes, looked);
         let is_new =
             |change: &Change| matches!(change, Change::Published(publication) if !publication.reused);
         let published = changes.iter().any(is_new);
         for change in &changes {
-            match change {
-                Change::Intended(Intent { id, effect, .. }) => self.lanes.perform(*id, effect.clone()),
-                Change::Published(publication) => tell(publication),
-                _ => {}
+            if let Change::Intended(Intent { id, by, effect, .. }) = change {
+                self.lanes.perform(*id, by, effect.clone());
             }
         }
         if !changes.is_empty() {
@@ -380,15 +390,6 @@ fn is_shared(register: &Register, intent: &Intent) -> bool {
         other.id != intent.id && copies(&other.effect) && other.effect.version() == Some(version)
     };
     register.entry(version).is_ok_and(|entry| entry.version.copy.is_some()) || register.intents().any(others)
-}
-
-/// What an administrator reads of a publication.
-fn tell(publication: &Publication) {
-    let Publication { version, reused, cost, elapsed_us, .. } = publication;
-    let Cost { writer_blocked_us, hold, snapshot_us } = cost;
-    let (label, hold) = (publication.attributes.label.as_deref(), hold.text());
-    let set = publication.of_set.as_ref().map(|of_set| of_set.set.as_str());
-    tracing::info!(%version, label, set, reused, writer_blocked_us, hold, snapshot_us, elapsed_us, "published");
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::guard::{Alarm, Standing};
 use super::message::Message;
 use super::watch::{Watched, Watches};
+use crate::metrics::Metrics;
 use crate::wire::Progress;
 
 /// What the daemon tells those who listen.
@@ -53,6 +54,7 @@ pub struct Handle {
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
     watches: Watches,
+    metrics: Arc<Metrics>,
 }
 
 impl Handle {
@@ -61,11 +63,12 @@ impl Handle {
         messages: Sender<Message>,
         (engine, revision): (Arc<RwLock<Engine>>, Arc<AtomicU64>),
         catalogue: &Path,
+        metrics: Arc<Metrics>,
         notices: Notices,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
         let (standing, watches) = (Arc::default(), Watches::default());
-        Self { messages, engine, revision, catalogue, notices, standing, watches }
+        Self { messages, engine, revision, catalogue, notices, standing, watches, metrics }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -144,6 +147,12 @@ impl Handle {
     #[must_use]
     pub fn watches(&self) -> &Watches {
         &self.watches
+    }
+
+    /// What the daemon counts.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Notes that somebody knows of an alarm, by its key as people read it; `None` where no such alarm is on.

@@ -16,11 +16,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use asat_core::audit::By;
 use asat_core::event::{Effect, EffectId};
 use asat_core::{Host, StoreName};
 
 use super::message::Message;
+use crate::log;
 use meeting::{Meeting, PATIENCE};
+use tracing::Span;
 
 /// Which effects wait for one another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,10 +55,13 @@ impl Lane {
     }
 }
 
+/// What is put into a lane: an effect, and whose request has caused it.
+type Task = (Arc<Meeting>, Span);
+
 pub(super) struct Lanes<H: Host> {
     host: Arc<H>,
     finished: Sender<Message>,
-    open: HashMap<Lane, (Sender<Arc<Meeting>>, JoinHandle<()>)>,
+    open: HashMap<Lane, (Sender<Task>, JoinHandle<()>)>,
     closed: bool,
 }
 
@@ -64,22 +70,28 @@ impl<H: Host> Lanes<H> {
         Self { host, finished, open: HashMap::new(), closed: false }
     }
 
-    /// Puts an effect into its lane.
-    pub(super) fn perform(&mut self, id: EffectId, effect: Effect) {
+    /// Puts an effect that somebody wants into its lane.
+    pub(super) fn perform(&mut self, id: EffectId, by: &By, effect: Effect) {
         if self.closed {
             // Nobody would wait for its end. The intent stays open: the effect is settled at the next start.
             return;
         }
         let lanes = Lane::of(&effect);
+        let version = effect.version().map(tracing::field::display);
         if let Err(error) = lanes.iter().try_for_each(|lane| self.have_open(lane)) {
             // The intent stays open: the effect is settled at the next start.
-            tracing::error!(effect = id.0, "cannot start a thread for an effect: {error}");
+            tracing::error!(
+                version,
+                effect = id.0,
+                "cannot start a thread for the effect {}: {error}",
+                effect.text()
+            );
             return;
         }
-        let meeting = Arc::new(Meeting::new(id, effect, lanes.len()));
+        let (meeting, cause) = (Arc::new(Meeting::new(id, effect, lanes.len())), log::caused_by(by));
         for lane in lanes {
             if let Some((sender, _)) = self.open.get(&lane)
-                && sender.send(Arc::clone(&meeting)).is_err()
+                && sender.send((Arc::clone(&meeting), cause.clone())).is_err()
             {
                 tracing::error!(effect = id.0, ?lane, "the lane has died; restart the daemon");
             }
@@ -94,14 +106,14 @@ impl<H: Host> Lanes<H> {
         Ok(())
     }
 
-    fn open_lane(&self) -> std::io::Result<(Sender<Arc<Meeting>>, JoinHandle<()>)> {
-        let (sender, meetings) = channel::<Arc<Meeting>>();
+    fn open_lane(&self) -> std::io::Result<(Sender<Task>, JoinHandle<()>)> {
+        let (sender, tasks) = channel::<Task>();
         let (host, finished) = (Arc::clone(&self.host), self.finished.clone());
         let work = move || {
-            for meeting in meetings {
+            for (meeting, cause) in tasks {
                 // A driver that is gone settles the open intent at the next start.
                 let tell = |id, outcome| drop(finished.send(Message::Finished(id, outcome)));
-                meeting.attend(PATIENCE, |effect| host.perform(effect), tell);
+                cause.in_scope(|| meeting.attend(PATIENCE, |effect| host.perform(effect), tell));
             }
         };
         Ok((sender, Builder::new().name("lane".to_owned()).spawn(work)?))

@@ -1,5 +1,10 @@
 //! Listeners: where clients come in, and how they are let go at the end.
 
+mod body;
+mod connections;
+mod sending;
+mod slots;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +12,7 @@ use std::time::Duration;
 
 use asat_core::{Code, Problem};
 use asat_host::socket::{self, Handed};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -15,7 +20,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Answers, Face, Peer, Rules, router};
+use crate::http::{Access, Answers, Face, Names, Peer, Rules, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -38,20 +43,19 @@ pub(super) async fn serve(
         machine: Arc::clone(&daemon.machine),
         stopping: stopped.clone(),
         answers: Answers::default(),
+        names: Names::default(),
     });
     let rules = Rules::new(config);
     let mut servers = JoinSet::new();
     let (unix, own) = unix_listeners(config, handed.unix)?;
     for listener in unix {
         let app = router(Arc::clone(&face), Access::Socket(rules.clone()));
-        let app = app.into_make_service_with_connect_info::<Peer>();
-        let server = axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone()));
-        servers.spawn(server.into_future());
+        let peer = |stream: &UnixStream| Some(Peer::of(stream));
+        servers.spawn(connections::serve(listener, peer, app, config.listen.clone(), stopped.clone()));
     }
     for listener in tcp_listeners(config, handed.tcp).await? {
         let app = router(Arc::clone(&face), Access::Tokens(rules.clone()));
-        let server = axum::serve(listener, app).with_graceful_shutdown(until(stopped.clone()));
-        servers.spawn(server.into_future());
+        servers.spawn(connections::serve(listener, |_| None, app, config.listen.clone(), stopped.clone()));
     }
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -40,6 +40,7 @@ use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::version::{Content, Version};
 use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
+use asat_host::lvm::Timing;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
 use jiff::Timestamp;
@@ -48,13 +49,15 @@ use super::handle::{Notice, Notices};
 use super::progress::Meter;
 use super::tree::Recent;
 use crate::config::Config;
+use crate::metrics::Metrics;
 use configured::{Settings, Store};
 use cut::Cutting;
 pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
-use opening::{clones_of, open_archives};
+use opening::clones_of;
+pub(in crate::daemon) use opening::open_archives;
 pub use seen::Hold;
 use seen::Seen;
 pub use source::VersionBytes;
@@ -105,8 +108,9 @@ impl Machine {
         installation: InstallationId,
         tree: Option<PathBuf>,
         notices: Notices,
+        metrics: &Arc<Metrics>,
     ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
-        let volumes = Volumes::new(installation, config.mounts.clone(), config.pools(), config.lvm_timeout);
+        let volumes = Volumes::new(installation, config, Arc::clone(metrics) as Arc<dyn Timing>);
         let (backings, grounds) = ground::discover(config, &volumes)?;
         Scratch::clean(&config.scratch())?;
         let machine = Self {
@@ -269,28 +273,32 @@ impl Machine {
     }
 
     fn describe(&self, id: &VersionId) -> Result<Described, Problem> {
-        let archive = self.archive(&id.store)?;
-        let meta = archive.describe(id.number)?;
-        let note: Note = serde_json::from_value(meta.note.clone()).map_err(|error| {
-            let detail = format!("the pack of {id} says nothing readable of its publication: {error}");
-            Problem::new(Code::Damaged, detail, "move the pack out of the archive, and restart")
-        })?;
-        let content = Content {
-            cut_at: meta.cut_at,
-            fingerprint: Some(meta.fingerprint),
-            page_size: meta.page_size,
-            page_count: meta.page_count,
-            wal: meta.wal,
-        };
-        let bytes = archive.stored_bytes(id.number).unwrap_or(0);
-        let Note { attributes, key, checks, of_set } = note;
-        Ok(Described { content, bytes, attributes, key, of_set, checks })
+        describe(&*self.archive(&id.store)?, id)
     }
 
     fn tell(&self, progress: crate::wire::Progress) {
         // Nobody has to listen.
         let _ = self.notices.send(Notice::Progress(progress));
     }
+}
+
+/// What a pack says of its version.
+pub(in crate::daemon) fn describe(archive: &Archive, id: &VersionId) -> Result<Described, Problem> {
+    let meta = archive.describe(id.number)?;
+    let note: Note = serde_json::from_value(meta.note.clone()).map_err(|error| {
+        let detail = format!("the pack of {id} says nothing readable of its publication: {error}");
+        Problem::new(Code::Damaged, detail, "move the pack out of the archive, and restart")
+    })?;
+    let content = Content {
+        cut_at: meta.cut_at,
+        fingerprint: Some(meta.fingerprint),
+        page_size: meta.page_size,
+        page_count: meta.page_count,
+        wal: meta.wal,
+    };
+    let bytes = archive.stored_bytes(id.number).unwrap_or(0);
+    let Note { attributes, key, checks, of_set } = note;
+    Ok(Described { content, bytes, attributes, key, of_set, checks })
 }
 
 impl Host for Machine {

@@ -38,10 +38,10 @@ fn adopt(file: &Path, config: &Config, daemon: &Daemon) -> Result<(Config, Vec<L
     daemon.adopt(config, &merged)?;
     let gone = config.stores.keys().filter(|name| !merged.stores.contains_key(name));
     gone.for_each(
-        |store| tracing::info!(%store, "left the configuration; its versions stay, and can be read"),
+        |store| tracing::info!(%store, "{store}: left the configuration; its versions stay, and can be read"),
     );
     let added = merged.stores.keys().filter(|name| !config.stores.contains_key(name));
-    added.for_each(|store| tracing::info!(%store, "came into the configuration"));
+    added.for_each(|store| tracing::info!(%store, "{store}: came into the configuration"));
     Ok((merged, later))
 }
 

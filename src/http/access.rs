@@ -1,12 +1,15 @@
-//! Who may: over the Unix socket whom its permissions let in, or whom the configuration names; over TCP a token says what.
+//! Who may: over the Unix socket whom its permissions let in, or whom the configuration names; over TCP a token says what, or a
+//! session that was begun with one.
 
 mod peers;
 mod rules;
+mod sessions;
+mod site;
 mod tokens;
 
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
-use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
@@ -17,14 +20,16 @@ use peers::Peers;
 pub use rules::Rules;
 
 use super::problem::Failure;
-use crate::config::Role;
+use super::requests::Name;
+use super::{page, status};
+use crate::config::{Role, Token};
 
 /// How a listener lets callers in.
 #[derive(Clone)]
 pub enum Access {
     /// By the user at the other end of a Unix socket.
     Socket(Rules),
-    /// By bearer token.
+    /// By bearer token, or by the cookie of a session.
     Tokens(Rules),
 }
 
@@ -53,32 +58,92 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer);
-    let caller = access.caller(peer, request.headers()).await;
+    let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
+    let found = access.caller(request.extensions().get::<Peer>(), request.headers()).await;
+    let found =
+        found.map(|(Caller { role, by }, means)| (Caller { role, by: By { request: name, ..by } }, means));
     // The route and not the path: what a path says is the caller's own text.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    if is_public(route) {
-        request.extensions_mut().insert(MayRead(caller.is_ok()));
+    let (public, by_cookie) = (is_public(route), matches!(found, Ok((_, Means::Cookie))));
+    if (public || found.is_ok())
+        && let Err(problem) = site::check(request.method(), request.headers(), by_cookie)
+    {
+        return Failure(problem).into_response();
+    }
+    if public {
+        request.extensions_mut().insert(MayRead(found.is_ok()));
     } else {
-        match caller.and_then(|caller| caller.allowed(request.method(), route)) {
-            Ok(caller) => _ = request.extensions_mut().insert(caller),
+        match found.and_then(|(caller, _)| caller.allowed(request.method(), route)) {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                request.extensions_mut().insert(SignedIn(by_cookie));
+            }
+            Err(problem) if problem.code == Code::Unauthenticated && page::is_for_people(route) => {
+                return page::sign_in_form(None);
+            }
             Err(problem) => return Failure(problem).into_response(),
         }
     }
     next.run(request).await
 }
 
+/// Whether the caller came in by a session, which he can end.
+#[derive(Clone, Copy)]
+pub(super) struct SignedIn(pub(super) bool);
+
+/// How somebody has shown who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// By what only he has: a token, or a process of his on this machine.
+    Own,
+    /// By a cookie, which a browser sends with whatever any page asks of it.
+    Cookie,
+}
+
 impl Access {
-    async fn caller(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Caller { role, by } = match self {
-            Self::Socket(rules) => rules.peers().caller(peer).await?,
-            Self::Tokens(rules) => tokens::caller(&rules.tokens(), headers, asat_host::clock::now())?,
+    async fn caller(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<(Caller, Means), Problem> {
+        match self {
+            Self::Socket(rules) => Ok((rules.peers().caller(peer).await?, Means::Own)),
+            Self::Tokens(rules) => {
+                let (tokens, now) = (rules.tokens(), asat_host::clock::now());
+                let session = rules.sessions().token(&tokens, headers, now);
+                match session.filter(|_| tokens::bearer(headers).is_none()) {
+                    Some(token) => Ok((Caller::with(token), Means::Cookie)),
+                    None => Ok((tokens::caller(&tokens, headers, now)?, Means::Own)),
+                }
+            }
+        }
+    }
+
+    /// Begins a session for whoever shows a token; answers the cookie, or nothing where none is needed.
+    ///
+    /// # Errors
+    /// [`Code::Unauthenticated`] where the token does not count.
+    pub(super) fn sign_in(&self, token: &str) -> Result<Option<String>, Problem> {
+        let Self::Tokens(rules) = self else { return Ok(None) };
+        let (tokens, now) = (rules.tokens(), asat_host::clock::now());
+        let Some(token) = tokens::shown(&tokens, token.trim(), now)? else {
+            let hint = "see that it was copied whole, or ask whoever runs asat for one";
+            return Err(Problem::new(Code::Unauthenticated, "the token is not known", hint));
         };
-        Ok(Caller { role, by: By { request: request_name(headers), ..by } })
+        rules.sessions().begin(token, now).map(Some)
+    }
+
+    /// Ends the session of a request, where it has one; answers the cookie that takes its own away.
+    pub(super) fn sign_out(&self, headers: &HeaderMap) -> Option<String> {
+        match self {
+            Self::Tokens(rules) => Some(rules.sessions().end(headers)),
+            Self::Socket(_) => None,
+        }
     }
 }
 
 impl Caller {
+    /// The bearer of a token.
+    fn with(token: &Token) -> Self {
+        Self { role: token.role, by: By::token(&token.name) }
+    }
+
     /// Refuses what his role does not allow.
     fn allowed(self, method: &Method, route: &str) -> Result<Self, Problem> {
         let needed = needed(method, route);
@@ -91,15 +156,9 @@ impl Caller {
     }
 }
 
-/// What the caller calls his request. Anything that is no short visible text is left out of the trail.
-fn request_name(headers: &HeaderMap) -> Option<String> {
-    let name = headers.get("x-request-id")?.to_str().ok()?.trim();
-    (1..=By::MAX_REQUEST).contains(&name.len()).then(|| name.to_owned())
-}
-
-/// Whether a route tells everybody who asks: whether the daemon lives, and nothing of what it keeps.
+/// Whether a route answers everybody who asks: whether the daemon lives, how to come in, and nothing of what it keeps.
 pub(super) fn is_public(route: &str) -> bool {
-    matches!(route, "/healthz" | "/readyz")
+    status::is_of_health(route) || matches!(route, "/assets/{name}" | "/sign-in" | "/sign-out")
 }
 
 /// The role that a request needs. To open a version is to read it; where there is no route there is nothing to
@@ -174,6 +233,7 @@ mod tests {
             (Method::POST, "/capacity/alarms/acknowledge", "a"),
             (Method::GET, "/audit", "a"),
             (Method::HEAD, "/audit", "a"),
+            (Method::GET, "/metrics", "rpa"),
             (Method::GET, "/leases", "rpa"),
             (Method::DELETE, "/leases/{lease}", "a"),
         ];
@@ -214,19 +274,5 @@ mod tests {
             token("t", Role::Admin, Some(-9)),
         ];
         assert_eq!(caller(&twice, Some("Bearer t")).unwrap().role, Role::Publish);
-    }
-
-    #[test]
-    fn a_request_has_the_name_that_its_caller_gives_it_if_that_can_be_written_down() {
-        let name = |value: &[u8]| {
-            let value = axum::http::HeaderValue::from_bytes(value).unwrap();
-            request_name(&[("x-request-id".parse().unwrap(), value)].into_iter().collect())
-        };
-        assert_eq!(name(b" 7f3c-1 ").as_deref(), Some("7f3c-1"));
-        assert_eq!(name(&[b'x'; 200]).map(|name| name.len()), Some(200));
-        for odd in [&b""[..], b"  ", &[b'x'; 201], "gr\u{fc}n".as_bytes(), &[0xff]] {
-            assert_eq!(name(odd), None, "{odd:?}");
-        }
-        assert_eq!(request_name(&HeaderMap::new()), None);
     }
 }

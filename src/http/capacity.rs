@@ -27,7 +27,8 @@ pub(super) async fn capacity(State(face): State<Arc<Face>>) -> Json<Capacity> {
     Json(written(&face.handle.standing()))
 }
 
-fn written(standing: &Standing) -> Capacity {
+/// How it stands, as it is written.
+pub(super) fn written(standing: &Standing) -> Capacity {
     let names = Names(&standing.names);
     Capacity {
         looked_at: standing.looked_at,

@@ -91,7 +91,7 @@ pub(super) async fn download(
         face.handle.engine().register().entry(&id)?.version.check_readable()?;
         Err(problem)
     })?;
-    Ok((status, answer, stream_of(source, from, to)).into_response())
+    Ok((status, answer, stream_of(id, source, from, to)).into_response())
 }
 
 /// The entity tag: the content's fingerprint, or the version's own name and instant as long as that is not known.
@@ -113,15 +113,17 @@ fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
 
 /// The bytes of a version from one place to before another. Damage that is found on the way breaks the
 /// connection: what was promised cannot be sent, and nothing else may be.
-fn stream_of(source: VersionBytes, from: u64, to: u64) -> Body {
+fn stream_of(id: VersionId, source: VersionBytes, from: u64, to: u64) -> Body {
     let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
+    let cause = tracing::Span::current();
     tokio::task::spawn_blocking(move || {
+        let _caused = cause.entered();
         let mut at = from;
         while at < to {
             let mut piece = vec![0; usize::try_from(PIECE.min(to - at)).unwrap_or(0)];
             let read = source.read_at(at, &mut piece);
             if let Err(error) = &read {
-                tracing::error!("a download was broken off: {error}");
+                tracing::error!(version = %id, "a download of {id} was broken off: {error}");
             }
             let failed = read.is_err();
             at += PIECE;
@@ -140,7 +142,8 @@ fn stream_of(source: VersionBytes, from: u64, to: u64) -> Body {
 pub(super) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+    let cause = tracing::Span::current();
+    tokio::task::spawn_blocking(move || cause.in_scope(work)).await.unwrap_or_else(|error| {
         Err(Problem::new(
             Code::Internal,
             format!("the work was broken off: {error}"),

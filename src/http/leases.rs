@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use asat_core::event::{Event, Reply};
 use asat_core::version::Lease as CoreLease;
-use asat_core::{Code, Problem};
+use asat_core::{Code, Problem, StoreName};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -40,16 +40,21 @@ pub(super) async fn list(
     Parameters(LeaseParameters { store, holder }): Parameters<LeaseParameters>,
 ) -> Answer<Json<LeaseList>> {
     let store = store.as_deref().map(extract::store).transpose()?;
+    if let Some(store) = &store {
+        face.handle.engine().register().history(store)?;
+    }
+    Ok(Json(open(&face, store.as_ref(), holder.as_deref())))
+}
+
+/// The open leases on this store's versions and of this holder, as they are written.
+pub(super) fn open(face: &Face, store: Option<&StoreName>, holder: Option<&str>) -> LeaseList {
     let now = asat_host::clock::now();
     let engine = face.handle.engine();
     let register = engine.register();
-    if let Some(store) = &store {
-        register.history(store)?;
-    }
     let wanted = |lease: &&CoreLease| {
         lease.expires_at > now
-            && store.as_ref().is_none_or(|store| lease.version.store == *store)
-            && holder.as_ref().is_none_or(|holder| lease.holder == *holder)
+            && store.is_none_or(|store| lease.version.store == *store)
+            && holder.is_none_or(|holder| lease.holder == holder)
     };
     let mut leases: Vec<&CoreLease> = register.leases().filter(wanted).collect();
     leases.sort_by_key(|lease| (&lease.version, lease.expires_at, &lease.id));
@@ -58,7 +63,7 @@ pub(super) async fn list(
         face.machine.path(version).map(|path| path.display().to_string())
     };
     let leases = leases.into_iter().map(|lease| Lease::new(lease, path(lease))).collect();
-    Ok(Json(LeaseList { leases }))
+    LeaseList { leases }
 }
 
 /// Takes a lease from its holder, at once. It is written down, with the reason.

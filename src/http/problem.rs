@@ -1,7 +1,7 @@
 //! Problems as HTTP answers (RFC 9457).
 
 use asat_core::{Code, Problem};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
@@ -23,6 +23,14 @@ impl Failure {
     }
 }
 
+/// The answer to who connects while so many others are being answered, which are as many as may be.
+#[must_use]
+pub fn overloaded(connections: usize) -> Response {
+    let detail = format!("{connections} connections are being answered, and there may not be more");
+    Failure::new(Code::Overloaded, detail, "try again in a moment, or raise listen.max_connections")
+        .into_response()
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self(problem) = self;
@@ -31,6 +39,7 @@ impl IntoResponse for Failure {
             tracing::warn!(code = problem.code.text().0, "answered {status}: {problem}");
         }
         let (code, title) = problem.code.text();
+        // What the request is called is added to it by whoever knows.
         let body = ProblemBody {
             kind: format!("urn:asat:problem:{code}"),
             title: title.to_owned(),
@@ -38,8 +47,10 @@ impl IntoResponse for Failure {
             detail: problem.detail,
             code: code.to_owned(),
             hint: problem.hint,
+            request: None,
         };
-        let mut response = (status, axum::Json(body)).into_response();
+        let mut response = (status, axum::Json(&body)).into_response();
+        response.extensions_mut().insert(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -52,12 +63,20 @@ impl IntoResponse for Failure {
     }
 }
 
+/// Says in an answer that is a problem what the request is called.
+pub(super) fn name(response: &mut Response, request: &str) {
+    let Some(body) = response.extensions_mut().remove::<ProblemBody>() else { return };
+    let body = ProblemBody { request: Some(request.to_owned()), ..body };
+    response.headers_mut().remove(CONTENT_LENGTH);
+    *response.body_mut() = axum::Json(body).into_response().into_body();
+}
+
 /// The HTTP status of each kind of problem.
-fn status(code: Code) -> StatusCode {
+pub(super) fn status(code: Code) -> StatusCode {
     match code {
-        Code::Malformed | Code::CursorMismatch => StatusCode::BAD_REQUEST,
+        Code::Malformed => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Code::Forbidden => StatusCode::FORBIDDEN,
+        Code::Forbidden | Code::CrossSite => StatusCode::FORBIDDEN,
         Code::NotFound
         | Code::UnknownStore
         | Code::UnknownSet
@@ -74,14 +93,18 @@ fn status(code: Code) -> StatusCode {
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
         Code::Invalid
+        | Code::CursorMismatch
         | Code::KeyReused
         | Code::StoreMissing
         | Code::StoreUnreadable
         | Code::CheckFailed
         | Code::MarkerFailed => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Stopping | Code::Unreachable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Code::StoreBusy
+        | Code::HoldExceeded
+        | Code::LvmStuck
+        | Code::Overloaded
+        | Code::Stopping
+        | Code::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
         Code::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::Damaged | Code::Configuration | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -70,11 +70,13 @@ pub(super) async fn publish(
     };
     let publish = Publish { store, attributes: attributes(request)?, key, unchanged };
     // What was said before of a version that the store still is needs nobody's time.
-    if unchanged.is_some() && publish.key.is_none() {
-        if let Some(prepared) = face.answers.find(face.handle.revision(), &publish) {
-            return Ok(prepared.told(began));
-        }
-        if let Some(prepared) = known_already(&face, &publish, began)? {
+    if let (Some(store), Some(_), None) = (&publish.store, unchanged, &publish.key) {
+        let prepared = match face.answers.find(face.handle.revision(), &publish) {
+            None => known_already(&face, &publish, began)?,
+            found => found,
+        };
+        if let Some(prepared) = prepared {
+            face.handle.metrics().known(store);
             return Ok(prepared.told(began));
         }
     }

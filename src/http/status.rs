@@ -9,11 +9,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Uri};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use utoipa::openapi::OpenApi;
+use serde_json::Value;
 
 use super::access::MayRead;
 use super::problem::Failure;
-use super::{Answer, Face, document};
+use super::{Answer, Face};
 use crate::wire::{Health, Names, ProblemBody, Trouble};
 
 /// Says that the daemon lives, and whether its guard is kept from its work: it serves all the same then.
@@ -45,6 +45,12 @@ pub(super) async fn readyz(State(face): State<Arc<Face>>) -> Answer<Json<Health>
     Ok(Json(health("ok")))
 }
 
+/// Whether a path asks only how the daemon is: that is answered where nothing else is.
+#[must_use]
+pub fn is_of_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
 fn health(status: &str) -> Health {
     Health { status: status.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), trouble: None }
 }
@@ -58,8 +64,8 @@ fn degraded(trouble: Trouble) -> Health {
 pub(super) struct Written(Bytes);
 
 impl Written {
-    pub(super) fn new(document: &OpenApi) -> Self {
-        Self(document::complete(document).to_string().into())
+    pub(super) fn new(document: &Value) -> Self {
+        Self(document.to_string().into())
     }
 }
 

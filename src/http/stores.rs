@@ -23,6 +23,11 @@ use crate::wire::{
     responses((status = 200, description = "The stores", body = StoreList))
 )]
 pub(super) async fn list(State(face): State<Arc<Face>>) -> Json<StoreList> {
+    Json(listed(&face))
+}
+
+/// The stores as they are written.
+pub(super) fn listed(face: &Face) -> StoreList {
     let engine = face.handle.engine();
     let stores = engine.register().stores().map(|history| {
         let name = &history.store.name;
@@ -32,7 +37,7 @@ pub(super) async fn list(State(face): State<Arc<Face>>) -> Json<StoreList> {
         let backend = backend(policy.map(|policy| &policy.backing));
         Store { watch, ..Store::new(history, backend, policy.is_some(), bytes) }
     });
-    Json(StoreList { stores: stores.collect() })
+    StoreList { stores: stores.collect() }
 }
 
 /// How watch mode stands with a store, as it is written.

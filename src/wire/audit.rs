@@ -21,7 +21,7 @@ pub struct AuditEntry {
     /// Who did it: `token NAME`, `uid NUMBER (NAME)`, or `asat` where it was done by rule or happened by itself.
     #[schema(example = "uid 1000 (ann)")]
     pub actor: String,
-    /// What the caller called his request, in the header `X-Request-Id`.
+    /// What the request was called: by the caller in the header `X-Request-Id`, or by asat.
     pub request: Option<String>,
     /// What was done: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `tag`, `untag`, `revoke`, `lose` or `recover`.
     #[schema(example = "publish")]

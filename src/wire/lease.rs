@@ -44,7 +44,7 @@ pub struct LeaseList {
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// Why; it stands in the audit trail.
-    #[schema(max_length = 500, example = "incident 4711: the data must go")]
+    #[schema(min_length = 1, max_length = 500, example = "incident 4711: the data must go")]
     pub reason: String,
 }
 

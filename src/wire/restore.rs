@@ -14,11 +14,11 @@ pub struct RestoreRequest {
     pub version: String,
     /// Who vouches for it; recorded with the publication of the state that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200, example = "ops")]
+    #[schema(min_length = 1, max_length = 200, example = "ops")]
     pub certified_by: Option<String>,
     /// Anything else worth saying, recorded with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 4000)]
+    #[schema(min_length = 1, max_length = 4000)]
     pub note: Option<String>,
 }
 

@@ -142,7 +142,7 @@ fn the_trail_is_filtered_and_paged() {
         }
     }
     assert_eq!(seen, [5, 4, 3, 2, 1].map(|number| format!("publish report@{number}")));
-    world.get(&format!("/audit?action=pin{cursor}")).expect_problem(400, "cursor_mismatch");
+    world.get(&format!("/audit?action=pin{cursor}")).expect_problem(422, "cursor_mismatch");
 }
 
 #[test]

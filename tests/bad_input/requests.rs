@@ -109,7 +109,7 @@ fn parameters_are_known_and_within_their_bounds() {
         ("cursor=", 400, "malformed"),
         ("cursor=abc", 400, "malformed"),
         ("cursor=%00", 400, "malformed"),
-        ("cursor=0.0.report@1", 400, "cursor_mismatch"),
+        ("cursor=0.0.report@1", 422, "cursor_mismatch"),
         ("cursor=x.99999999999999999999.report@1", 400, "malformed"),
     ];
     for (query, status, code) in cases {
@@ -149,7 +149,7 @@ fn a_cursor_leads_on_in_its_own_list_only() {
         "label=kept&state=any",
         "label=kept&from=2000-01-01T00:00:00Z",
     ] {
-        kept.get(&format!("/versions?{query}&cursor={cursor}")).expect_problem(400, "cursor_mismatch");
+        kept.get(&format!("/versions?{query}&cursor={cursor}")).expect_problem(422, "cursor_mismatch");
     }
     for end in [1, cursor.len() / 2, cursor.len() - 1] {
         kept.get(&format!("/versions?label=kept&cursor={}", &cursor[..end])).expect_problem(400, "malformed");

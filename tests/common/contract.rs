@@ -37,6 +37,9 @@ impl Contract {
     pub fn check(&self, method: &str, target: &str, answer: &Answer) -> Result<(), String> {
         let path = target.split('?').next().unwrap_or_default();
         let Some(template) = self.template(path) else {
+            if is_for_people(path) {
+                return is_page(answer);
+            }
             return is_problem(answer, &[(404, "not_found"), (401, "unauthenticated"), (403, "forbidden")]);
         };
         let item = &self.document["paths"][&template];
@@ -136,6 +139,24 @@ impl Contract {
             Value::Null => Err(format!("{at}.{name} is not documented")),
             schema => self.conforms(schema, value, &format!("{at}.{name}")),
         })
+    }
+}
+
+/// Whether a path is one of the status page's, which no program asks for: they are in no document.
+fn is_for_people(path: &str) -> bool {
+    matches!(path, "/" | "/docs" | "/sign-in" | "/sign-out") || path.starts_with("/assets/")
+}
+
+/// Checks that an answer is a page or a part of one, leads to one, or is a problem.
+fn is_page(answer: &Answer) -> Result<(), String> {
+    const KINDS: [&str; 5] =
+        ["text/html", "text/css", "text/javascript", "image/svg+xml", "application/problem+json"];
+    let kind = answer.header("content-type").unwrap_or_default();
+    let is_kind = KINDS.iter().any(|known| kind.starts_with(known));
+    match answer.status {
+        303 => Ok(()),
+        200..500 if is_kind => Ok(()),
+        _ => Err("it should be a page, or a problem of the caller's".to_owned()),
     }
 }
 

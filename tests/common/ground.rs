@@ -147,14 +147,35 @@ impl World {
             let mut words = line.split(' ');
             words.next().zip(words.next()).filter(|(_, at)| Path::new(at).starts_with(&mounts))
         });
-        let mut devices = BTreeSet::new();
+        let mut devices: BTreeSet<String> = self.unmounted().into_iter().collect();
         for (device, at) in mounted {
             run("umount", &[at]);
-            devices.insert(device);
+            devices.insert(device.to_owned());
         }
         for device in devices {
-            run("lvremove", &["-q", "--force", "--yes", device]);
+            run("lvremove", &["-q", "--force", "--yes", &device]);
         }
+    }
+
+    /// The snapshots of this world that are mounted nowhere: its daemon may have been killed as it had just made one.
+    fn unmounted(&self) -> Vec<String> {
+        let catalogue = rusqlite::Connection::open(self.path("state/catalogue.db"));
+        let installation = catalogue.and_then(|catalogue| {
+            let asked = "select value from meta where key = 'installation'";
+            catalogue.query_row(asked, [], |row| row.get::<_, String>(0))
+        });
+        let Ok(installation) = installation else { return Vec::new() };
+        let listed = Command::new("lvs").args(["--noheadings", "-o", "lv_path", "@asat"]).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let own = format!(".{}.", &installation[..8]);
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        // The kernel spells the names in mounts in its own way; those are found by their mounts.
+        let is_mounted = |path: &str| {
+            let name = path.rsplit('/').next().unwrap().replace('-', "--");
+            mounts.lines().any(|line| line.split(' ').next().unwrap().ends_with(&name))
+        };
+        let paths = listed.lines().map(str::trim).filter(|path| path.contains(&own) && !is_mounted(path));
+        paths.map(str::to_owned).collect()
     }
 
     /// Gives a version up; answers it when it is gone. On a volume that waits until neither it nor the next one is on

@@ -351,7 +351,10 @@ pub fn exchange(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> std::io::Result<Answer> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: asat\r\nConnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        head += "Host: asat\r\n";
+    }
     for (name, value) in headers {
         write!(head, "{name}: {value}\r\n").unwrap();
     }

@@ -82,6 +82,23 @@ pub(crate) fn copy(connection: &Connection, path: &Path) -> Result<(), Error> {
     })
 }
 
+/// Writes a consistent copy of an open catalogue to a path of somebody else's choice, where there is nothing yet.
+pub(crate) fn copy_to_new(connection: &Connection, path: &Path) -> Result<(), Error> {
+    // Two may do so at once, and what has the usual name of a draft there may be anybody's.
+    let draft = beside(path, &format!(".{}.asat-draft", std::process::id()));
+    let made = copy(connection, &draft).and_then(|()| {
+        // A link takes no other file's place. Where the file system has none, nobody else's is looked for again.
+        match fs::hard_link(&draft, path) {
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => fs::rename(&draft, path),
+            linked => linked,
+        }
+        .map_err(|source| Error::io("write a copy of the catalogue to", path, source))
+    });
+    discard(&draft)?;
+    made?;
+    sync_folder(path)
+}
+
 /// Has a file made under another name, readable by its owner alone, and renames it into place once it is
 /// durable.
 fn put_in_place(path: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
@@ -95,11 +112,56 @@ fn put_in_place(path: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> R
         let _ = discard(&draft);
         return made;
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|source| Error::io("make durable", folder, source))?;
+    sync_folder(path)?;
     boundary::pass("catalogue: in place");
     Ok(())
+}
+
+fn sync_folder(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| Error::io("make durable", folder, source))
+}
+
+/// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its logs. At any
+/// moment one of the two is there, whole.
+pub(crate) fn exchange(draft: &Path, path: &Path, kept: &str) -> Result<Option<PathBuf>, Error> {
+    let synced = File::open(draft).and_then(|file| file.sync_all());
+    synced.map_err(|source| Error::io("make durable", draft, source))?;
+    fold_log(path);
+    let aside = |suffix: &str| beside(path, &format!(".{kept}{suffix}"));
+    let mut found = false;
+    // Linked, and not moved: the new one takes its name in one step.
+    match fs::hard_link(path, aside("")) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(Error::io("keep", path, source)),
+        Ok(()) => found = true,
+    }
+    boundary::pass("catalogue: kept");
+    // A log that could not be folded in would be applied to the new one.
+    for suffix in ["-wal", "-shm", "-journal"] {
+        match fs::rename(beside(path, suffix), aside(suffix)) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Error::io("keep", &beside(path, suffix), source)),
+            Ok(()) => {}
+        }
+    }
+    boundary::pass("catalogue: put in place");
+    fs::rename(draft, path).map_err(|source| Error::io("create", path, source))?;
+    sync_folder(path)?;
+    boundary::pass("catalogue: in place");
+    Ok(found.then(|| aside("")))
+}
+
+/// Has SQLite carry a log over into its catalogue, so that this is whole without. Where it cannot, both are kept as they are.
+fn fold_log(path: &Path) {
+    if check_identity(path, usize::MAX).is_ok()
+        && let Ok(connection) = crate::connect(path)
+    {
+        let _ = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+        // The last one that closes removes it.
+        let _ = connection.close();
+    }
 }
 
 fn make_durable(draft: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
@@ -111,8 +173,8 @@ fn make_durable(draft: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> 
 }
 
 /// Removes an unfinished file of an earlier attempt, with its journal.
-fn discard(draft: &Path) -> Result<(), Error> {
-    for file in [draft.to_owned(), beside(draft, "-journal")] {
+pub(crate) fn discard(draft: &Path) -> Result<(), Error> {
+    for file in [draft.to_owned(), beside(draft, "-journal"), beside(draft, "-wal"), beside(draft, "-shm")] {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &file, error));

@@ -131,17 +131,52 @@ impl Catalogue {
         read::load(&self.connection, &self.path)
     }
 
-    /// Writes a consistent copy to a path at which there is no file yet.
+    /// Whether there is no catalogue at a path. An empty file counts as none.
     ///
     /// # Errors
-    /// What the machine answered. Nothing is left at `path` then.
-    pub fn backup_to(&self, path: &Path) -> Result<(), Error> {
-        let taken = path.try_exists().map_err(|source| Error::io("look at", path, source))?;
+    /// What the machine answered.
+    pub fn is_missing(path: &Path) -> Result<bool, Error> {
+        create::is_missing(path)
+    }
+
+    /// Writes a consistent copy of the catalogue at `path`, which a daemon may have open, to a path at which there is no
+    /// file yet.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] and [`Error::Newer`], or what the machine answered. Nothing is left at `to` then.
+    pub fn back_up(path: &Path, to: &Path) -> Result<(), Error> {
+        create::check_identity(path, MIGRATIONS.len())?;
+        let taken = to.try_exists().map_err(|source| Error::io("look at", to, source))?;
         if taken {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(Error::io("write a copy of the catalogue to", path, source));
+            return Err(Error::io("write a copy of the catalogue to", to, source));
         }
-        create::copy(&self.connection, path)
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags);
+        create::copy_to_new(&connection.map_err(|error| Error::sqlite("open", path, error))?, to)
+    }
+
+    /// An empty catalogue that is to take the place of the one at `path`, or of none. Until [`Self::put_in_place`]
+    /// nothing is changed there.
+    ///
+    /// # Errors
+    /// What the machine answered.
+    pub fn begin_anew(path: &Path) -> Result<Self, Error> {
+        let draft = create::beside(path, ".anew");
+        create::discard(&draft)?;
+        Self::open(&draft)
+    }
+
+    /// Puts a catalogue that was begun anew at `path`. What is there is kept beside it, under a name with the suffix
+    /// `.<kept>`, which is answered.
+    ///
+    /// # Errors
+    /// What the machine answered.
+    pub fn put_in_place(self, path: &Path, kept: &str) -> Result<Option<PathBuf>, Error> {
+        let Self { connection, path: draft, .. } = self;
+        // Its log goes with its last connection.
+        connection.close().map_err(|(_, error)| Error::sqlite("create", &draft, error))?;
+        create::exchange(&draft, path, kept)
     }
 }
 

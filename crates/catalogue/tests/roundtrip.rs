@@ -6,7 +6,7 @@ mod common;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -189,14 +189,19 @@ fn a_copy_is_a_catalogue() {
     let mut twin = Twin::new();
     twin.record(&[Change::Store(common::store(&mut dice, report())), begun(&mut dice, 1, State::Ready)]);
     let copy = twin.folder.path().join("backup of 'today'.db");
-    twin.catalogue.backup_to(&copy).unwrap();
+    // It may be somebody's.
+    let beside = twin.folder.path().join("backup of 'today'.db.new");
+    std::fs::write(&beside, "theirs").unwrap();
+    Catalogue::back_up(twin.catalogue.path(), &copy).unwrap();
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "theirs");
+    assert_eq!(std::fs::metadata(&copy).unwrap().nlink(), 1, "no draft is left");
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     let restored = Catalogue::open(&copy).unwrap();
     assert_eq!(restored.load().unwrap(), twin.lived);
     assert_eq!(restored.installation(), twin.catalogue.installation());
-    let again = twin.catalogue.backup_to(&copy);
+    let again = Catalogue::back_up(twin.catalogue.path(), &copy);
     assert!(again.is_err_and(|error| error.to_string().contains("backup of 'today'.db")));
-    let nowhere = twin.catalogue.backup_to(Path::new("/nonexistent/folder/copy.db"));
+    let nowhere = Catalogue::back_up(twin.catalogue.path(), Path::new("/nonexistent/folder/copy.db"));
     assert!(nowhere.is_err_and(|error| error.to_string().contains("/nonexistent/folder/copy.db")));
 }
 
@@ -218,4 +223,31 @@ fn ten_thousand_versions_are_read_in_a_moment() {
     let elapsed = begun.elapsed();
     assert_eq!(loaded, twin.lived);
     assert!(elapsed.as_secs() < 5, "{elapsed:?}");
+}
+
+#[test]
+fn a_catalogue_that_is_begun_anew_takes_the_place_of_another_which_is_kept_with_all_that_it_had() {
+    let mut dice = Dice(7);
+    let mut twin = Twin::new();
+    twin.record(&[Change::Store(common::store(&mut dice, report())), begun(&mut dice, 1, State::Ready)]);
+    let (path, lived) = (twin.catalogue.path().to_owned(), twin.lived.clone());
+    // What a killed daemon leaves: a log that nobody has carried over.
+    let left = tempfile::tempdir().unwrap();
+    let orphan = left.path().join("catalogue.db");
+    for suffix in ["", "-wal"] {
+        let with = |path: &Path| std::path::PathBuf::from(format!("{}{suffix}", path.display()));
+        std::fs::copy(with(&path), with(&orphan)).unwrap();
+    }
+    let anew = Catalogue::begin_anew(&orphan).unwrap();
+    assert_eq!(anew.load().unwrap().stores().count(), 0);
+    let kept = anew.put_in_place(&orphan, "before").unwrap().unwrap();
+    assert_eq!(Catalogue::open(&kept).unwrap().load().unwrap(), lived);
+    assert_ne!(Catalogue::open(&orphan).unwrap().load().unwrap(), lived);
+    // Neither where there is none, nor where there is one that cannot be read, is anything in its way.
+    let none = left.path().join("none.db");
+    assert_eq!(Catalogue::begin_anew(&none).unwrap().put_in_place(&none, "before").unwrap(), None);
+    std::fs::write(&orphan, "rubbish").unwrap();
+    let kept = Catalogue::begin_anew(&orphan).unwrap().put_in_place(&orphan, "damaged").unwrap().unwrap();
+    assert_eq!(std::fs::read(kept).unwrap(), b"rubbish");
+    Catalogue::open(&orphan).unwrap();
 }

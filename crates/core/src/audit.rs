@@ -17,7 +17,7 @@ use crate::{Code, Problem, StoreName, VersionId};
 pub struct By {
     /// His name: `token report server`, `uid 1000 (ann)`, or `asat` where nobody asked.
     pub actor: String,
-    /// What the caller calls his request, where he says so.
+    /// What the request is called, by the caller or by the daemon; nothing where there was none.
     pub request: Option<String>,
 }
 

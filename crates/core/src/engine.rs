@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::audit::{self, Action, By, Deed};
-use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Reply};
+use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Remark, Reply};
 use crate::register::Register;
 use crate::retention::Retention;
 use crate::snapshot::Origin;
@@ -226,7 +226,7 @@ struct Draft<'a> {
     changes: Vec<Change>,
     /// Where in `changes` each version's newest value is.
     touched: BTreeMap<VersionId, usize>,
-    remarks: Vec<String>,
+    remarks: Vec<Remark>,
 }
 
 impl<'a> Draft<'a> {
@@ -259,6 +259,11 @@ impl<'a> Draft<'a> {
         self.changes.extend(deeds.into_iter().map(|deed| Change::Noted(Box::new(deed))));
         self.touched.insert(version.id.clone(), self.changes.len());
         self.changes.push(Change::Version(Box::new(version)));
+    }
+
+    /// Says something of a version that an administrator should know.
+    fn remark(&mut self, version: &VersionId, text: String) {
+        self.remarks.push(Remark { version: Some(version.clone()), text });
     }
 
     /// Has something stand in the audit trail.
@@ -303,7 +308,7 @@ impl<'a> Draft<'a> {
     /// Records that a version has come to an end of its life, and says so.
     fn end(&mut self, version: &Version, state: State, reason: impl Into<String>) {
         let end = End { at: self.now, reason: reason.into() };
-        self.remarks.push(format!("{} is {}: {}", version.id, state.text(), end.reason));
+        self.remark(&version.id, format!("{} is {}: {}", version.id, state.text(), end.reason));
         self.put(Version { state, end: Some(end), ..version.clone() });
     }
 }

@@ -19,7 +19,7 @@ use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
 use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
-pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Retired, SetCut};
+pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Remark, Retired, SetCut};
 pub use request::{Open, Publish, PublishSet, Restore};
 pub use survey::{Archived, Condition, Described, Survey, Surveyed};
 
@@ -231,6 +231,23 @@ pub struct SetMember {
 }
 
 impl Effect {
+    /// The kind of effect as it is written.
+    #[must_use]
+    pub fn text(&self) -> &'static str {
+        match self {
+            Self::Cut { .. } => "cut",
+            Self::CutSet { .. } => "cut_set",
+            Self::Restore { .. } => "restore",
+            Self::Archive { .. } => "archive",
+            Self::DropSnapshot { .. } => "drop_snapshot",
+            Self::Retire { .. } => "retire",
+            Self::Compact { .. } => "compact",
+            Self::Weigh { .. } => "weigh",
+            Self::MakeCopy { .. } => "make_copy",
+            Self::DropCopy { .. } => "drop_copy",
+        }
+    }
+
     /// The versions that the effect is to make, with the volumes that snapshots are taken of.
     #[must_use]
     pub fn cuts(&self) -> Vec<(&VersionId, Option<&Origin>)> {
@@ -358,7 +375,7 @@ pub struct Decision {
     /// What to tell whoever asked.
     pub answer: Answer,
     /// What an administrator should know, although nobody asked.
-    pub remarks: Vec<String>,
+    pub remarks: Vec<Remark>,
 }
 
 impl Decision {

@@ -16,12 +16,6 @@ pub struct StoreName(String);
 impl StoreName {
     /// The longest name in characters: names become folder names, which file systems bound at 255 bytes.
     pub const MAX_LEN: usize = 64;
-
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for StoreName {
@@ -42,14 +36,6 @@ impl FromStr for StoreName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SetName(String);
-
-impl SetName {
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl FromStr for SetName {
     type Err = NameError;
@@ -88,14 +74,6 @@ impl FromStr for VersionId {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TagName(String);
-
-impl TagName {
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl FromStr for TagName {
     type Err = NameError;
@@ -188,68 +166,45 @@ fn shorten(text: &str) -> String {
     }
 }
 
-impl fmt::Display for StoreName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl fmt::Display for VersionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.store, self.number)
     }
 }
 
-impl TryFrom<String> for StoreName {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
+/// What names have in common: they are texts of their own kinds.
+macro_rules! name_as_text {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    )*};
 }
 
-impl From<StoreName> for String {
-    fn from(name: StoreName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for SetName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for SetName {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<SetName> for String {
-    fn from(name: SetName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for TagName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for TagName {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<TagName> for String {
-    fn from(name: TagName) -> Self {
-        name.0
-    }
-}
+name_as_text!(StoreName, SetName, TagName);
 
 impl TryFrom<String> for VersionId {
     type Error = NameError;

@@ -30,6 +30,8 @@ pub enum Code {
     Unauthenticated,
     /// The caller has no role, or one that does not allow this.
     Forbidden,
+    /// A browser sent it on behalf of a page of another site.
+    CrossSite,
     /// No such route or no such method.
     NotFound,
     /// The route exists, but not with this method.
@@ -80,6 +82,8 @@ pub enum Code {
     Damaged,
     /// The daemon is stopping.
     Stopping,
+    /// As many connections are being answered as may be.
+    Overloaded,
     /// The configuration or an argument on the command line is wrong.
     Configuration,
     /// The daemon cannot be reached.
@@ -90,7 +94,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -100,6 +104,7 @@ impl Code {
         Self::KeyReused,
         Self::Unauthenticated,
         Self::Forbidden,
+        Self::CrossSite,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::UnknownStore,
@@ -125,6 +130,7 @@ impl Code {
         Self::LvmStuck,
         Self::Damaged,
         Self::Stopping,
+        Self::Overloaded,
         Self::Configuration,
         Self::Unreachable,
         Self::Internal,
@@ -143,6 +149,7 @@ impl Code {
             Self::KeyReused => ("key_reused", "The idempotency key was used for something else"),
             Self::Unauthenticated => ("unauthenticated", "A valid token is needed"),
             Self::Forbidden => ("forbidden", "The caller may not do this"),
+            Self::CrossSite => ("cross_site", "A page of another site may not do this"),
             Self::NotFound => ("not_found", "There is nothing here"),
             Self::MethodNotAllowed => ("method_not_allowed", "This cannot be done here"),
             Self::UnknownStore => ("unknown_store", "No such store"),
@@ -167,6 +174,7 @@ impl Code {
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::Damaged => ("damaged", "Stored data is damaged"),
+            Self::Overloaded => ("overloaded", "The daemon serves as many connections as it may"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
             Self::Configuration => ("configuration", "The configuration is wrong"),
             Self::Unreachable => ("unreachable", "The daemon cannot be reached"),

@@ -209,7 +209,7 @@ impl Register {
     }
 
     /// All publications, oldest first.
-    pub fn publications(&self) -> impl Iterator<Item = &Publication> {
+    pub fn publications(&self) -> impl DoubleEndedIterator<Item = &Publication> {
         self.publications.values()
     }
 

@@ -12,7 +12,7 @@ pub mod report;
 pub mod snapshots;
 pub mod units;
 
-pub use command::{Call, Error, Lvm, Refusal};
+pub use command::{Call, Error, Lvm, Refusal, Timing};
 pub use names::{Installation, Ours, Whose, recognise};
 pub use report::{LogicalVolume, VolumeGroup};
 pub use snapshots::{Extended, Made, Snapshot, Space};

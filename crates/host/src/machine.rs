@@ -1,5 +1,6 @@
 //! The machine in numbers: limits that the daemon adjusts for itself, devices and what is written to them.
 
+pub mod process;
 mod watch;
 
 use std::path::Path;

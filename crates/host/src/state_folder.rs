@@ -138,12 +138,19 @@ fn describe(pid: Option<u32>) -> String {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (code, hint) = match &error {
+            Error::NotOwned { path, own, .. } => {
+                let hint = format!(
+                    "run the daemon as the folder's owner, or give it to him: chown {own} {}",
+                    path.display()
+                );
+                return Self::new(Code::Configuration, error.to_string(), hint);
+            }
+            Error::WritableByAll(path) => {
+                let hint = format!("take the permission away: chmod o-w {}", path.display());
+                return Self::new(Code::Configuration, error.to_string(), hint);
+            }
             Error::Claimed { .. } => (Code::InUse, "stop the other daemon, or give this one another `state`"),
             Error::NotAFolder(_) => (Code::Configuration, "name a folder as `state`"),
-            Error::NotOwned { .. } => {
-                (Code::Configuration, "run the daemon as the folder's owner, or change the owner")
-            }
-            Error::WritableByAll(_) => (Code::Configuration, "take the permission away: chmod o-w"),
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     (Code::StorageFull, "free space on the disk that holds `state`")

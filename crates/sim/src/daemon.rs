@@ -109,7 +109,7 @@ impl Sim {
             }
         }
         for remark in &decision.remarks {
-            self.say(|| remark.clone());
+            self.say(|| remark.text.clone());
         }
         if !decision.changes.is_empty() {
             // The guard is told that records have changed.

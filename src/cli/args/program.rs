@@ -35,8 +35,34 @@ pub(in crate::cli) struct ManArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct ConfigurationArgs {
+    /// Print it as a document, in Markdown
+    #[arg(long)]
+    pub(in crate::cli) markdown: bool,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct BrakeArgs {
     /// Resume what a brake has left suspended, and end
     #[arg(long)]
     pub(in crate::cli) let_go: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BackupArgs {
+    /// The file to write; there must be none
+    pub(in crate::cli) to: PathBuf,
+    /// The daemon's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RebuildArgs {
+    /// The daemon's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: PathBuf,
+    /// Replace a catalogue that is there, and keep it beside the new one
+    #[arg(long)]
+    pub(in crate::cli) replace: bool,
 }

@@ -13,10 +13,10 @@ use super::{Target, copy};
 use crate::cli::args::ExportArgs;
 use crate::cli::output::{Failure, Output};
 use crate::cli::progress::Bars;
-use crate::cli::text::{clean, counted, size};
 use crate::cli::typed::VersionRange;
 use crate::cli::versions::readable;
 use crate::client::Client;
+use crate::text::{clean, counted, size};
 use crate::wire::{ExportedVersion, Manifest, Version, exported_name, sha256_of};
 
 #[derive(Serialize)]

@@ -38,7 +38,9 @@ impl<H: Host> Driver<H> {
             match self.commit(&By::asat(), &Event::Sized { store: store.clone(), bytes }) {
                 Ok(Answer::After(_)) => _ = self.weighed.insert(store, (bytes, now)),
                 Ok(_) => {}
-                Err(problem) => tracing::error!(%store, "its archive could not be weighed: {problem}"),
+                Err(problem) => {
+                    tracing::error!(%store, "{store}: its archive could not be weighed: {problem}")
+                }
             }
         }
     }

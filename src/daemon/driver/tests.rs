@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
-use asat_core::guard::{Outcome as Came, Rung};
-use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::guard::{Entry, Outcome as Came, Rung};
+use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content};
 use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
 use tempfile::TempDir;
@@ -47,6 +47,20 @@ impl Group {
         };
         let kept = Kept::Snapshot { content, snapshot: Box::new(snapshot) };
         Ok(Cut { cost: Cost::default(), kept, checks: Vec::new() })
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -112,7 +126,7 @@ fn policy() -> Policy {
 fn start(folder: &TempDir) -> (Driver<Group>, Handle) {
     let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
     let engine = Engine::new(policy(), catalogue.load().unwrap());
-    Driver::start(Arc::new(Group::default()), engine, catalogue, notices()).unwrap()
+    Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), notices()).unwrap()
 }
 
 fn ask(handle: &Handle, event: Event) -> Result<Reply, Problem> {
@@ -179,7 +193,9 @@ fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
 fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
-    let driver = std::thread::spawn(|| driver.run());
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(log.clone())).finish();
+    let driver = std::thread::spawn(|| tracing::subscriber::with_default(subscriber, || driver.run()));
     publish(&handle, "report@1").unwrap();
 
     // Whoever is answered on the driver's thread holds it up.
@@ -207,6 +223,18 @@ fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
         }
     }
     assert_eq!(commits, [10]);
+    // They may be thousands a second, and are told together.
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("published")).collect();
+    assert_eq!(told.len(), 2, "{log}");
+    assert!(told[0].contains("published report@1 version=report@1 reused=false"), "{log}");
+    assert!(told[1].contains("published report@1 again, 10 times version=report@1 count=10"), "{log}");
+    let stores = handle.metrics().stores.all();
+    let store = stores.values().next().unwrap();
+    let counted = [&store.new, &store.reused, &store.known].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counted, [1, 10, 10]);
+    let looked: u64 = store.took.read().buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(looked, 1, "what was not looked into the store for does not hide what was");
 }
 
 #[test]

@@ -6,10 +6,16 @@ use asat_core::event::Event;
 use asat_core::guard::{self, Action, Entry, HotVersion, Observation, Outcome, Plan, Rung, Scope, Step};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Host as _, VersionId};
+use tracing::field::display;
 
 use super::{Done, Guard, LAST_ACTIONS, Word};
 use crate::daemon::Notice;
 use crate::daemon::machine::{Advice, Short};
+
+/// The version that a step is about, where it is about one.
+fn about(step: &Step) -> Option<&VersionId> {
+    step.action.version().or_else(|| step.target.version())
+}
 
 impl Guard {
     /// Begins a step, where that is something to begin. What is under way already is not planned again.
@@ -37,7 +43,8 @@ impl Guard {
             self.open += 1;
         }
         self.memory.began(step, looked.0);
-        tracing::info!(of = %step.target, action = step.action.rung().text(), "guard: {}", step.reason);
+        let (version, action) = (about(step).map(display), step.action.rung().text());
+        tracing::info!(version, of = %step.target, action, "guard: {action} for {}: {}", step.target, step.reason);
     }
 
     /// Asks the driver; the answer is told to this thread.
@@ -64,15 +71,16 @@ impl Guard {
         if step.action.rung() == Rung::Extend {
             self.room_after(step, &outcome);
         }
+        self.handle.metrics().acted(step.action.rung(), &outcome);
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let action = step.action.rung().text();
+        let (version, of, action) = (about(step).map(display), &step.target, step.action.rung().text());
         match &outcome {
-            Outcome::Done => tracing::info!(of = %step.target, action, took_ms, "guard: done"),
+            Outcome::Done => tracing::info!(version, %of, action, took_ms, "guard: {action} for {of}: done"),
             Outcome::Failed(why) => {
-                tracing::warn!(of = %step.target, action, took_ms, "guard: failed: {why}")
+                tracing::warn!(version, %of, action, took_ms, "guard: {action} for {of}: failed: {why}")
             }
             Outcome::Stalled => {
-                tracing::error!(of = %step.target, action, took_ms, "guard: it does not end")
+                tracing::error!(version, %of, action, took_ms, "guard: {action} for {of}: it does not end")
             }
         }
         let entry = Entry::of(step, self.machine.now(), outcome, took_ms);

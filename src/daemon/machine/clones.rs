@@ -79,7 +79,7 @@ impl Machine {
         match remove_clone(id, &snapshot) {
             Ok(()) => refused(problem),
             Err(why) => {
-                tracing::error!(%id, "cannot remove {}: {why}", snapshot.name);
+                tracing::error!(version = %id, "{id}: cannot remove {}: {why}", snapshot.name);
                 CutFailure { begun: true, left: Some(Box::new(snapshot)), ..refused(problem) }
             }
         }
@@ -182,7 +182,7 @@ pub(super) fn is_clone_gone(id: &VersionId, snapshot: &Snapshot) -> bool {
 /// Removes a version's clone. That it is gone is no error; that it cannot be seen is one.
 pub(super) fn remove_clone(id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
     if let Some(why) = folder(&snapshot.origin).remove(id, known(snapshot))? {
-        tracing::warn!(%id, "{} is left alone: {why}", snapshot.name);
+        tracing::warn!(version = %id, "{id}: {} is left alone: {why}", snapshot.name);
     }
     Ok(())
 }
@@ -255,11 +255,12 @@ fn judge(
 fn tell_pieces(folder: &Folder, id: &VersionId) {
     match folder.pieces(id) {
         Ok(Some(pieces)) if pieces >= MANY_PIECES => {
-            tracing::warn!(store = %id.store, pieces, "cloning is slow: the store lies in very many pieces; asat doctor says what helps");
+            let store = &id.store;
+            tracing::warn!(%store, pieces, "{store}: cloning is slow: it lies in very many pieces; asat doctor says what helps");
         }
         Ok(_) => {}
         Err(error) => {
-            tracing::debug!(%id, "in how many pieces it lies is not known: {}", Problem::from(error))
+            tracing::debug!(version = %id, "{id}: in how many pieces it lies is not known: {}", Problem::from(error))
         }
     }
 }

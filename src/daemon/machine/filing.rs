@@ -66,7 +66,7 @@ impl Machine {
         let mut sink = Sink::new(&archive, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);
         if let Some((base, unchanged)) = self.unchanged(id, hot) {
-            tracing::debug!(%id, base, unchanged = unchanged.bytes(), "what its snapshot shares with that one's is not read");
+            tracing::debug!(version = %id, base, unchanged = unchanged.bytes(), "{id}: what its snapshot shares with that one's is not read");
             sink = sink.after(base);
             read_changed(&file, expected, &unchanged, &self.stopping, &mut sink)
                 .map_err(|failed| Problem::from(failed.error))?;
@@ -88,7 +88,7 @@ impl Machine {
     fn explain(&self, id: &VersionId, hot: &Hot, problem: Problem) -> ArchiveFailure {
         let lost = self.volumes.is_lost(&hot.snapshot).unwrap_or(false);
         if lost {
-            tracing::error!(%id, "its snapshot {} was full: {problem}", hot.snapshot.name);
+            tracing::error!(version = %id, "{id}: its snapshot {} was full: {problem}", hot.snapshot.name);
             return ArchiveFailure { problem: overflowed(id, &hot.snapshot), lost };
         }
         // A full archive says nothing of the snapshot, and is not worth two commands of LVM each time.

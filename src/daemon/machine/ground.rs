@@ -28,9 +28,11 @@ pub(super) fn discover(
         let (backing, ground) = one(config, volumes, name, store)?;
         match &backing {
             Backing::Volume(origin) => {
-                tracing::info!(store = %name, backend = origin.backend.text(), volume = origin.name, "cut by snapshots");
+                tracing::info!(store = %name, backend = origin.backend.text(), volume = origin.name, "{name}: cut by snapshots");
             }
-            Backing::Unusable(problem) => tracing::warn!(store = %name, "cannot be published: {problem}"),
+            Backing::Unusable(problem) => {
+                tracing::warn!(store = %name, "{name}: cannot be published: {problem}")
+            }
             Backing::Pages => {}
         }
         backings.insert(name.clone(), backing);
@@ -65,7 +67,7 @@ fn one(
         (Ok(()), _) => Ok((Backing::Volume(origin(&ground, store)), Some(ground))),
         (Err(problem), Some(_)) => Err(problem),
         (Err(problem), None) => {
-            tracing::warn!(store = %name, "cut by pages: {problem}");
+            tracing::warn!(store = %name, "{name}: cut by pages: {problem}");
             Ok((Backing::Pages, None))
         }
     }
@@ -82,17 +84,17 @@ fn without_volume(
 ) -> Backing {
     let bytes = std::fs::metadata(&store.path).map_or(0, |file| file.len());
     if bytes < Backend::LEAST_FOR_CLONES {
-        tracing::info!(store = %name, "cut by pages: {}", why.detail);
+        tracing::info!(store = %name, "{name}: cut by pages: {}", why.detail);
         return Backing::Pages;
     }
     match cloned(config, volumes, name, store) {
         Ok(origin) if asat_host::clones::is_tested(&origin.fs) => Backing::Volume(origin),
         Ok(origin) => {
-            tracing::info!(store = %name, "cut by pages: {}; clones are chosen on XFS and btrfs only, and not on {}", why.detail, origin.fs);
+            tracing::info!(store = %name, "{name}: cut by pages: {}; clones are chosen on XFS and btrfs only, and not on {}", why.detail, origin.fs);
             Backing::Pages
         }
         Err(problem) => {
-            tracing::info!(store = %name, "cut by pages: {}; {}", why.detail, problem.detail);
+            tracing::info!(store = %name, "{name}: cut by pages: {}; {}", why.detail, problem.detail);
             Backing::Pages
         }
     }

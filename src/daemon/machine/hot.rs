@@ -67,7 +67,7 @@ impl Machine {
                     return Ok(*cut);
                 }
                 Attempt::Raced(difference, blocked) => {
-                    tracing::info!(%id, difference, "somebody wrote while the snapshot was taken");
+                    tracing::info!(version = %id, difference, "{id}: somebody wrote while the snapshot was taken");
                     blocked_before += blocked;
                     told = difference;
                 }
@@ -111,21 +111,20 @@ impl Machine {
         still: Still,
     ) -> Result<Attempt, CutFailure> {
         let id = cutting.id;
-        let refused = not_begun;
         if let Some((number, checks)) = self.witnessed(cutting, still.state()) {
             let (cost, kept) = (Cost::default(), Kept::SameAs(number));
             return Ok(Attempt::Done(Box::new(Cut { cost, kept, checks })));
         }
-        let above = self.volumes.has_classic_snapshots(origin).map_err(refused)?;
+        let above = self.volumes.has_classic_snapshots(origin).map_err(not_begun)?;
         if above {
             // What a thin snapshot finds in the log has all of the state in it then.
             store::write_out(&store.path);
         }
         let (snapshot, made, took) = self.take(id, store, origin, still.state())?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
-        if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(refused)? {
+        if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
             self.discard(id, snapshot, None)?;
-            let blocked = still.release().map_err(|error| refused(error.into()))?;
+            let blocked = still.release().map_err(|error| not_begun(error.into()))?;
             return Ok(Attempt::Raced(
                 "a classic snapshot of the volume was taken meanwhile".to_owned(),
                 blocked,
@@ -148,7 +147,7 @@ impl Machine {
             Ok(checks) => checks,
             Err(problem) => {
                 self.discard(id, snapshot, Some(&problem))?;
-                return Err(refused(problem));
+                return Err(not_begun(problem));
             }
         };
         let cost = Cost {
@@ -216,7 +215,7 @@ impl Machine {
                 Ok((snapshot(origin, &made, space, state), made, took))
             }
             Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
-                tracing::info!(%id, "a thin snapshot is taken: {}", untaken.problem.detail);
+                tracing::info!(version = %id, "{id}: a thin snapshot is taken: {}", untaken.problem.detail);
                 self.take(id, store, &Origin { backend: Backend::LvmThin, ..origin.clone() }, state)
             }
             Err(untaken) => Err(self.clear_away(id, origin, space, untaken)),
@@ -238,7 +237,7 @@ impl Machine {
         let file = self.volumes.mount(id, snapshot, made, log)?;
         let difference = state.witness.difference(&file)?;
         if difference.is_none() && state.wal && !state.with_wal && !into_rollback_mode(&file, &made.node)? {
-            tracing::debug!(%id, "the file in the snapshot stays in WAL mode; readers get a copy of it");
+            tracing::debug!(version = %id, "{id}: the file in the snapshot stays in WAL mode; readers get a copy of it");
         }
         Ok((blocked, difference))
     }
@@ -261,7 +260,7 @@ impl Machine {
     fn discard(&self, id: &VersionId, snapshot: Snapshot, why: Option<&Problem>) -> Result<(), CutFailure> {
         let removed = record(&snapshot).and_then(|record| self.volumes.remove(id, record, &snapshot.name));
         removed.map_err(|problem| {
-            tracing::error!(%id, "cannot remove {}: {problem}", snapshot.name);
+            tracing::error!(version = %id, "{id}: cannot remove {}: {problem}", snapshot.name);
             let problem = why.cloned().unwrap_or(problem);
             CutFailure { problem, begun: true, left: Some(Box::new(snapshot)), lacks: None }
         })
@@ -351,8 +350,12 @@ fn check_place(id: &VersionId, store: &Store, origin: &Origin) -> Result<(), Pro
 /// Has the file system give back what it does not use. A version can be had without that.
 fn trim(id: &VersionId, mount_point: &Path) {
     match mounts::trim(mount_point) {
-        Ok(freed) => tracing::debug!(%id, freed, "the file system gave back what it does not use"),
-        Err(error) => tracing::warn!(%id, "published without store.trim: {}", Problem::from(error)),
+        Ok(freed) => {
+            tracing::debug!(version = %id, freed, "{id}: the file system gave back what it does not use")
+        }
+        Err(error) => {
+            tracing::warn!(version = %id, "{id}: published without store.trim: {}", Problem::from(error))
+        }
     }
 }
 

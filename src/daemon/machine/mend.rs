@@ -27,12 +27,12 @@ impl Machine {
         let repaired = self.archive(name).and_then(|archive| Ok(archive.repair(&report.damage, &contents)?));
         match repaired {
             Ok(files) => {
-                tracing::info!(store = %name, ?files, "repaired");
+                tracing::info!(store = %name, ?files, "{name}: repaired");
                 let findings = report.findings.iter_mut();
                 let repaired = findings.filter(|finding| files.contains(&finding.file));
                 repaired.for_each(|finding| REPAIRED.clone_into(&mut finding.advice));
             }
-            Err(problem) => tracing::warn!(store = %name, %problem, "cannot repair the archive"),
+            Err(problem) => tracing::warn!(store = %name, %problem, "{name}: cannot repair the archive"),
         }
     }
 
@@ -43,14 +43,14 @@ impl Machine {
         if !sink.wanted.is_empty()
             && let Err(problem) = self.gather_from_store(name, &mut sink)
         {
-            tracing::warn!(store = %name, %problem, "cannot look in the store for what is damaged");
+            tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
         }
         let snapshots: Vec<_> = lock(&self.hot).iter().map(|(id, hot)| (id.clone(), hot.clone())).collect();
         for (id, hot) in snapshots.iter().filter(|(id, _)| id.store == *name) {
             if !sink.wanted.is_empty()
                 && let Err(problem) = self.read_hot(id, hot, &mut sink)
             {
-                tracing::warn!(%id, %problem, "cannot look in its snapshot for what is damaged");
+                tracing::warn!(version = %id, %problem, "{id}: cannot look in its snapshot for what is damaged");
             }
         }
         sink.found

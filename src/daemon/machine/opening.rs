@@ -19,7 +19,9 @@ pub(super) fn clones_of(backings: &BTreeMap<StoreName, Backing>) -> BTreeMap<Sto
 }
 
 /// Opens the archive of every store that is configured, or that has one.
-pub(super) fn open_archives(config: &Config) -> Result<BTreeMap<StoreName, Arc<Archive>>, Problem> {
+pub(in crate::daemon) fn open_archives(
+    config: &Config,
+) -> Result<BTreeMap<StoreName, Arc<Archive>>, Problem> {
     let mut names: BTreeSet<StoreName> = config.stores.keys().cloned().collect();
     names.extend(asat_archive::stores_in(&config.archives())?);
     let open = |name: StoreName| open_archive(config, &name).map(|archive| (name, archive));
@@ -30,10 +32,10 @@ pub(super) fn open_archives(config: &Config) -> Result<BTreeMap<StoreName, Arc<A
 pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Problem> {
     let (archive, opened) = Archive::open(&config.archive(name))?;
     if !opened.removed.is_empty() {
-        tracing::info!(store = %name, files = ?opened.removed, "removed what a crash had left");
+        tracing::info!(store = %name, files = ?opened.removed, "{name}: removed what a crash had left");
     }
     if !opened.foreign.is_empty() {
-        tracing::warn!(store = %name, files = ?opened.foreign, "left alone what is not the archive's");
+        tracing::warn!(store = %name, files = ?opened.foreign, "{name}: left alone what is not the archive's");
     }
     Ok(Arc::new(archive))
 }

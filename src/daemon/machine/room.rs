@@ -37,9 +37,9 @@ impl Machine {
         });
         match compacted {
             Ok(compacted) => {
-                tracing::info!(%store, freed_bytes = compacted.freed_bytes, "compacted for room")
+                tracing::info!(%store, freed_bytes = compacted.freed_bytes, "{store}: compacted for room")
             }
-            Err(error) => tracing::warn!(%store, %error, "could not compact for room"),
+            Err(error) => tracing::warn!(%store, %error, "{store}: could not compact for room"),
         }
     }
 }

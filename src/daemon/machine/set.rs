@@ -126,10 +126,11 @@ fn at_once<I: Send>(
     work: impl Fn(I) -> Result<Cut, CutFailure> + Sync,
 ) -> Vec<Result<Cut, CutFailure>> {
     let internal = |what: String| not_begun(Problem::new(Code::Internal, what, "look into the log"));
+    let cause = tracing::Span::current();
     thread::scope(|scope| {
         let start = |item| {
             let builder = thread::Builder::new().name("member".to_owned());
-            builder.spawn_scoped(scope, || work(item))
+            builder.spawn_scoped(scope, || cause.in_scope(|| work(item)))
         };
         let threads: Vec<_> = items.map(start).collect();
         let end = |thread: std::io::Result<ScopedJoinHandle<'_, _>>| match thread.map(ScopedJoinHandle::join)

@@ -141,7 +141,7 @@ impl Machine {
                 Ok(None) => {}
                 // The snapshot may be full, or gone; what is in the archive needs none.
                 Err(problem) if self.archive(&id.store)?.contains(id.number) => {
-                    tracing::warn!(%id, "read from the archive, not in its snapshot: {problem}");
+                    tracing::warn!(version = %id, "{id}: read from the archive, not in its snapshot: {problem}");
                 }
                 Err(problem) => return Err(problem),
             }

@@ -149,13 +149,16 @@ impl Machine {
         for mounted in mounted {
             let whole = |s: &Surveyed| s.version == mounted.id && s.condition == Condition::Whole;
             if !self.volumes.is_named_ours(&mounted.id, mounted.device) {
-                tracing::warn!(version = %mounted.id, "left alone what is mounted there: it is not this installation's");
+                let id = &mounted.id;
+                tracing::warn!(version = %id, "{id}: left alone what is mounted there: it is not this installation's");
             } else if snapshots.iter().any(whole) {
                 shown.extend(mounted.shown.then_some(mounted.id));
             } else if let Err(error) = self.volumes.mounts.unmount(&mounted.id) {
-                tracing::warn!(version = %mounted.id, "what is mounted of it cannot be unmounted: {error}");
+                let id = &mounted.id;
+                tracing::warn!(version = %id, "{id}: what is mounted of it cannot be unmounted: {error}");
             } else {
-                tracing::info!(version = %mounted.id, "unmounted what was left of it");
+                let id = &mounted.id;
+                tracing::info!(version = %id, "{id}: unmounted what was left of it");
             }
         }
         shown

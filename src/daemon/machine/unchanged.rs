@@ -61,9 +61,9 @@ impl Machine {
     /// Says why everything is read; of pools once, until they can be asked again: a command that is missing stays so.
     fn tell_of_reading_all(&self, id: &VersionId, backend: Backend, problem: &Problem) {
         if backend == Backend::LvmThin && self.is_told_of_pool.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%id, "all of it is read: {problem}");
+            tracing::debug!(version = %id, "{id}: all of it is read: {problem}");
         } else {
-            tracing::warn!(%id, "all of it is read: {problem}");
+            tracing::warn!(version = %id, "{id}: all of it is read: {problem}");
         }
     }
 }

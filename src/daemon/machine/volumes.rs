@@ -8,7 +8,7 @@ mod turns;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use asat_core::snapshot::{Origin, Snapshot};
@@ -20,12 +20,13 @@ use asat_host::lvm::names::{self, InstallationId, Record};
 use asat_host::lvm::report::{Name, Uuid};
 use asat_host::lvm::snapshots::{self, Made, Space};
 use asat_host::lvm::units::Bytes;
-use asat_host::lvm::{self, Call, Installation, Lvm, Ours, Refusal};
+use asat_host::lvm::{self, Call, Installation, Lvm, Ours, Refusal, Timing};
 use asat_host::mounts::{Log, Mounts};
 use asat_host::volume::DeviceUuid;
 
 use super::lock;
 use super::sight::{Presence, Records, Sight};
+use crate::config::Config;
 pub(super) use kernel::Pool;
 pub(in crate::daemon) use turns::Turn;
 use turns::{For, Turns};
@@ -36,6 +37,8 @@ pub(super) struct Volumes {
     pub(super) mounts: Mounts,
     /// How long a command of LVM may take.
     patience: Duration,
+    /// Who counts how long they take.
+    timing: Arc<dyn Timing>,
     /// The pools that keep a state of their metadata for this installation.
     reserved: Reservations,
     tools: OnceLock<Tools>,
@@ -75,17 +78,13 @@ impl From<snapshots::Error> for Untaken {
 }
 
 impl Volumes {
-    pub(super) fn new(
-        installation: InstallationId,
-        mounts: PathBuf,
-        pools: PathBuf,
-        patience: Duration,
-    ) -> Self {
+    pub(super) fn new(installation: InstallationId, config: &Config, timing: Arc<dyn Timing>) -> Self {
         Self {
             installation,
-            mounts: Mounts::new(mounts),
-            patience,
-            reserved: Reservations::new(pools),
+            mounts: Mounts::new(config.mounts.clone()),
+            patience: config.lvm_timeout,
+            timing,
+            reserved: Reservations::new(config.pools()),
             tools: OnceLock::new(),
             turns: Turns::default(),
             ours: Mutex::default(),
@@ -107,7 +106,8 @@ impl Volumes {
         if let Some(tools) = self.tools.get() {
             return Ok(tools);
         }
-        let tools = Tools { lvm: Lvm::find_within(self.patience)?, control: dm::Control::open()? };
+        let lvm = Lvm::find_within(self.patience)?.timed_by(Arc::clone(&self.timing));
+        let tools = Tools { lvm, control: dm::Control::open()? };
         Ok(self.tools.get_or_init(|| tools))
     }
 
@@ -232,7 +232,7 @@ impl Volumes {
         match (unmounted, self.remove_named(id, record, name)) {
             // What is in the way of the mount point is not the snapshot, or LVM would not have removed it.
             (Err(error), Ok(())) => {
-                tracing::warn!(%id, "left where it was mounted: {}", Problem::from(error))
+                tracing::warn!(version = %id, "{id}: left where it was mounted: {}", Problem::from(error))
             }
             (Err(error), Err(_)) => return Err(error.into()),
             (Ok(()), removed) => removed?,

@@ -128,6 +128,6 @@ impl Leases {
 /// What is open is read on in any case: the reader keeps its files.
 fn warn_of(version: &VersionId, renewed: Result<Reply, Problem>) {
     if let Err(problem) = renewed {
-        tracing::warn!(%version, "it is open in the tree, and its lease cannot be renewed: {problem}");
+        tracing::warn!(%version, "{version}: it is open in the tree, and its lease cannot be renewed: {problem}");
     }
 }

@@ -41,7 +41,7 @@ impl Versions for Shelf {
         match self.open_anew(id) {
             Ok(opened) => Ok(self.machine.recent.add(id, opened)),
             Err(problem) => {
-                tracing::warn!(%id, "cannot be opened in the tree: {problem}");
+                tracing::warn!(version = %id, "{id}: cannot be opened in the tree: {problem}");
                 Err(problem)
             }
         }
@@ -130,7 +130,7 @@ impl Content for Opened {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         self.reader.read_at(at, buffer).map_err(|error| {
-            tracing::error!(id = %self.id, "cannot be read in the tree: {}", Problem::from(error));
+            tracing::error!(version = %self.id, "{}: cannot be read in the tree: {}", self.id, Problem::from(error));
             io::ErrorKind::InvalidData.into()
         })
     }

@@ -8,9 +8,7 @@ use arc_swap::ArcSwapOption;
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use asat_host::peer::{self, Known};
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
-use tokio::net::UnixListener;
+use tokio::net::UnixStream;
 
 use super::Caller;
 use crate::config::{PeerRule, Role, Who};
@@ -35,9 +33,11 @@ struct Found {
     peers: Arc<Peers>,
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        let ids = stream.io().peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
+impl Peer {
+    /// Who has connected.
+    #[must_use]
+    pub fn of(stream: &UnixStream) -> Self {
+        let ids = stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
         Self { ids, found: Arc::default() }
     }
 }

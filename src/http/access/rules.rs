@@ -5,11 +5,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::Peers;
+use super::sessions::Sessions;
 use crate::config::{Config, Token};
 
 /// Shared by all listeners. What a request began with holds to its end.
 #[derive(Clone)]
-pub struct Rules(Arc<ArcSwap<Now>>);
+pub struct Rules {
+    now: Arc<ArcSwap<Now>>,
+    sessions: Arc<Sessions>,
+}
 
 struct Now {
     tokens: Arc<Vec<Token>>,
@@ -20,20 +24,25 @@ impl Rules {
     /// Those of a configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(Now::of(config))))
+        Self { now: Arc::new(ArcSwap::from_pointee(Now::of(config))), sessions: Arc::default() }
     }
 
     /// From now on those of this configuration.
     pub fn change(&self, config: &Config) {
-        self.0.store(Arc::new(Now::of(config)));
+        self.now.store(Arc::new(Now::of(config)));
     }
 
     pub(super) fn tokens(&self) -> Arc<Vec<Token>> {
-        Arc::clone(&self.0.load().tokens)
+        Arc::clone(&self.now.load().tokens)
+    }
+
+    /// The sessions that were begun with its tokens. They outlast a change, as long as their tokens do.
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     pub(super) fn peers(&self) -> Arc<Peers> {
-        Arc::clone(&self.0.load().peers)
+        Arc::clone(&self.now.load().peers)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tokens: what the header says, and whose it is.
 
-use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -17,29 +16,40 @@ use crate::config::Token;
 /// [`Code::Unauthenticated`] where the header has none that counts. That one has expired is told only to who shows it.
 pub(super) fn caller(tokens: &[Token], headers: &HeaderMap, now: Timestamp) -> Result<Caller, Problem> {
     let given = bearer(headers).unwrap_or_default();
-    match find(tokens, given, now) {
+    let hint = "send the header Authorization: Bearer TOKEN with a token of the configuration";
+    shown(tokens, given, now)?
+        .map(Caller::with)
+        .ok_or_else(|| Problem::new(Code::Unauthenticated, "the request carries no valid token", hint))
+}
+
+/// The token of this text; `None` where it is not known.
+///
+/// # Errors
+/// [`Code::Unauthenticated`] where it has expired.
+pub(super) fn shown<'a>(
+    tokens: &'a [Token],
+    given: &str,
+    now: Timestamp,
+) -> Result<Option<&'a Token>, Problem> {
+    match find(tokens, Sha256::digest(given.as_bytes()).into(), now) {
         Some(Token { name, expires_at: Some(end), .. }) if *end <= now => {
             let detail = format!("the token {name:?} has expired at {end}");
             Err(Problem::new(Code::Unauthenticated, detail, "ask whoever runs asat for a new token"))
         }
-        Some(token) => Ok(Caller { role: token.role, by: By::token(&token.name) }),
-        None => {
-            let hint = "send the header Authorization: Bearer TOKEN with a token of the configuration";
-            Err(Problem::new(Code::Unauthenticated, "the request carries no valid token", hint))
-        }
+        found => Ok(found),
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// The token that the header says. A proxy's own authentication may stand there, too.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
     let (kind, token) = header.split_once(' ')?;
     kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The token of this text; where there are several, one that counts, and that allows most. Every token is compared, each in
+/// The token of this digest; where there are several, one that counts, and that allows most. Every token is compared, each in
 /// constant time, so that the time tells nothing. That of an empty text is refused with the configuration.
-fn find<'a>(tokens: &'a [Token], given: &str, now: Timestamp) -> Option<&'a Token> {
-    let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
+pub(super) fn find(tokens: &[Token], given: [u8; 32], now: Timestamp) -> Option<&Token> {
     let rank = |token: &Token| (token.expires_at.is_none_or(|end| now < end), token.role);
     let mut found: Option<&Token> = None;
     for token in tokens {

@@ -141,7 +141,7 @@ impl Engine {
         let expired = |version: &&Version| version.pin.as_ref().is_some_and(|pin| !pin.counts(draft.now));
         let versions: Vec<&Version> = self.versions().filter(expired).collect();
         for version in versions {
-            draft.remarks.push(format!("the pin on {} has expired", version.id));
+            draft.remark(&version.id, format!("the pin on {} has expired", version.id));
             draft.put(Version { pin: None, ..draft.latest(version) });
         }
     }

@@ -90,7 +90,8 @@ impl Engine {
     pub(super) fn sweep_leases(&self, draft: &mut Draft<'_>) {
         let now = draft.now;
         for lease in self.register.leases().filter(|lease| lease.expires_at <= now) {
-            draft.remarks.push(format!("the lease of {} on {} has expired", lease.holder, lease.version));
+            let text = format!("the lease of {} on {} has expired", lease.holder, lease.version);
+            draft.remark(&lease.version, text);
             self.end_lease(draft, &lease.version, &lease.id);
         }
     }

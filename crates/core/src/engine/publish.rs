@@ -171,7 +171,7 @@ impl Engine {
 
     /// Takes a version over that the archive holds and the register does not know as readable.
     pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
-        draft.remarks.push(format!("{} was complete in the archive and is adopted", version.id));
+        draft.remark(&version.id, format!("{} was complete in the archive and is adopted", version.id));
         draft.put(ready(version, &described.content, Holding::Archive { bytes: described.bytes }));
         let found = (Cost::default(), described.checks.as_slice());
         publish_as(draft, intent, version.id.clone(), false, found, described.of_set.clone());

@@ -72,7 +72,7 @@ impl Engine {
         };
         draft.note(deed.with("publication", publication.to_string()).with("outcome", outcome));
         let writer_blocked_us = *result.as_ref().map_err(Problem::clone)?;
-        draft.remarks.push(format!("{} was brought back to {version}", version.store));
+        draft.remark(version, format!("{} was brought back to {version}", version.store));
         Ok(Answer::Now(Ok(Reply::Restored { version: version.clone(), publication, writer_blocked_us })))
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Draft, Engine};
-use crate::event::{Answer, Effect, Reply};
+use crate::event::{Answer, Effect, Remark, Reply};
 use crate::guard::Size;
 use crate::register::{Entry, History};
 use crate::retention::{Candidate, Plan, Retention, Weight};
@@ -80,11 +80,12 @@ impl Engine {
             let candidates = self.candidates(history, draft.now);
             let plan = policy.retention.plan(&candidates, Some(weight), draft.now);
             if plan.over_bytes > 0 {
-                draft.remarks.push(format!(
+                let text = format!(
                     "the archive of {store} stays {} above its at_most: nothing else may be given up; see \
                      `asat retention plan {store}`",
                     Size(plan.over_bytes)
-                ));
+                );
+                draft.remarks.push(Remark { version: None, text });
             }
             self.carry_out(draft, history, &plan);
         }

@@ -22,9 +22,8 @@ impl Engine {
                 Problem::new(Code::UnknownLease, detail, "see the open ones with `asat leases`")
             })?;
         note_revocation(draft, lease, reason);
-        draft
-            .remarks
-            .push(format!("the lease of {} on {} is revoked: {reason}", lease.holder, lease.version));
+        let text = format!("the lease of {} on {} is revoked: {reason}", lease.holder, lease.version);
+        draft.remark(&lease.version, text);
         self.end_lease(draft, &lease.version, id);
         self.drop_idle_copy(draft, &lease.version);
         self.move_on(draft);

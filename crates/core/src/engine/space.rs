@@ -95,7 +95,8 @@ impl Engine {
             return None;
         }
         for (version, snapshot) in chosen {
-            draft.remarks.push(format!("the snapshot of {} goes, to make room for {wanted}", version.id));
+            let text = format!("the snapshot of {} goes, to make room for {wanted}", version.id);
+            draft.remark(&version.id, text);
             last = Some(self.drop_snapshot(draft, version, snapshot));
         }
         last
@@ -161,7 +162,7 @@ impl Engine {
             let reason = format!("its snapshot {} was removed before it was in the archive", snapshot.name);
             draft.end(&without_snapshot(version), State::Lost, reason);
         } else {
-            draft.remarks.push(format!("{} of {id} is gone", snapshot.name));
+            draft.remark(id, format!("{} of {id} is gone", snapshot.name));
             // A copy that is a file in the snapshot went with it.
             let copy = version.copy.clone().filter(|copy| !copy.in_snapshot);
             draft.put(Version { copy, ..without_snapshot(version) });

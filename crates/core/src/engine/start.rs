@@ -7,7 +7,7 @@ use super::open::drop_copy;
 use super::{Draft, Engine};
 use crate::audit::{Action, By, Deed};
 use crate::event::{
-    Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Reply, Survey, Surveyed,
+    Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Remark, Reply, Survey, Surveyed,
 };
 use crate::register::Entry;
 use crate::snapshot::Snapshot;
@@ -37,7 +37,8 @@ impl Engine {
             }
         }
         survey.snapshots.iter().for_each(|surveyed| self.settle_snapshot(draft, surveyed));
-        draft.remarks.extend(survey.remarks.iter().cloned());
+        let remarks = survey.remarks.iter().map(|text| Remark { version: None, text: text.clone() });
+        draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);
         self.move_on(draft);
         self.tidy_archives(draft);
@@ -84,9 +85,10 @@ impl Engine {
         match &intent.effect {
             Effect::Cut { version: id, then_restore, .. } => {
                 if let Some(wanted) = then_restore {
-                    draft.remarks.push(format!(
+                    let text = format!(
                         "the daemon stopped before the store was brought back to {wanted}: it is as it was"
-                    ));
+                    );
+                    draft.remark(wanted, text);
                 }
                 let Ok(entry) = self.register.entry(id) else { return };
                 match archived.get(id).and_then(|archived| archived.described.as_ref()) {
@@ -111,10 +113,11 @@ impl Engine {
             }
             // SQLite has done all of it or nothing, and whoever asked can see which.
             Effect::Restore { version, before, publication } => {
-                draft.remarks.push(format!(
+                let text = format!(
                     "the daemon stopped while the store was brought back to {version}: it is as that one or as \
                      {before}, and both are kept; it is not tried again by itself"
-                ));
+                );
+                draft.remark(version, text);
                 let deed = Deed::new(draft.now, intent.by.clone(), Action::Restore, version.clone());
                 let outcome = "the daemon stopped: it was done, or nothing was";
                 draft.note(deed.with("publication", publication.to_string()).with("outcome", outcome));
@@ -144,12 +147,12 @@ impl Engine {
                 draft.end(version, State::Lost, "its pack is not in the archive");
             }
             (State::Lost, Some(_)) if version.is_archived() => {
-                draft.remarks.push(format!("{} is in the archive again", version.id));
+                draft.remark(&version.id, format!("{} is in the archive again", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..version.clone() });
             }
             // It came into the archive just before the daemon ended.
             (State::Ready | State::Lost, Some(Archived { described: Some(described), .. })) => {
-                draft.remarks.push(format!("{} is complete in the archive", version.id));
+                draft.remark(&version.id, format!("{} is complete in the archive", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..filed(version, described) });
             }
             (State::Failed | State::Retired | State::Retiring, Some(_)) | (State::Retiring, None) => {
@@ -172,19 +175,20 @@ impl Engine {
             _ if version.snapshot().is_none() => {
                 // It was being taken as the daemon ended, and nobody was told of it.
                 if *condition != Condition::Gone {
-                    draft.remarks.push(match condition {
+                    let text = match condition {
                         Condition::Unseen(why) => {
                             format!(
                                 "{name} of {id} may be left over, and is removed once it can be seen: {why}"
                             )
                         }
                         _ => format!("{name} of {id} is half-made or left over, and is removed"),
-                    });
+                    };
+                    draft.remark(id, text);
                     draft.put(holding(version, snapshot));
                 }
             }
             Condition::Whole if version.state == State::Lost && !snapshot.lost => {
-                draft.remarks.push(format!("{name} of {id} is there again"));
+                draft.remark(id, format!("{name} of {id} is there again"));
                 draft.put(Version { state: State::Ready, end: None, ..version });
             }
             Condition::Whole => {}
@@ -197,14 +201,14 @@ impl Engine {
                 draft.end(&without_snapshot(&version), State::Lost, reason);
             }
             Condition::Gone => {
-                draft.remarks.push(format!("{name} of {id} is gone"));
+                draft.remark(id, format!("{name} of {id} is gone"));
                 draft.put(without_snapshot(&version));
             }
             Condition::Unseen(why) if version.state == State::Ready && !version.is_archived() => {
                 draft.end(&version, State::Lost, format!("its snapshot {name} cannot be seen: {why}"));
             }
             Condition::Unseen(why) => {
-                draft.remarks.push(format!("{name} of {id} cannot be seen: {why}"));
+                draft.remark(id, format!("{name} of {id} cannot be seen: {why}"));
             }
         }
     }
@@ -216,10 +220,15 @@ impl Engine {
             self.policy.stores.contains_key(&version.store) || self.register.history(&version.store).is_ok();
         match described {
             Some(described) if known => Self::adopt_unknown(draft, archived, described),
-            Some(_) => draft.remarks.push(format!(
-                "the archive holds {version} of an unknown store; configure the store to adopt it"
-            )),
-            None => draft.remarks.push(format!("the archive holds {version}, but says nothing of it")),
+            Some(_) => {
+                let text = format!(
+                    "the archive holds {version} of an unknown store; configure the store to adopt it"
+                );
+                draft.remark(version, text);
+            }
+            None => {
+                draft.remark(version, format!("the archive holds {version}, but says nothing of it"));
+            }
         }
     }
 
@@ -273,9 +282,8 @@ fn holding(mut version: Version, snapshot: &Snapshot) -> Version {
 
 /// Has the copy made that a lease holds, for as long as the lease lasts.
 fn make_again(draft: &mut Draft<'_>, lease: &Lease, in_snapshot: bool) {
-    draft
-        .remarks
-        .push(format!("the copy of {} that {} leases is gone and made again", lease.version, lease.holder));
+    let text = format!("the copy of {} that {} leases is gone and made again", lease.version, lease.holder);
+    draft.remark(&lease.version, text);
     let left_s = lease.expires_at.duration_since(draft.now).as_secs().max(1);
     let effect = Effect::MakeCopy {
         version: lease.version.clone(),

@@ -27,10 +27,11 @@ impl Engine {
             Some(same) => same.clone(),
             None => {
                 let tag = Tag { name: name.clone(), version: version.id.clone(), set_at: draft.now };
-                draft.remarks.push(match &before {
+                let text = match &before {
                     Some(before) => format!("the tag {store}@{name} moved from {before} to {}", version.id),
                     None => format!("the tag {store}@{name} leads to {}", version.id),
-                });
+                };
+                draft.remark(&version.id, text);
                 let deed = Deed::new(draft.now, draft.by.clone(), Action::Tag, version.id.clone())
                     .with("tag", name.as_str())
                     .with_some("before", before.as_ref().map(ToString::to_string));
@@ -49,7 +50,8 @@ impl Engine {
         name: &TagName,
     ) -> Result<Answer, Problem> {
         let tag = self.register.history(store)?.tag(name)?;
-        draft.remarks.push(format!("the tag {store}@{name} no longer leads to {}", tag.version));
+        let text = format!("the tag {store}@{name} no longer leads to {}", tag.version);
+        draft.remark(&tag.version, text);
         let deed = Deed::new(draft.now, draft.by.clone(), Action::Untag, tag.version.clone());
         draft.note(deed.with("tag", name.as_str()));
         draft.changes.push(Change::Untagged(store.clone(), name.clone()));

@@ -6,7 +6,7 @@ use crate::check::CheckResult;
 use crate::retention::Weight;
 use crate::snapshot::{Cost, Snapshot};
 use crate::version::Content;
-use crate::{Fingerprint, Problem};
+use crate::{Fingerprint, Problem, VersionId};
 
 /// How an effect ended. The variants are those of [`super::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,4 +121,13 @@ pub struct Retired {
     pub freed_bytes: u64,
     /// Whether compaction would give back more.
     pub worth_compacting: bool,
+}
+
+/// Something that an administrator should know, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The version that it is about, where it is about one.
+    pub version: Option<VersionId>,
+    /// What there is to say, as a whole sentence.
+    pub text: String,
 }

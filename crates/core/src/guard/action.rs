@@ -77,6 +77,22 @@ pub enum AlarmKind {
     Stuck,
 }
 
+impl AlarmKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Lost, Self::Short, Self::Broken, Self::Stuck];
+
+    /// The kind as it is written.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Short => "short",
+            Self::Broken => "broken",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
 /// The name of an alarm. It stays the same for as long as the alarm lasts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AlarmKey {
@@ -88,13 +104,7 @@ pub struct AlarmKey {
 
 impl fmt::Display for AlarmKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            AlarmKind::Lost => "lost",
-            AlarmKind::Short => "short",
-            AlarmKind::Broken => "broken",
-            AlarmKind::Stuck => "stuck",
-        };
-        write!(f, "{}: {kind}", self.target)
+        write!(f, "{}: {}", self.target, self.kind.text())
     }
 }
 

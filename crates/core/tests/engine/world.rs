@@ -257,7 +257,7 @@ impl World {
             };
         }
         invariants::check(self, &before, event);
-        self.remarks.extend(decision.remarks);
+        self.remarks.extend(decision.remarks.into_iter().map(|remark| remark.text));
         self.decided.push(decision.changes);
         decision.answer
     }

@@ -20,7 +20,8 @@ mod refusal;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub use call::Call;
 pub use error::Error;
@@ -41,6 +42,13 @@ pub struct Lvm {
     version: Version,
     lane: Lane,
     deadline: Duration,
+    timing: Option<Arc<dyn Timing>>,
+}
+
+/// Hears how long commands take.
+pub trait Timing: std::fmt::Debug + Send + Sync {
+    /// A command such as `lvcreate` is over after so long, well or not, or is no longer waited for.
+    fn ended(&self, command: &'static str, took: Duration);
 }
 
 /// A version of LVM, such as 2.03.16.
@@ -67,7 +75,8 @@ impl Lvm {
     fn find_in(folders: &[&Path]) -> Result<Self, Error> {
         let found = folders.iter().map(|folder| folder.join("lvm")).find(|path| path.is_file());
         let binary = found.ok_or(Error::NotInstalled)?;
-        let mut lvm = Self { binary, version: OLDEST, lane: Lane::default(), deadline: DEADLINE };
+        let (lane, timing) = (Lane::default(), None);
+        let mut lvm = Self { binary, version: OLDEST, lane, deadline: DEADLINE, timing };
         let text = lvm.run(&Call::new("version"))?;
         lvm.version = parse_version(&text).ok_or_else(|| Error::Unreadable {
             command: "lvm version".to_owned(),
@@ -77,6 +86,12 @@ impl Lvm {
             return Err(Error::TooOld { binary: lvm.binary, found: lvm.version, oldest: OLDEST });
         }
         Ok(lvm)
+    }
+
+    /// The same, of which somebody hears how long its commands take.
+    #[must_use]
+    pub fn timed_by(self, timing: Arc<dyn Timing>) -> Self {
+        Self { timing: Some(timing), ..self }
     }
 
     /// Its version.
@@ -97,7 +112,15 @@ impl Lvm {
     /// Where the command cannot be started, is still running at its deadline, or fails; and at once where an
     /// earlier one is still running after its own.
     pub fn run(&self, call: &Call) -> Result<String, Error> {
-        child::run(&self.binary, call, call.deadline().unwrap_or(self.deadline), &self.lane)
+        let (began, deadline) = (Instant::now(), call.deadline().unwrap_or(self.deadline));
+        let result = child::run(&self.binary, call, deadline, &self.lane);
+        let took = began.elapsed();
+        // One that was refused because another does not end was not run.
+        let was_run = took >= deadline || !matches!(result, Err(Error::Wedged { .. }));
+        if let Some(timing) = self.timing.as_ref().filter(|_| was_run) {
+            timing.ended(call.name(), took);
+        }
+        result
     }
 }
 

@@ -55,6 +55,11 @@ impl Call {
         self.deadline
     }
 
+    /// The command's name, such as `lvcreate`.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The words after the binary's own name.
     pub(super) fn words(&self) -> Vec<&str> {
         let mut words = vec![self.name];

@@ -131,3 +131,29 @@ fn a_program_that_cannot_be_run_is_an_error_at_once() {
     let error = Lvm::find_in(&[folder.path()]).unwrap_err();
     assert!(matches!(error, Error::Start { .. }), "{error}");
 }
+
+#[test]
+fn somebody_hears_how_long_each_command_that_is_run_takes() {
+    #[derive(Debug, Default)]
+    struct Heard(std::sync::Mutex<Vec<(&'static str, Duration)>>);
+    impl Timing for Heard {
+        fn ended(&self, command: &'static str, took: Duration) {
+            self.0.lock().unwrap().push((command, took));
+        }
+    }
+    let heard = Arc::<Heard>::default();
+    let (_folder, lvm) = stand_in("case $1 in lvs) exit 0;; lvremove) exit 5;; esac; exec sleep 2");
+    let lvm = lvm.unwrap().timed_by(Arc::clone(&heard) as Arc<dyn Timing>);
+    lvm.run(&Call::new("lvs")).unwrap();
+    lvm.run(&Call::new("lvremove")).unwrap_err();
+    let deadline = Duration::from_millis(10);
+    lvm.run(&Call::new("lvcreate").within(deadline)).unwrap_err();
+    // What is refused because that one does not end, is no command that was run.
+    lvm.run(&Call::new("vgs")).unwrap_err();
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(
+        heard.iter().map(|(command, _)| *command).collect::<Vec<_>>(),
+        ["lvs", "lvremove", "lvcreate"]
+    );
+    assert!(heard[2].1 >= deadline);
+}

@@ -12,7 +12,7 @@ const DAY: u64 = 24 * HOUR;
 const LONG_AGO: u64 = 30 * DAY;
 
 /// How long ago or ahead an instant is: "just now", "5 minutes ago", "in 3 days", or a date where it is far.
-pub(super) fn relative(then: Timestamp, now: Timestamp) -> String {
+pub(crate) fn relative(then: Timestamp, now: Timestamp) -> String {
     let difference = then.duration_since(now);
     let distance = difference.as_secs().unsigned_abs();
     // A lease of an hour is shown a moment after it was granted, and "59 minutes" would puzzle.
@@ -33,28 +33,28 @@ pub(super) fn relative(then: Timestamp, now: Timestamp) -> String {
 }
 
 /// An instant in full, to the second: "2026-11-19 17:00:03 UTC".
-pub(super) fn absolute(at: Timestamp) -> String {
+pub(crate) fn absolute(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// An instant in full and how long ago it is.
-pub(super) fn both(at: Timestamp, now: Timestamp) -> String {
+pub(crate) fn both(at: Timestamp, now: Timestamp) -> String {
     let (absolute, relative) = (absolute(at), relative(at, now));
     if absolute.starts_with(&relative) { absolute } else { format!("{absolute} ({relative})") }
 }
 
 /// A size: "46.4 MiB".
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
 /// A number and what it counts: "1 version", "2 versions".
-pub(super) fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A text of somebody else, on one line, with everything that could steer a terminal written out.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if steers(c) {
@@ -67,7 +67,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// A clean text of at most so many characters.
-pub(super) fn short(text: &str, max_chars: usize) -> String {
+pub(crate) fn short(text: &str, max_chars: usize) -> String {
     let safe = clean(text);
     match safe.char_indices().nth(max_chars) {
         None => safe,
@@ -76,7 +76,7 @@ pub(super) fn short(text: &str, max_chars: usize) -> String {
 }
 
 /// Control characters, and the invisible ones that break lines or reorder the text around them.
-pub(super) fn steers(c: char) -> bool {
+pub(crate) fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

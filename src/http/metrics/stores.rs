@@ -1,0 +1,131 @@
+//! The stores, and what is kept of them, as the register has it.
+
+use std::collections::BTreeMap;
+
+use asat_core::event::Intent;
+use asat_core::register::{History, Register};
+use asat_core::version::{State, Version};
+use jiff::Timestamp;
+
+use crate::http::Face;
+use crate::metrics::Family;
+
+pub(super) fn families(face: &Face) -> Vec<Family> {
+    let now = asat_host::clock::now();
+    let (engine, mut found) = (face.handle.engine(), Stores::default());
+    for history in engine.register().stores() {
+        face.handle.metrics().know(&history.store.name);
+        let archive = face.machine.archive(&history.store.name).map_or(0, |archive| archive.bytes());
+        found.add(engine.register(), history, archive, now);
+    }
+    found.add_effects(engine.register().intents(), now);
+    drop(engine);
+    for (store, watched) in face.handle.watches().read().iter() {
+        found.watch_failing.add([("store", store.as_str())], u64::from(watched.trouble.is_some()));
+    }
+    found.into_families()
+}
+
+/// The metrics of stores in the making.
+struct Stores {
+    versions: Family,
+    bytes: Family,
+    newest: Family,
+    lag: Family,
+    leases: Family,
+    watch_failing: Family,
+    open_effects: Family,
+    oldest_effect: Family,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        Self {
+            versions: Family::gauge("asat_versions", "Versions, by where they stand in their lives."),
+            bytes: Family::gauge(
+                "asat_store_bytes",
+                "What is kept of a store takes so much, by what holds it.",
+            ),
+            newest: Family::gauge(
+                "asat_newest_version_timestamp_seconds",
+                "When the newest version that can be read was cut, since 1970.",
+            ),
+            lag: Family::gauge(
+                "asat_archive_lag_seconds",
+                "The age of the oldest version that is in its snapshot alone; 0 where there is none.",
+            ),
+            leases: Family::gauge("asat_leases", "Leases that are held on versions."),
+            watch_failing: Family::gauge(
+                "asat_watch_failing",
+                "Whether watch mode has trouble with a store (1), or has none (0).",
+            ),
+            open_effects: Family::gauge("asat_open_effects", "What is under way or waits for its turn."),
+            oldest_effect: Family::gauge(
+                "asat_oldest_effect_seconds",
+                "For how long the oldest of what is under way, or waits for its turn, has been so.",
+            ),
+        }
+    }
+}
+
+impl Stores {
+    fn add(&mut self, register: &Register, history: &History, archive_bytes: u64, now: Timestamp) {
+        let store = history.store.name.as_str();
+        let versions = || history.versions.values().map(|entry| &entry.version);
+        let mut states = BTreeMap::<&str, u64>::new();
+        let (mut snapshots, mut copies, mut waits_since) = (0_u64, 0_u64, None::<Timestamp>);
+        for version in versions() {
+            *states.entry(version.state.text()).or_default() += 1;
+            snapshots = snapshots.saturating_add(version.snapshot().map_or(0, |snapshot| snapshot.bytes));
+            let copy = version.copy.as_ref().filter(|copy| !copy.in_snapshot);
+            copies = copies.saturating_add(copy.map_or(0, |copy| copy.bytes));
+            if let Some(cut_at) = waits(version) {
+                waits_since = Some(waits_since.map_or(cut_at, |since| since.min(cut_at)));
+            }
+        }
+        for state in State::ALL.map(State::text) {
+            self.versions.add([("store", store), ("state", state)], states.get(state).copied().unwrap_or(0));
+        }
+        for (holding, bytes) in [("archive", archive_bytes), ("snapshot", snapshots), ("copy", copies)] {
+            self.bytes.add([("store", store), ("holding", holding)], bytes);
+        }
+        if let Some(entry) = history.newest_readable() {
+            let cut_at = entry.version.content.as_ref().map(|content| content.cut_at);
+            let at = cut_at.unwrap_or(entry.version.begun_at).as_duration().as_secs_f64();
+            self.newest.add_real([("store", store)], at);
+        }
+        self.lag.add_real([("store", store)], waits_since.map_or(0.0, |since| age(since, now)));
+        let of_store = register.leases().filter(|lease| lease.version.store == history.store.name);
+        let leases = of_store.filter(|lease| now < lease.expires_at).count();
+        self.leases.add([("store", store)], u64::try_from(leases).unwrap_or(u64::MAX));
+    }
+
+    fn add_effects<'a>(&mut self, intents: impl Iterator<Item = &'a Intent>, now: Timestamp) {
+        let mut kinds = BTreeMap::<&str, (u64, f64)>::new();
+        for intent in intents {
+            let (count, oldest) = kinds.entry(intent.effect.text()).or_default();
+            *count += 1;
+            *oldest = oldest.max(age(intent.at, now));
+        }
+        for (effect, (count, oldest)) in kinds {
+            self.open_effects.add([("effect", effect)], count);
+            self.oldest_effect.add_real([("effect", effect)], oldest);
+        }
+    }
+
+    fn into_families(self) -> Vec<Family> {
+        let Self { versions, bytes, newest, lag, leases, watch_failing, open_effects, oldest_effect } = self;
+        vec![versions, bytes, newest, lag, leases, watch_failing, open_effects, oldest_effect]
+    }
+}
+
+/// When a version was cut that is in its snapshot alone.
+fn waits(version: &Version) -> Option<Timestamp> {
+    let is_waiting = version.state == State::Ready && !version.is_archived();
+    version.content.as_ref().filter(|_| is_waiting).map(|content| content.cut_at)
+}
+
+/// How long ago something was, in seconds; nothing where the clock went back.
+fn age(since: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(since).as_secs_f64().max(0.0)
+}

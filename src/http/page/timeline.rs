@@ -1,0 +1,174 @@
+//! Versions along time, newest first, day by day.
+
+use asat_core::version::plain;
+use jiff::Timestamp;
+
+use super::words::{Moment, shortened};
+use crate::text::{counted, size};
+use crate::wire::{Holding, Pin, Publication, Version};
+
+/// How much of a note stands in the list. All of it is in the version's JSON.
+const MOST_OF_NOTE: usize = 240;
+
+/// A day with what was cut on it, in UTC.
+pub(super) struct Day {
+    /// As `2026-11-19`.
+    pub(super) date: String,
+    /// As `Thursday, 19 November 2026`.
+    pub(super) words: String,
+    pub(super) versions: Vec<Item>,
+}
+
+/// A version on the time line.
+pub(super) struct Item {
+    pub(super) id: String,
+    /// The time of the day.
+    pub(super) time: String,
+    pub(super) cut: Moment,
+    pub(super) label: Option<String>,
+    /// What else was said with its newest publication, by name.
+    pub(super) said: Vec<(String, String)>,
+    pub(super) note: Option<String>,
+    /// That it was published more than once, where it was.
+    pub(super) again: Option<String>,
+    pub(super) size: String,
+    pub(super) holdings: Vec<Held>,
+    pub(super) tags: Vec<String>,
+    pub(super) pin: Option<String>,
+    pub(super) leases: Option<String>,
+    /// Where it is open.
+    pub(super) path: Option<String>,
+    /// Why it cannot be read, where it cannot.
+    pub(super) lost: Option<String>,
+}
+
+/// What holds a version's pages.
+pub(super) struct Held {
+    pub(super) kind: String,
+    pub(super) words: String,
+}
+
+/// Versions by day. `publications` says how many each has: those that it is written with are the newest.
+pub(super) fn days(versions: Vec<(Version, usize)>, now: Timestamp) -> Vec<Day> {
+    let mut days: Vec<Day> = Vec::new();
+    for (version, publications) in versions {
+        let at = version.cut_at.unwrap_or(now);
+        let date = at.strftime("%Y-%m-%d").to_string();
+        let item = Item::new(version, publications, at, now);
+        match days.last_mut().filter(|day| day.date == date) {
+            Some(day) => day.versions.push(item),
+            None => {
+                let words = at.strftime("%A, %-d %B %Y").to_string();
+                days.push(Day { date, words, versions: vec![item] });
+            }
+        }
+    }
+    days
+}
+
+impl Item {
+    fn new(version: Version, publications: usize, at: Timestamp, now: Timestamp) -> Self {
+        let newest = version.publications.last();
+        let more = u64::try_from(publications.saturating_sub(1)).unwrap_or(u64::MAX);
+        Self {
+            time: at.strftime("%H:%M:%S").to_string(),
+            cut: Moment::new(at, now),
+            label: newest.and_then(|publication| publication.label.clone()),
+            said: newest.map(said).unwrap_or_default(),
+            note: newest
+                .and_then(|publication| publication.note.as_deref())
+                .map(|note| shortened(note, MOST_OF_NOTE)),
+            again: (more > 0).then(|| format!("and {} before", counted(more, "publication"))),
+            size: version.size_bytes.map_or_else(|| "size unknown".to_owned(), size),
+            holdings: version.holdings.iter().map(Held::new).collect(),
+            pin: version.pin.as_ref().map(pinned),
+            leases: (version.leases > 0)
+                .then(|| counted(u64::try_from(version.leases).unwrap_or(u64::MAX), "open lease")),
+            lost: (version.state != "ready").then(|| version.end_reason.clone().unwrap_or(version.state)),
+            id: version.id,
+            tags: version.tags,
+            path: version.path,
+        }
+    }
+}
+
+/// What was said of a publication besides its label and its note.
+fn said(publication: &Publication) -> Vec<(String, String)> {
+    let named = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), value));
+    let fixed = [
+        named("business date", &publication.business_date),
+        named("certified by", &publication.certified_by),
+        publication.set.as_ref().map(|set| ("set".to_owned(), set.name.clone())),
+    ];
+    let checks = u64::try_from(publication.checks.len()).unwrap_or(u64::MAX);
+    let checks = (checks > 0).then(|| ("checks".to_owned(), format!("{checks} met")));
+    let free =
+        publication.attributes.iter().map(|(name, value)| (name.clone(), shortened(&plain(value), 80)));
+    fixed.into_iter().flatten().chain(checks).chain(free).collect()
+}
+
+fn pinned(pin: &Pin) -> String {
+    let owner = pin.owner.as_ref().map(|owner| format!(", by {owner}")).unwrap_or_default();
+    let until = pin.expires_at.map(|at| format!(", until {}", crate::text::absolute(at))).unwrap_or_default();
+    format!("{}{owner}{until}", pin.reason)
+}
+
+impl Held {
+    fn new(holding: &Holding) -> Self {
+        let words = match (&holding.backend, &holding.name) {
+            (Some(backend), Some(name)) => format!("{backend} {name}"),
+            _ => size(holding.bytes),
+        };
+        Self { kind: holding.kind.clone(), words }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn version(number: u64, cut_at: &str) -> (Version, usize) {
+        let version = json!({
+            "id": format!("report@{number}"), "store": "report", "number": number, "state": "ready", "cut_at": cut_at,
+            "fingerprint": null, "size_bytes": 8192, "page_size": 4096, "leases": 2, "path": "/mnt/report.db",
+            "holdings": [
+                { "kind": "snapshot", "backend": "lvm-thin", "name": "vg/a", "bytes": 0 }, { "kind": "archive", "bytes": 2048 },
+            ],
+            "publications": [{
+                "at": cut_at, "label": "<b>", "certified_by": "ops", "business_date": "2026-11-18",
+                "note": "n".repeat(300), "attributes": { "batch": 41 }, "checks": [],
+            }],
+            "pin": { "reason": "audit", "owner": "finance", "expires_at": null, "hot": false }, "tags": ["month-end"],
+        });
+        (serde_json::from_value(version).unwrap(), 3)
+    }
+
+    #[test]
+    fn versions_stand_by_their_days_in_their_order() {
+        let now = "2026-11-20T09:00:00Z".parse().unwrap();
+        let instants = ["2026-11-20T00:00:00Z", "2026-11-19T23:59:59.999999Z", "2026-11-19T17:00:00Z"];
+        let versions = instants.iter().zip((1..=3).rev()).map(|(at, number)| version(number, at)).collect();
+        let days = days(versions, now);
+        let ids: Vec<(&str, Vec<&str>)> = days
+            .iter()
+            .map(|day| (day.date.as_str(), day.versions.iter().map(|v| v.id.as_str()).collect()))
+            .collect();
+        assert_eq!(ids, [("2026-11-20", vec!["report@3"]), ("2026-11-19", vec!["report@2", "report@1"])]);
+        assert_eq!(days[1].words, "Thursday, 19 November 2026");
+
+        let item = &days[1].versions[1];
+        assert_eq!((item.time.as_str(), item.cut.ago.as_str()), ("17:00:00", "16 hours ago"));
+        let said: Vec<String> = item.said.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(said, ["business date: 2026-11-18", "certified by: ops", "batch: 41"]);
+        assert_eq!(item.again.as_deref(), Some("and 2 publications before"));
+        assert_eq!(item.note.as_ref().map(|note| note.chars().count()), Some(MOST_OF_NOTE + 1));
+        let held: Vec<String> =
+            item.holdings.iter().map(|held| format!("{} {}", held.kind, held.words)).collect();
+        assert_eq!(held, ["snapshot lvm-thin vg/a", "archive 2.0 KiB"]);
+        assert_eq!(item.pin.as_deref(), Some("audit, by finance"));
+        assert_eq!(item.leases.as_deref(), Some("2 open leases"));
+        assert_eq!(item.lost, None);
+    }
+}

@@ -1,0 +1,222 @@
+//! Whether all is well, in one sentence, and what is not.
+
+use asat_core::Problem;
+use asat_core::register::Register;
+use asat_core::version::State;
+use asat_core::{Backing, Policy};
+
+use crate::text::counted;
+use crate::wire::{Capacity, Store};
+
+/// How well the daemon and its stores are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// Nobody has to do anything.
+    Well,
+    /// Somebody should know.
+    Attention,
+    /// Somebody has to do something.
+    Trouble,
+}
+
+/// One thing that is not well.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) level: Level,
+    /// What it concerns.
+    pub(super) about: String,
+    /// What is wrong.
+    pub(super) what: String,
+    /// What to do; may be empty.
+    pub(super) hint: String,
+    /// The alarm that somebody may say he knows of, where it is one.
+    pub(super) alarm: Option<String>,
+}
+
+/// All of it, the worst first.
+pub(super) struct Verdict {
+    pub(super) level: Level,
+    pub(super) sentence: String,
+    pub(super) points: Vec<Point>,
+}
+
+impl Level {
+    /// Its name in the style sheet.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Well => "well",
+            Self::Attention => "attention",
+            Self::Trouble => "trouble",
+        }
+    }
+}
+
+impl Verdict {
+    pub(super) fn new(stores: &[Store], capacity: &Capacity, mut points: Vec<Point>) -> Self {
+        points.extend(of_guard(capacity));
+        points.extend(stores.iter().filter_map(of_watch));
+        points.sort_by_key(|point| std::cmp::Reverse(point.level));
+        let level = points.first().map_or(Level::Well, |point| point.level);
+        let count = u64::try_from(points.len()).unwrap_or(u64::MAX);
+        let sentence = match level {
+            Level::Well if stores.is_empty() => "No store is configured yet".to_owned(),
+            Level::Well => "All is well".to_owned(),
+            Level::Attention => format!("All is well, and there {} to know of", be(count, "thing")),
+            Level::Trouble => {
+                let urgent = points.iter().filter(|point| point.level == Level::Trouble).count();
+                let urgent = u64::try_from(urgent).unwrap_or(u64::MAX);
+                format!("{} somebody to see to {}", need(urgent), if urgent == 1 { "it" } else { "them" })
+            }
+        };
+        Self { level, sentence, points }
+    }
+}
+
+fn be(count: u64, what: &str) -> String {
+    format!("{} {}", if count == 1 { "is" } else { "are" }, counted(count, what))
+}
+
+fn need(count: u64) -> String {
+    format!("{} {}", counted(count, "thing"), if count == 1 { "needs" } else { "need" })
+}
+
+/// What the records say: stores that cannot be published, and versions that cannot be read.
+pub(super) fn of_records(register: &Register, policy: &Policy) -> Vec<Point> {
+    let mut points = Vec::new();
+    for history in register.stores() {
+        let name = &history.store.name;
+        if let Some(Backing::Unusable(problem)) = policy.stores.get(name).map(|store| &store.backing) {
+            points.push(trouble(format!("{name} cannot be published"), problem));
+        }
+        let lost = history.versions.values().filter(|entry| entry.version.state == State::Lost).count();
+        if lost > 0 {
+            let lost = counted(u64::try_from(lost).unwrap_or(u64::MAX), "version");
+            points.push(Point {
+                level: Level::Trouble,
+                about: name.to_string(),
+                what: format!("{lost} cannot be read: the pages are not where they were"),
+                hint: format!("asat versions {name} --state lost lists them; they are back when a start finds their pages"),
+                alarm: None,
+            });
+        }
+    }
+    points
+}
+
+fn of_guard(capacity: &Capacity) -> Vec<Point> {
+    let trouble = capacity.trouble.iter().map(|trouble| Point {
+        level: Level::Trouble,
+        about: "The guard is kept from its work".to_owned(),
+        what: trouble.detail.clone(),
+        hint: trouble.hint.clone(),
+        alarm: None,
+    });
+    let alarms = capacity.alarms.iter().map(|alarm| Point {
+        level: if alarm.acknowledged_at.is_some() { Level::Attention } else { Level::Trouble },
+        about: alarm.key.clone(),
+        what: alarm.reason.clone(),
+        hint: alarm.hint.clone(),
+        alarm: alarm.acknowledged_at.is_none().then(|| alarm.key.clone()),
+    });
+    let held = capacity.brakes.iter().filter(|brake| brake.held_now).map(|brake| Point {
+        level: Level::Attention,
+        about: brake.origin.clone(),
+        what: "writers are held at this moment, until there is space again".to_owned(),
+        hint: String::new(),
+        alarm: None,
+    });
+    trouble.chain(alarms).chain(held).collect()
+}
+
+fn of_watch(store: &Store) -> Option<Point> {
+    let trouble = store.watch.as_ref()?.trouble.as_ref()?;
+    Some(Point {
+        level: Level::Trouble,
+        about: format!("{} is not published by itself", store.name),
+        what: trouble.detail.clone(),
+        hint: trouble.hint.clone(),
+        alarm: None,
+    })
+}
+
+fn trouble(about: String, problem: &Problem) -> Point {
+    let Problem { detail, hint, .. } = problem.clone();
+    Point { level: Level::Trouble, about, what: detail, hint, alarm: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn store(watch: &Value) -> Store {
+        let store = json!({
+            "name": "report", "path": "/srv/report.db", "backend": "pages", "configured": true, "versions": 1,
+            "newest": "report@1", "newest_cut_at": "2026-11-19T17:00:00Z", "archive_bytes": 4096, "watch": watch,
+        });
+        serde_json::from_value(store).unwrap()
+    }
+
+    fn capacity(more: Value) -> Capacity {
+        let mut capacity = json!({
+            "looked_at": null, "tick_ms": 0, "looks": {"full": 0, "glances": 0, "spent_ms": 0.0}, "targets": [],
+            "plan": [], "last_actions": [], "brakes": [], "precedence": {"ladder": [], "says": ""}, "alarms": [],
+            "trouble": null,
+        });
+        let Value::Object(more) = more else { panic!("{more}") };
+        capacity.as_object_mut().unwrap().extend(more);
+        serde_json::from_value(capacity).unwrap()
+    }
+
+    fn alarm(acknowledged_at: &Value) -> Value {
+        json!([{
+            "key": "group vg: short", "reason": "vg has no space", "hint": "add a disk",
+            "since": "2026-11-19T17:00:00Z", "acknowledged_at": acknowledged_at,
+        }])
+    }
+
+    #[test]
+    fn the_sentence_says_the_worst() {
+        let trouble = json!({ "code": "lvm_stuck", "detail": "`lvextend` does not end", "hint": "look" });
+        let watch = json!({ "value": null, "published": null, "polls": null, "trouble": {
+            "code": "marker_failed", "detail": "no such table", "hint": "mend it", "since": "2026-11-19T17:00:00Z" } });
+        let brake =
+            json!([{ "origin": "vg/a", "held_now": true, "holds": 1, "total_ms": 3, "longest_ms": 3 }]);
+        let cases = [
+            (vec![], capacity(json!({})), Level::Well, "No store is configured yet"),
+            (vec![store(&Value::Null)], capacity(json!({})), Level::Well, "All is well"),
+            (
+                vec![],
+                capacity(json!({ "brakes": brake })),
+                Level::Attention,
+                "All is well, and there is 1 thing to know of",
+            ),
+            (
+                vec![],
+                capacity(json!({ "alarms": alarm(&json!("2026-11-19T17:00:00Z")), "brakes": brake })),
+                Level::Attention,
+                "All is well, and there are 2 things to know of",
+            ),
+            (
+                vec![],
+                capacity(json!({ "alarms": alarm(&Value::Null), "brakes": brake })),
+                Level::Trouble,
+                "1 thing needs somebody to see to it",
+            ),
+            (
+                vec![store(&watch)],
+                capacity(json!({ "trouble": trouble })),
+                Level::Trouble,
+                "2 things need somebody to see to them",
+            ),
+        ];
+        for (stores, capacity, level, sentence) in cases {
+            let verdict = Verdict::new(&stores, &capacity, Vec::new());
+            assert_eq!((verdict.level, verdict.sentence.as_str()), (level, sentence));
+            assert!(verdict.points.is_sorted_by(|a, b| a.level >= b.level), "{:?}", verdict.points);
+        }
+        let verdict = Verdict::new(&[], &capacity(json!({ "alarms": alarm(&Value::Null) })), Vec::new());
+        assert_eq!(verdict.points[0].alarm.as_deref(), Some("group vg: short"), "nobody knows of it yet");
+    }
+}

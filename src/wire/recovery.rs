@@ -1,0 +1,23 @@
+//! What is said of a catalogue that was copied, or made anew.
+
+use serde::{Deserialize, Serialize};
+
+/// A copy of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackedUp {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Where the audit trail ends in it: a place to be noted down.
+    pub audit_head: String,
+}
+
+/// A catalogue that was made anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rebuilt {
+    /// The versions that are known again.
+    pub versions: Vec<String>,
+    /// Where the catalogue is that was there before; `None` where there was none.
+    pub kept: Option<String>,
+}
