@@ -8,9 +8,14 @@ use unicode_normalization::UnicodeNormalization as _;
 /// makes is composed anew.
 #[must_use]
 pub fn folded(label: &str) -> String {
-    let large = label.nfkc().collect::<String>().to_uppercase();
-    let small: String = large.to_lowercase().nfkc().collect();
+    // Most labels have nothing to compose, and all of a catalogue's are folded when it is read.
+    let small = if label.is_ascii() { label.to_ascii_lowercase() } else { folded_letters(label) };
     small.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn folded_letters(label: &str) -> String {
+    let large = label.nfkc().collect::<String>().to_uppercase();
+    large.to_lowercase().nfkc().collect()
 }
 
 #[cfg(test)]
@@ -34,6 +39,12 @@ mod tests {
             assert_eq!(folded(one), folded(other), "{one:?} {other:?}");
             assert_eq!(folded(&folded(one)), folded(one), "{one:?}");
         }
+    }
+
+    #[test]
+    fn ascii_is_folded_as_everything_is() {
+        let every: String = (0..=127).map(char::from).collect();
+        assert_eq!(folded_letters(&every), every.to_ascii_lowercase());
     }
 
     #[test]
