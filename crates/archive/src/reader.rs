@@ -32,8 +32,19 @@ pub struct Reader {
     reached: AtomicUsize,
     /// The window up to which the system was told what will be read.
     expected: AtomicUsize,
+    /// What the system has yet to be told.
+    ahead: Mutex<Option<Ahead>>,
     /// What nobody uses at the moment.
     idle: Mutex<Vec<Scratch>>,
+}
+
+/// What is likely to be read next; pages are counted from 0.
+#[derive(Clone, Copy)]
+enum Ahead {
+    /// The windows from that of this page on: somebody reads in order.
+    Windows(usize),
+    /// The neighbours of this page: somebody reads here and there.
+    Around(usize),
 }
 
 /// What reading a page needs besides the page.
@@ -47,7 +58,7 @@ impl Reader {
     pub(crate) fn new(version: Resolved) -> Self {
         let page_len = version.meta.page_size.as_usize();
         let (reached, expected) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
-        Self { version, page_len, reached, expected, idle: Mutex::default() }
+        Self { version, page_len, reached, expected, ahead: Mutex::default(), idle: Mutex::default() }
     }
 
     /// What the version's layer says about it.
@@ -112,6 +123,18 @@ impl Reader {
         Ok(wanted)
     }
 
+    /// Has the system begin to read what is likely to be asked for next. Whoever reads calls it when he has handed on what he
+    /// has read: nobody waits for it then.
+    ///
+    /// # Errors
+    /// For want of memory.
+    pub fn look_ahead(&self) -> Result<(), Error> {
+        self.with_scratch(|scratch| {
+            self.prepare(scratch);
+            Ok(())
+        })
+    }
+
     /// Writes the whole version to a stream.
     pub fn write_to(&self, out: &mut impl Write, path: &Path) -> Result<(), Error> {
         let mut pages = vec![0; self.piece_pages() * self.page_len];
@@ -119,6 +142,7 @@ impl Reader {
             for piece in self.pieces() {
                 let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
                 self.fill(piece.start, pages, scratch)?;
+                self.prepare(scratch);
                 out.write_all(pages).map_err(|source| Error::io("write", path, source))?;
             }
             Ok(())
@@ -138,6 +162,7 @@ impl Reader {
                 while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
                     self.fill(piece.start, pages, scratch)?;
+                    self.prepare(scratch);
                     let offset = u64::try_from(piece.start * self.page_len).unwrap_or(u64::MAX);
                     file.write_all_at(pages, offset).map_err(|source| Error::io("write", path, source))?;
                     let more = u64::try_from(pages.len()).unwrap_or(u64::MAX);
@@ -185,27 +210,50 @@ impl Reader {
         let side_by_side = SIDE_BY_SIDE_BYTES / self.page_len;
         // A single page is no reading in order, even where it is the next one.
         let is_in_order = count > 1 && nth.abs_diff(reached) <= side_by_side;
-        if is_in_order {
-            self.expect_from(nth, scratch);
+        let told = if is_in_order { self.windows_told(nth) } else { 0 };
+        let ahead = match is_in_order {
+            true => (told < 2).then_some(Ahead::Windows(nth)),
+            false => (count == 1).then_some(Ahead::Around(nth)),
+        };
+        if ahead.is_some() {
+            *lock(&self.ahead) = ahead;
         }
-        scratch.spans.pages(&self.version.map, nth, pages, is_in_order)
+        scratch.spans.pages(&self.version.map, nth, pages, told > 0)
     }
 
-    /// Has the system begin to read what comes after the `nth` page, for somebody who reads pages in order: a window is
-    /// expected while the one before it is read.
+    /// Of how many windows the system was told, from that of the `nth` page on.
+    fn windows_told(&self, nth: usize) -> usize {
+        let told = self.expected.load(Ordering::Relaxed).saturating_sub(nth / self.window_pages());
+        // One window more where several read side by side, of whom this one is behind. Else it was somebody elsewhere.
+        if told <= 3 { told } else { 0 }
+    }
+
+    fn window_pages(&self) -> usize {
+        (WINDOW_BYTES / self.page_len).max(1)
+    }
+
+    /// Tells the system what it has yet to be told.
+    fn prepare(&self, scratch: &mut Scratch) {
+        let ahead = lock(&self.ahead).take();
+        match ahead {
+            Some(Ahead::Windows(nth)) => self.expect_from(nth, scratch),
+            Some(Ahead::Around(nth)) => scratch.spans.expect_around(&self.version.map, nth),
+            None => {}
+        }
+    }
+
+    /// Has the system begin to read the window of the `nth` page and the next one, for somebody who reads pages in order.
     fn expect_from(&self, nth: usize, scratch: &mut Scratch) {
-        let window_pages = (WINDOW_BYTES / self.page_len).max(1);
-        let (window, expected) = (nth / window_pages, self.expected.load(Ordering::Relaxed));
-        // One window further where several read side by side, of whom this one is behind.
-        if (window + 2..=window + 3).contains(&expected) {
+        let (window_pages, expected) = (self.window_pages(), self.expected.load(Ordering::Relaxed));
+        let (window, told) = (nth / window_pages, self.windows_told(nth));
+        if told >= 2 {
             return;
         }
-        let first = if expected == window + 1 { expected } else { window };
         let is_first =
             self.expected.compare_exchange(expected, window + 2, Ordering::Relaxed, Ordering::Relaxed);
         if is_first.is_ok() {
             let end = self.version.map.page_count();
-            let pages = (first * window_pages).min(end)..((window + 2) * window_pages).min(end);
+            let pages = ((window + told) * window_pages).min(end)..((window + 2) * window_pages).min(end);
             scratch.spans.expect_pages(&self.version.map, pages);
         }
     }

@@ -18,9 +18,8 @@ const GAP_BYTES: u64 = 16 << 10;
 /// The same where a disk has to read them: that much more takes it less time than beginning anew.
 const GAP_ON_DISK_BYTES: u64 = 64 << 10;
 
-/// What is read around the frames of a single page, at least. The frames of its neighbours are there, and a disk that has
-/// come so far reads this much in little more time than one frame: whoever asks for pages here and there soon waits for no
-/// disk.
+/// What is read around the frames of a single page, at least, once the page was read. The frames of its neighbours are there:
+/// whoever asks for pages here and there soon waits for no disk.
 const AROUND_BYTES: u64 = 64 << 10;
 
 /// What reading pages needs besides the pages.
@@ -59,8 +58,8 @@ impl Spans {
         let page_len = map.page_size().as_usize();
         let count = pages.len() / page_len;
         self.gather(map, nth..nth + count, GAP_BYTES);
-        if !is_expected {
-            self.expect(map, if count == 1 { AROUND_BYTES } else { 1 });
+        if !is_expected && self.spans.len() > 1 {
+            self.expect(map, 1);
         }
         self.read(map)?;
         for (nth, page) in (nth..).zip(pages.chunks_exact_mut(page_len)) {
@@ -75,6 +74,12 @@ impl Spans {
     pub(crate) fn expect_pages(&mut self, map: &PageMap, pages: Range<usize>) {
         self.gather(map, pages, GAP_ON_DISK_BYTES);
         self.expect(map, 1);
+    }
+
+    /// Has the system begin to read what lies around a page, counted from 0, that was read by itself.
+    pub(crate) fn expect_around(&mut self, map: &PageMap, nth: usize) {
+        self.gather(map, nth..nth + 1, GAP_BYTES);
+        self.expect(map, AROUND_BYTES);
     }
 
     /// Finds what has to be read for these pages.

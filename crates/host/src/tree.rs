@@ -52,6 +52,9 @@ pub trait Content: Send + Sync + 'static {
     /// # Errors
     /// Where they are damaged, or cannot be read.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Prepares what is likely to be read next. It is asked when the answer is out, so that nobody waits for it.
+    fn look_ahead(&self);
 }
 
 /// Where the tree is mounted, and for whom.

@@ -31,7 +31,10 @@ impl VersionBytes {
     /// Where they are damaged, or cannot be read any more.
     pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> std::io::Result<()> {
         match self {
-            Self::Archive(reader) => reader.read_at(at, buffer).map(drop).map_err(std::io::Error::other),
+            Self::Archive(reader) => {
+                let read = reader.read_at(at, buffer).and_then(|_| reader.look_ahead());
+                read.map_err(std::io::Error::other)
+            }
             Self::Snapshot(file) => file.read_exact_at(buffer, at),
         }
     }

@@ -134,4 +134,9 @@ impl Content for Opened {
             io::ErrorKind::InvalidData.into()
         })
     }
+
+    fn look_ahead(&self) {
+        // It is for speed alone: for want of memory, reading goes on without.
+        let _ = self.reader.look_ahead();
+    }
 }

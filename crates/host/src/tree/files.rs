@@ -20,7 +20,7 @@ use super::inodes::Inodes;
 use super::{Content, Settings, Versions};
 
 /// How much the kernel asks for at once, in bytes.
-const REQUEST_BYTES: u32 = 128 << 10;
+const REQUEST_BYTES: u32 = 64 << 10;
 /// How long the kernel may keep what never changes.
 const LASTING: Duration = Duration::from_hours(24);
 /// How long it may keep the rest.
@@ -187,6 +187,7 @@ impl<V: Versions> Filesystem for Files<V> {
             Err(_) => reply.error(Errno::EIO),
         }
         lock(&self.idle).push(memory);
+        content.look_ahead();
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,10 +21,12 @@ const TABLE: &str = "/proc/self/mountinfo";
 const HELPER: &str = "fusermount3";
 const HELPER_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
 
-/// How many threads answer: reads of different files, or of different places in one, do not wait for one another.
-const THREADS: usize = 4;
+/// How many threads answer, as many as there are processors within these bounds: reads of different files, or of different
+/// places in one, do not wait for one another. With more, what a reader waits for shares a processor with what he will read
+/// later.
+const THREADS: RangeInclusive<usize> = 2..=8;
 
-/// How far the kernel reads ahead, in KiB, where it may be told: eight requests of the usual size.
+/// How far the kernel reads ahead, in KiB, where it may be told: sixteen requests of the usual size.
 const READ_AHEAD_KIB: &str = "1024";
 
 /// What this process can do with FUSE.
@@ -96,7 +99,8 @@ pub(super) fn mount<V: Versions>(
         MountOption::DefaultPermissions,
     ];
     config.acl = if settings.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(THREADS);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    config.n_threads = Some(processors.clamp(*THREADS.start(), *THREADS.end()));
     config.clone_fd = true;
     Session::new(files, root, &config).map_err(Error::io("mount the tree at", root))
 }
