@@ -51,11 +51,27 @@ pub(super) async fn serve(
     for listener in unix {
         let app = router(Arc::clone(&face), Access::Socket(rules.clone()));
         let peer = |stream: &UnixStream| Some(Peer::of(stream));
-        servers.spawn(connections::serve(listener, peer, app, config.listen.clone(), stopped.clone()));
+        let handle = daemon.handle.clone();
+        servers.spawn(connections::serve(
+            listener,
+            peer,
+            app,
+            handle,
+            config.listen.clone(),
+            stopped.clone(),
+        ));
     }
     for listener in tcp_listeners(config, handed.tcp).await? {
         let app = router(Arc::clone(&face), Access::Tokens(rules.clone()));
-        servers.spawn(connections::serve(listener, |_| None, app, config.listen.clone(), stopped.clone()));
+        let handle = daemon.handle.clone();
+        servers.spawn(connections::serve(
+            listener,
+            |_| None,
+            app,
+            handle,
+            config.listen.clone(),
+            stopped.clone(),
+        ));
     }
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
