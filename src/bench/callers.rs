@@ -125,7 +125,11 @@ impl Caller {
         let mut have = 0;
         loop {
             let room = self.answer.get_mut(have..).unwrap_or_default();
-            let read = self.stream.read(room)?;
+            let read = match self.stream.read(room) {
+                // A process that was stopped and goes on has its wait broken off.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 return Err(io::Error::other("the daemon closed the connection, or its answer is too long"));
             }

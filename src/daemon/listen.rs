@@ -20,7 +20,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Answers, Face, Names, Peer, Rules, router};
+use crate::http::{Access, Face, Known, Names, Pages, Peer, Rules, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -42,7 +42,8 @@ pub(super) async fn serve(
         handle: daemon.handle.clone(),
         machine: Arc::clone(&daemon.machine),
         stopping: stopped.clone(),
-        answers: Answers::default(),
+        known: Known::default(),
+        pages: Pages::default(),
         names: Names::default(),
     });
     let rules = Rules::new(config);

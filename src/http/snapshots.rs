@@ -97,7 +97,7 @@ async fn publish_store(face: &Face, caller: Caller, asked: Publish, began: Insta
     let publish = Publish { store, unchanged, ..asked };
     // What was said before of a version that the store still is needs nobody's time.
     if let (Some(store), Some(_), None) = (&publish.store, unchanged, &publish.key) {
-        let prepared = match face.answers.find(face.handle.revision(), &publish) {
+        let prepared = match face.known.find(face.handle.revision(), &publish) {
             None => known_already(face, &publish, began)?,
             found => found,
         };
@@ -167,7 +167,7 @@ fn known_already(face: &Face, publish: &Publish, began: Instant) -> Result<Optio
     let Some(number) = engine.known(publish) else { return Ok(None) };
     let prepared = Prepared::new(&known(face, engine.register(), number, began)?).map(Arc::new);
     if let Some(prepared) = &prepared {
-        face.answers.keep(face.handle.revision(), publish, prepared);
+        face.known.keep(face.handle.revision(), publish, prepared);
     }
     Ok(prepared)
 }
