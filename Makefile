@@ -67,6 +67,7 @@ bench: build
 	target/release/asat bench valuation
 	target/release/asat bench large
 	target/release/asat bench history
+	target/release/asat bench idle
 	target/release/asat bench listing
 	target/release/asat bench reading
 	target/release/asat bench publishing

@@ -9,10 +9,12 @@
 
 mod api;
 mod args;
+mod callers;
 mod disk;
 mod ground;
 mod guard;
 mod history;
+mod idle;
 mod large;
 mod listing;
 mod process;
@@ -48,6 +50,7 @@ pub(crate) async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Prob
         What::Valuation(what) => valuation::run(what, args.dir.as_deref(), tell).await?,
         What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
         What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
+        What::Idle(what) => idle::run(what, args.dir.as_deref(), tell).await?,
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
         What::Publishing(what) => publishing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,

@@ -42,7 +42,7 @@ use utoipa_axum::routes;
 
 use access::Caller;
 pub use access::{Access, Peer, Rules};
-pub use answers::Answers;
+pub use answers::{Known, Pages};
 use problem::Failure;
 pub use problem::overloaded;
 pub use requests::Names;
@@ -63,7 +63,9 @@ pub struct Face {
     /// Turns true when the daemon begins to stop.
     pub stopping: watch::Receiver<bool>,
     /// What was answered to those who published what was known.
-    pub answers: Answers,
+    pub known: Known,
+    /// Pages of the list of versions.
+    pub pages: Pages,
     /// Names for requests that have none.
     pub names: Names,
 }

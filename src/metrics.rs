@@ -47,6 +47,19 @@ pub struct Metrics {
     pub commands: Keyed<&'static str, OfCommand>,
     /// What was answered on each route; those that meet no route are one.
     pub routes: Keyed<String, OfRoute>,
+    /// Connections for which there was no place.
+    pub turned_away: TurnedAway,
+}
+
+/// Connections for which there was no place, by what became of them.
+#[derive(Debug, Default)]
+pub struct TurnedAway {
+    /// All others were being answered: they were told so.
+    pub refused: AtomicU64,
+    /// So many were being told so that there was not even room for that: they were closed without a word.
+    pub dropped: AtomicU64,
+    /// They had waited for their clients for longest, and made room for others.
+    pub made_room: AtomicU64,
 }
 
 /// What became of the publications of a store.
@@ -126,7 +139,7 @@ impl Metrics {
         self.stores.with(store, |store| count(&store.known));
     }
 
-    /// Counts a publication that came to nothing.
+    /// Counts a publication that came to nothing, whether it got as far as the engine or not.
     pub fn failed(&self, code: Code) {
         self.failures.with(&code.text().0, count);
     }
@@ -157,7 +170,8 @@ impl asat_host::lvm::Timing for Metrics {
     }
 }
 
-fn count(counter: &AtomicU64) {
+/// Counts one more.
+pub fn count(counter: &AtomicU64) {
     // Counters are read one by one: nothing follows from how they stand to one another.
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -44,6 +44,14 @@ fn rest(mut stream: UnixStream) -> String {
     String::from_utf8_lossy(&reply).into_owned()
 }
 
+/// How many connections found no place, and ended so.
+fn turned_away(world: &World, outcome: &str) -> usize {
+    let series = format!("asat_connections_turned_away_total{{outcome=\"{outcome}\"}} ");
+    let text = String::from_utf8(world.get("/metrics").body).unwrap();
+    let count = text.lines().find_map(|line| line.strip_prefix(&series));
+    count.unwrap_or_else(|| panic!("no {series:?} in {text}")).parse().unwrap()
+}
+
 fn is_well(world: &World) {
     assert_eq!(world.get("/healthz").json()["status"], "ok");
     assert_eq!(world.get("/versions/report@1").json()["state"], "ready");
@@ -166,6 +174,9 @@ fn where_all_connections_are_answered_the_next_is_refused_and_health_is_told() {
         assert!(std::time::Instant::now() < deadline, "no place is ever free again");
     }
     is_well(&world);
+    // Health was told, and is not counted.
+    assert!(turned_away(&world, "refused") >= 1);
+    assert_eq!(turned_away(&world, "dropped"), 0);
 }
 
 #[test]
@@ -186,6 +197,7 @@ fn who_keeps_a_body_back_makes_room_for_others() {
         })
         .collect();
     assert_eq!(world.get("/versions").status, 200);
+    assert_eq!(turned_away(&world, "refused"), 0);
     drop(held);
     is_well(&world);
 }
@@ -248,6 +260,9 @@ fn ten_thousand_connections_keep_nobody_out_and_take_little() {
     assert!(files < 1000 + 200, "{files} files are open");
     let grown = memory_kib(pid).saturating_sub(before);
     assert!(grown < 64 * 1024, "{grown} KiB more are taken");
+    // All but those that may be open, and those that are on their way out.
+    let made_room = turned_away(&world, "made_room");
+    assert!(made_room >= open - 1000 - 100, "{made_room} of {open} made room");
     drop(held);
     // Whoever asks over and over on one connection is answered to the end.
     let mut stream = connect(&world);

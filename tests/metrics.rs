@@ -34,6 +34,12 @@ fn told() -> &'static str {
         world.get("/versions/report@99").expect_problem(404, "unknown_version");
         world.get("/no/such/path").expect_problem(404, "not_found");
         world.send("POST", "/snapshots", &json!({ "store": "other" })).expect_problem(404, "unknown_store");
+        // What does not get as far as the engine.
+        let json = ("Content-Type", "application/json");
+        world.request("POST", "/snapshots", &[json], b"{").expect_problem(400, "malformed");
+        world.request("POST", "/snapshots", &[json], b"[]").expect_problem(422, "invalid");
+        world.request("POST", "/snapshots", &[], b"{}").expect_problem(415, "unsupported_media_type");
+        world.send("POST", "/snapshots", &json!({ "set": "s", "store": "t" })).expect_problem(422, "invalid");
         let answer = world.get("/metrics");
         assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
         String::from_utf8(answer.body).unwrap()
@@ -99,7 +105,11 @@ fn what_has_happened_is_counted() {
     let counted = [
         ("asat_publications_total{store=\"report\",outcome=\"new\"}", "2"),
         ("asat_publication_failures_total{code=\"unknown_store\"}", "1"),
+        ("asat_publication_failures_total{code=\"malformed\"}", "1"),
+        ("asat_publication_failures_total{code=\"invalid\"}", "2"),
+        ("asat_publication_failures_total{code=\"unsupported_media_type\"}", "1"),
         ("asat_publication_failures_total{code=\"store_busy\"}", "0"),
+        ("asat_connections_turned_away_total{outcome=\"refused\"}", "0"),
         ("asat_guard_actions_total{action=\"extend\",outcome=\"failed\"}", "0"),
         ("asat_versions{store=\"report\",state=\"ready\"}", "2"),
         ("asat_versions{store=\"report\",state=\"lost\"}", "0"),
@@ -123,6 +133,22 @@ fn what_has_happened_is_counted() {
     let archived = "asat_store_bytes{store=\"report\",holding=\"archive\"}";
     assert!(number(archived) > 100.0 && number("process_resident_memory_bytes") > 1e6);
     assert!(number("asat_newest_version_timestamp_seconds{store=\"report\"}") > 1.7e9);
+}
+
+#[test]
+fn what_a_start_takes_over_from_the_archives_is_no_publication() {
+    let mut world = world();
+    world.publish("first");
+    assert!(world.stop().success());
+    std::fs::remove_file(world.path("state/catalogue.db")).unwrap();
+    world.start();
+    assert_eq!(world.get("/versions/report@1").json()["state"], "ready");
+    let text = String::from_utf8(world.get("/metrics").body).unwrap();
+    for outcome in ["new", "reused", "known"] {
+        let series = format!("asat_publications_total{{store=\"report\",outcome=\"{outcome}\"}}");
+        assert_eq!(value(&text, &series), Some("0"), "{series}:\n{text}");
+    }
+    assert_eq!(value(&text, "asat_publication_seconds_count{store=\"report\"}"), Some("0"), "{text}");
 }
 
 #[test]

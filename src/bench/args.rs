@@ -26,7 +26,9 @@ pub(super) enum What {
     Large(LargeArgs),
     /// A long history is thinned to a few versions
     History(HistoryArgs),
-    /// A long history is listed
+    /// A daemon with a history that nobody asks anything: its memory, and its time
+    Idle(IdleArgs),
+    /// A long history is listed, by one and by many, while versions are published too
     Listing(ListingArgs),
     /// A store that has not changed is published again and again, by many at the same time
     Publishing(PublishingArgs),
@@ -122,6 +124,19 @@ pub(super) struct PublishingArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct IdleArgs {
+    /// How large the store is, for example 50MB
+    #[arg(long, value_name = "SIZE", default_value = "50MB")]
+    pub(super) size: ByteSize,
+    /// How many versions there are
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) versions: u32,
+    /// For how many seconds nothing is asked and nothing is written
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct ListingArgs {
     /// How many versions there are
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(300..=1_000_000))]
@@ -129,6 +144,15 @@ pub(super) struct ListingArgs {
     /// How often each page is asked for
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) requests: u32,
+    /// How many clients ask at the same time, while versions are published
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) clients: u32,
+    /// For how many seconds they ask
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(super) seconds: u64,
+    /// How many pages they ask for in a second, all together, where they do not ask as fast as they are answered
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) rate: u32,
 }
 
 #[derive(Debug, Args)]

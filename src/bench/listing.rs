@@ -1,7 +1,10 @@
-//! `asat bench listing`: how soon a daemon with a long history is ready, and how fast it lists versions.
+//! `asat bench listing`: how soon a daemon with a long history is ready, and how fast it lists versions, to one client and to
+//! many.
 //!
 //! The history is written into the catalogue before the daemon starts. Its packs do not exist, so the daemon
-//! records every version as lost; a list shows lost versions as it shows the others.
+//! records every version as lost; a list shows lost versions as it shows the others. What is published meanwhile is real.
+
+mod busy;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -24,6 +27,7 @@ use super::statistics::{Spread, float, ms_since};
 use super::{Tell, failed};
 use crate::client::Request;
 use crate::wire::VersionList;
+use busy::Busy;
 
 /// How many versions a page has.
 const LIMIT: usize = 100;
@@ -45,6 +49,7 @@ struct Figures {
     first_page_ms: Spread,
     middle_page_ms: Spread,
     labelled_page_ms: Spread,
+    while_publishing: busy::Figures,
     peak_rss_bytes: u64,
 }
 
@@ -52,13 +57,15 @@ pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, tell: Tell<'_>) 
     let site = Site::make(dir)?;
     tell(&format!("writing a history of {} versions", args.versions));
     seed(&site, args.versions)?;
+    busy::make_store(&site.store)?;
     let daemon = site.start()?;
     let first_ready_ms = daemon.ready_ms;
     daemon.stop()?;
     let daemon = site.start()?;
     let lists = Lists { site: &site, requests: args.requests };
     tell("listing");
-    let middle = lists.cursor_to(usize::try_from(args.versions / 2).unwrap_or(0)).await?;
+    let cursors = lists.cursors().await?;
+    let middle = cursors.get(cursors.len() / 2).map_or("", String::as_str);
     let figures = Figures {
         versions: args.versions,
         limit: LIMIT,
@@ -66,8 +73,14 @@ pub(super) async fn run(args: &ListingArgs, dir: Option<&Path>, tell: Tell<'_>) 
         first_ready_ms,
         ready_ms: daemon.ready_ms,
         first_page_ms: lists.time(&[]).await?,
-        middle_page_ms: lists.time(&[("cursor", middle.as_str())]).await?,
+        middle_page_ms: lists.time(&[("cursor", middle)]).await?,
         labelled_page_ms: lists.time(&[("label", "close 7")]).await?,
+        while_publishing: {
+            tell(&format!("listing to {} clients, while versions are published", args.clients));
+            let page = |cursor: &String| format!("/versions?limit={LIMIT}&cursor={cursor}");
+            let first = std::iter::once(format!("/versions?limit={LIMIT}"));
+            busy::measure(&site, &first.chain(cursors.iter().map(page)).collect::<Vec<_>>(), args)?
+        },
         peak_rss_bytes: daemon.peak_rss_bytes()?,
     };
     daemon.stop()?;
@@ -95,16 +108,15 @@ impl Lists<'_> {
         Ok(Spread::of(&times_ms))
     }
 
-    /// The cursor of the page that begins after this many versions.
-    async fn cursor_to(&self, versions: usize) -> Result<String, Problem> {
-        let (mut cursor, mut passed) = (String::new(), 0);
-        while passed < versions {
-            let query = [("cursor", cursor.as_str())];
-            let page = self.page(if passed == 0 { &[] } else { &query }).await?;
-            passed += page.versions.len();
-            cursor = page.next_cursor.ok_or_else(|| failed("go on", "the list ended before its middle"))?;
+    /// The cursors of all pages but the first.
+    async fn cursors(&self) -> Result<Vec<String>, Problem> {
+        let mut next = self.page(&[]).await?.next_cursor;
+        let mut cursors = Vec::new();
+        while let Some(cursor) = next {
+            next = self.page(&[("cursor", cursor.as_str())]).await?.next_cursor;
+            cursors.push(cursor);
         }
-        Ok(cursor)
+        Ok(cursors)
     }
 
     async fn page(&self, query: &[(&str, &str)]) -> Result<VersionList, Problem> {
@@ -191,11 +203,29 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report.line("first page", told(&figures.first_page_ms));
     report.line("page in the middle", told(&figures.middle_page_ms));
     report.line("page of a label", told(&figures.labelled_page_ms));
+    let busy = &figures.while_publishing;
+    for (what, busy) in [
+        ("the first page".to_owned(), &busy.first),
+        ("all pages".to_owned(), &busy.through),
+        (format!("all pages, {} a second", busy.rate), &busy.paced),
+    ] {
+        let Busy { pages, publications_per_second, .. } = busy;
+        let text = format!(
+            "{}, {:.0} a second; {} publications a second",
+            told(&pages.waited_ms),
+            pages.per_second,
+            number(*publications_per_second)
+        );
+        report.line(format!("{} clients, {what}", figures.while_publishing.clients), text);
+    }
     report.line("peak memory of the daemon", mb(figures.peak_rss_bytes));
+    report.target("start until ready, ms", 1000.0, figures.ready_ms);
     for (what, spread) in [
         ("first page, p99 ms", &figures.first_page_ms),
         ("page in the middle, p99 ms", &figures.middle_page_ms),
         ("page of a label, p99 ms", &figures.labelled_page_ms),
+        ("first page for all clients, p99 ms", &busy.first.pages.waited_ms),
+        ("all pages at that rate, p99 ms", &busy.paced.pages.waited_ms),
     ] {
         report.target(what, 10.0, spread.p99);
     }

@@ -87,11 +87,20 @@ impl Daemon {
 
     /// The most memory that it ever had resident, in bytes.
     pub(super) fn peak_rss_bytes(&self) -> Result<u64, Problem> {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The memory that it has resident now, in bytes.
+    pub(super) fn rss_bytes(&self) -> Result<u64, Problem> {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(&self, field: &str) -> Result<u64, Problem> {
         let file = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&file).map_err(|error| failed("look at the daemon", error))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| failed("read the daemon's memory", "no VmHWM"))
+        kib.map(|kib| kib * 1024).ok_or_else(|| failed("read the daemon's memory", field))
     }
 
     /// The processor time that it has used so far, with that of the commands that it has run, in seconds.

@@ -4,7 +4,6 @@
 //! Callers are threads with a connection of their own, which share the processors with the daemon. What was promised to be
 //! durable is counted again after the daemon was killed.
 
-mod callers;
 mod holding;
 
 use std::path::Path;
@@ -15,19 +14,19 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::args::PublishingArgs;
+use super::callers::{Callers, Load, Request, call};
 use super::report::{Report, mb, number};
 use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, over};
 use super::{Tell, api, failed};
 use crate::wire::Version;
-use callers::{Load, Request, call};
 use holding::hold;
 
 /// So many callers ask for what is known already.
-const CALLERS: usize = 8;
+const CALLERS: u32 = 8;
 /// So many say something new, and are compared with one.
-const MANY: usize = 64;
+const MANY: u32 = 64;
 /// So many threads hold the newest version and let it go, this often each.
 const HOLDERS: usize = 8;
 const HOLDS: u32 = 1_000_000;
@@ -36,13 +35,13 @@ const HOLDS: u32 = 1_000_000;
 struct Figures {
     seconds: u64,
     rounds: u32,
-    callers: usize,
+    callers: u32,
     /// Answers in a second, round by round.
     healthz: Vec<Load>,
     same: Vec<Load>,
     /// Throughput of publishing the same, over that of `/healthz`.
     share: Spread,
-    many_callers: usize,
+    many_callers: u32,
     new_alone: Vec<Load>,
     new_many: Vec<Load>,
     /// Throughput of many callers, over that of one.
@@ -69,16 +68,16 @@ pub(super) async fn run(
     filled.map_err(|error| failed("make a store", error))?;
     let daemon = site.start()?;
     let version = known(&site).await?;
-    let time = Duration::from_secs(args.seconds);
+    let callers = |count| Callers { count, time: Duration::from_secs(args.seconds), pace: None };
     let (mut healthz, mut same, mut new_alone, mut new_many) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=args.rounds {
         tell(&format!("round {round} of {}", args.rounds));
-        healthz.push(call(&site.socket, CALLERS, time, |_, _| Request::get("/healthz"))?);
-        same.push(call(&site.socket, CALLERS, time, |_, _| publication("close"))?);
-        let new = |caller: usize, nth: u64| publication(&format!("round {round}, {caller} says {nth}"));
-        new_alone.push(call(&site.socket, 1, time, |_, nth| new(MANY, nth))?);
-        new_many.push(call(&site.socket, MANY, time, new)?);
+        healthz.push(call(&site.socket, callers(CALLERS), |_, _| Request::get("/healthz"))?);
+        same.push(call(&site.socket, callers(CALLERS), |_, _| publication("close"))?);
+        let new = |caller: u32, nth: u64| publication(&format!("round {round}, {caller} says {nth}"));
+        new_alone.push(call(&site.socket, callers(1), |_, nth| new(MANY, nth))?);
+        new_many.push(call(&site.socket, callers(MANY), new)?);
     }
     let (mut held_ms, mut held_by_two) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {

@@ -6,6 +6,7 @@
 
 mod periodic;
 mod telling;
+mod together;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +16,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use asat_catalogue::{About, Catalogue};
 use asat_core::audit::By;
 use asat_core::event::{
-    Answer, Change, Cut, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, Publish, SetCut,
+    Answer, Change, Cut, CutFailure, Decision, Effect, EffectId, Event, Intent, Outcome, SetCut,
 };
 use asat_core::register::Register;
-use asat_core::{Engine, Host, Policy, Problem, StoreName, Together, VersionId};
+use asat_core::{Engine, Host, Policy, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use tracing::field::display;
 
@@ -28,9 +29,7 @@ use super::message::{Listener, Message};
 use crate::log;
 use crate::metrics::Metrics;
 use telling::tell;
-
-/// So many requests are answered with one commit at most.
-const MOST_TOGETHER: usize = 256;
+use together::is_again;
 
 /// Somebody who waits for an answer, and what he asked.
 struct Waiting {
@@ -159,37 +158,6 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Answers everybody who publishes anew what has not changed and whose requests have come meanwhile: one commit does for
-    /// all of them. Answers the message after those, where it was taken already.
-    fn asked_together(&mut self, first: Waiting) -> Option<Message> {
-        let (mut asked, mut next) = (vec![first], None);
-        while asked.len() < MOST_TOGETHER && next.is_none() {
-            match self.messages.try_recv() {
-                Ok(Message::Ask(by, event, reply)) if is_again(&event) => {
-                    asked.push(Waiting { by, event, reply });
-                }
-                Ok(other) => next = Some(other),
-                Err(_) => break,
-            }
-        }
-        let requests: Vec<(&By, &Publish)> =
-            asked.iter().filter_map(|asked| Some((&asked.by, publish_of(&asked.event)?))).collect();
-        let Together { changes, answers } = self.read().decide_together(self.host.now(), &requests);
-        let _caused = match asked.as_slice() {
-            [only] => Some(log::caused_by(&only.by).entered()),
-            _ => None,
-        };
-        let recorded = self.record(&changes).map(|()| self.hand_on(changes, false));
-        for (asked, answer) in asked.into_iter().zip(answers) {
-            match (answer, &recorded) {
-                (Some(_), Err(problem)) => self.answer(asked, Err(problem.clone())),
-                (Some(answer), Ok(())) => self.answer(asked, answer),
-                (None, _) => self.asked(asked),
-            }
-        }
-        next
-    }
-
     fn finished(&mut self, effect: EffectId, outcome: Outcome) {
         let (cause, version) = self.cause(effect);
         let _caused = cause.entered();
@@ -302,7 +270,11 @@ impl<H: Host> Driver<H> {
         let Decision { changes, answer, remarks } = self.decide(by, event);
         self.record(&changes)?;
         remarks.iter().for_each(tell);
-        self.hand_on(changes, matches!(event, Event::Finished { .. }));
+        // What a start finds in the archives was published by another daemon, and is told of by remarks.
+        if !matches!(event, Event::Started(_)) {
+            self.tell_published(&changes, matches!(event, Event::Finished { .. }), &BTreeMap::new());
+        }
+        self.hand_on(changes);
         Ok(answer)
     }
 
@@ -340,9 +312,8 @@ impl<H: Host> Driver<H> {
         Ok(())
     }
 
-    /// Tells of what was committed, and has done what was intended. `looked` says whether stores were looked into for it.
-    fn hand_on(&mut self, changes: Vec<Change>, looked: bool) {
-        self.tell_published(&changes, looked);
+    /// Tells those who listen of what was committed, and has done what was intended.
+    fn hand_on(&mut self, changes: Vec<Change>) {
         let is_new =
             |change: &Change| matches!(change, Change::Published(publication) if !publication.reused);
         let published = changes.iter().any(is_new);
@@ -367,18 +338,6 @@ impl<H: Host> Driver<H> {
 
     fn write(&self) -> RwLockWriteGuard<'_, Engine> {
         self.engine.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether an event publishes what has not changed, as far as whoever asks has seen.
-fn is_again(event: &Event) -> bool {
-    publish_of(event).is_some_and(|publish| publish.unchanged.is_some())
-}
-
-fn publish_of(event: &Event) -> Option<&Publish> {
-    match event {
-        Event::Publish(publish) => Some(publish),
-        _ => None,
     }
 }
 

@@ -20,7 +20,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Answers, Face, Names, Peer, Rules, router};
+use crate::http::{Access, Face, Known, Names, Pages, Peer, Rules, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -42,7 +42,8 @@ pub(super) async fn serve(
         handle: daemon.handle.clone(),
         machine: Arc::clone(&daemon.machine),
         stopping: stopped.clone(),
-        answers: Answers::default(),
+        known: Known::default(),
+        pages: Pages::default(),
         names: Names::default(),
     });
     let rules = Rules::new(config);
@@ -51,11 +52,27 @@ pub(super) async fn serve(
     for listener in unix {
         let app = router(Arc::clone(&face), Access::Socket(rules.clone()));
         let peer = |stream: &UnixStream| Some(Peer::of(stream));
-        servers.spawn(connections::serve(listener, peer, app, config.listen.clone(), stopped.clone()));
+        let handle = daemon.handle.clone();
+        servers.spawn(connections::serve(
+            listener,
+            peer,
+            app,
+            handle,
+            config.listen.clone(),
+            stopped.clone(),
+        ));
     }
     for listener in tcp_listeners(config, handed.tcp).await? {
         let app = router(Arc::clone(&face), Access::Tokens(rules.clone()));
-        servers.spawn(connections::serve(listener, |_| None, app, config.listen.clone(), stopped.clone()));
+        let handle = daemon.handle.clone();
+        servers.spawn(connections::serve(
+            listener,
+            |_| None,
+            app,
+            handle,
+            config.listen.clone(),
+            stopped.clone(),
+        ));
     }
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -1,56 +1,68 @@
-//! Answers to those who publish again what is known already. They are made once, and are good until something is committed:
-//! then any of what they say may be another.
+//! Answers that are made once, for all who ask the same: to those who publish again what is known already, and pages of the
+//! list of versions. They are good until something is committed: then any of what they say may be another.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use asat_core::event::Publish;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, Response};
 
 use crate::wire::Published;
 
-/// So many are kept at most. Where more is asked for, it begins anew.
-const MOST: usize = 256;
+/// What is answered to those who publish again what is known already.
+pub type Known = Answers<Publish, Prepared, 256>;
 
-/// The answers of this moment, for whoever asks the same; nobody waits for anybody.
-#[derive(Default)]
-pub struct Answers(ArcSwap<Book>);
+/// Pages of the list of versions, by the query that asks for them. They take 8 MiB at most ([`MAX_PAGE`]).
+pub type Pages = Answers<String, Bytes, 64>;
+
+/// A page of more bytes is not kept.
+pub(super) const MAX_PAGE: usize = 128 << 10;
+
+/// The answers of this moment, for whoever asks the same; nobody waits for anybody. So many are kept at most: where more is
+/// asked for, it begins anew.
+pub struct Answers<Question, Answer, const MOST: usize>(ArcSwap<Book<Question, Answer>>);
 
 /// What was answered while the engine had taken in so much.
-#[derive(Clone, Default)]
-struct Book {
+struct Book<Question, Answer> {
     revision: u64,
-    answers: HashMap<Publish, Arc<Prepared>>,
+    answers: HashMap<Question, Arc<Answer>>,
+}
+
+impl<Question, Answer, const MOST: usize> Default for Answers<Question, Answer, MOST> {
+    fn default() -> Self {
+        Self(ArcSwap::from_pointee(Book { revision: 0, answers: HashMap::new() }))
+    }
+}
+
+impl<Question: Hash + Eq + Clone, Answer, const MOST: usize> Answers<Question, Answer, MOST> {
+    /// What was answered to this question at this revision.
+    pub(super) fn find(&self, revision: u64, question: &Question) -> Option<Arc<Answer>> {
+        let book = self.0.load();
+        book.answers.get(question).filter(|_| book.revision == revision).cloned()
+    }
+
+    /// Keeps what is answered to this question at this revision. Whoever says so sees to it that the revision stays meanwhile.
+    pub(super) fn keep(&self, revision: u64, question: &Question, answer: &Arc<Answer>) {
+        self.0.rcu(|book| {
+            let is_good = book.revision == revision && book.answers.len() < MOST;
+            let mut answers = if is_good { book.answers.clone() } else { HashMap::new() };
+            answers.insert(question.clone(), Arc::clone(answer));
+            Book { revision, answers }
+        });
+    }
 }
 
 /// An answer but for the time that it took.
-pub(super) struct Prepared {
+pub struct Prepared {
     location: HeaderValue,
     /// Up to that time, which is the last of its fields.
     body: Vec<u8>,
-}
-
-impl Answers {
-    /// What was answered to this request at this revision.
-    pub(super) fn find(&self, revision: u64, request: &Publish) -> Option<Arc<Prepared>> {
-        let book = self.0.load();
-        book.answers.get(request).filter(|_| book.revision == revision).cloned()
-    }
-
-    /// Keeps what is answered to this request at this revision. Whoever says so sees to it that the revision stays meanwhile.
-    pub(super) fn keep(&self, revision: u64, request: &Publish, prepared: &Arc<Prepared>) {
-        self.0.rcu(|book| {
-            let is_good = book.revision == revision && book.answers.len() < MOST;
-            let mut book = if is_good { Book::clone(book) } else { Book { revision, ..Book::default() } };
-            book.answers.insert(request.clone(), Arc::clone(prepared));
-            book
-        });
-    }
 }
 
 impl Prepared {

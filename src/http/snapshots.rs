@@ -52,27 +52,53 @@ const MOST_TOLD: usize = 10;
 pub(super) async fn publish(
     State(face): State<Arc<Face>>,
     caller: Caller,
-    Key(key): Key,
-    Body(request): Body<PublishRequest>,
+    key: Result<Key, Failure>,
+    body: Result<Body<PublishRequest>, Failure>,
 ) -> Answer<Response> {
     let began = Instant::now();
-    if request.set.is_some() {
-        return publish_set(&face, caller, request, key).await;
+    // Those that get to the engine are counted there.
+    let asked = read(key, body).inspect_err(|Failure(problem)| face.handle.metrics().failed(problem.code))?;
+    match asked {
+        Asked::Store(publish) => publish_store(&face, caller, publish, began).await,
+        Asked::Set(publish) => publish_set(&face, caller, publish).await,
     }
-    let store = request.store.as_deref().map(extract::store).transpose()?;
+}
+
+/// What somebody asks for.
+enum Asked {
+    Store(Publish),
+    Set(PublishSet),
+}
+
+fn read(key: Result<Key, Failure>, body: Result<Body<PublishRequest>, Failure>) -> Answer<Asked> {
+    let (Key(key), Body(request)) = (key?, body?);
+    let (store, set) = (request.store.as_deref(), request.set.as_deref());
+    if store.is_some() && set.is_some() {
+        let detail = "the request names a store and a set";
+        return Err(Failure::new(Code::Invalid, detail, "name one of them"));
+    }
+    let (store, set) = (store.map(extract::store).transpose()?, set.map(extract::set).transpose()?);
+    let attributes = attributes(request)?;
+    Ok(match set {
+        Some(set) => Asked::Set(PublishSet { set, attributes, key }),
+        None => Asked::Store(Publish { store, attributes, key, unchanged: None }),
+    })
+}
+
+async fn publish_store(face: &Face, caller: Caller, asked: Publish, began: Instant) -> Answer<Response> {
     // While it is held, the version is not given up.
-    let held = face.machine.unchanged_since(store.as_ref());
+    let held = face.machine.unchanged_since(asked.store.as_ref());
     let seen = held.as_ref().map(|(version, _)| version.clone());
     // What was seen is of this store, whatever the configuration says in a moment.
     let (store, unchanged) = match seen {
         Some(VersionId { store, number }) => (Some(store), Some(number)),
-        None => (store, None),
+        None => (asked.store, None),
     };
-    let publish = Publish { store, attributes: attributes(request)?, key, unchanged };
+    let publish = Publish { store, unchanged, ..asked };
     // What was said before of a version that the store still is needs nobody's time.
     if let (Some(store), Some(_), None) = (&publish.store, unchanged, &publish.key) {
-        let prepared = match face.answers.find(face.handle.revision(), &publish) {
-            None => known_already(&face, &publish, began)?,
+        let prepared = match face.known.find(face.handle.revision(), &publish) {
+            None => known_already(face, &publish, began)?,
             found => found,
         };
         if let Some(prepared) = prepared {
@@ -82,8 +108,8 @@ pub(super) async fn publish(
     }
     drop(held);
     let published = match face.handle.ask(caller.by, Event::Publish(publish)).await? {
-        Reply::Published(number) => written(&face, face.handle.engine().register(), number)?,
-        Reply::Known(number) => known(&face, face.handle.engine().register(), number, began)?,
+        Reply::Published(number) => written(face, face.handle.engine().register(), number)?,
+        Reply::Known(number) => known(face, face.handle.engine().register(), number, began)?,
         _ => return Err(other_answer().into()),
     };
     let location = location(&published.version.id);
@@ -98,19 +124,8 @@ fn answer(reused: bool, location: Option<HeaderValue>, answer: PublishAnswer) ->
     (status, headers, Json(answer)).into_response()
 }
 
-async fn publish_set(
-    face: &Face,
-    caller: Caller,
-    request: PublishRequest,
-    key: Option<String>,
-) -> Answer<Response> {
-    if request.store.is_some() {
-        let detail = "the request names a store and a set";
-        return Err(Problem::new(Code::Invalid, detail, "name one of them").into());
-    }
-    let set = extract::set(request.set.as_deref().unwrap_or_default())?;
-    let event = Event::PublishSet(PublishSet { set, attributes: attributes(request)?, key });
-    let Reply::Published(first) = face.handle.ask(caller.by, event).await? else {
+async fn publish_set(face: &Face, caller: Caller, publish: PublishSet) -> Answer<Response> {
+    let Reply::Published(first) = face.handle.ask(caller.by, Event::PublishSet(publish)).await? else {
         return Err(other_answer().into());
     };
     let (of_set, published) = {
@@ -152,7 +167,7 @@ fn known_already(face: &Face, publish: &Publish, began: Instant) -> Result<Optio
     let Some(number) = engine.known(publish) else { return Ok(None) };
     let prepared = Prepared::new(&known(face, engine.register(), number, began)?).map(Arc::new);
     if let Some(prepared) = &prepared {
-        face.answers.keep(face.handle.revision(), publish, prepared);
+        face.known.keep(face.handle.revision(), publish, prepared);
     }
     Ok(prepared)
 }

@@ -8,10 +8,15 @@ use asat_core::register::Register;
 use asat_core::version::State as VersionState;
 use asat_core::{Code, Problem, StoreName};
 use axum::Json;
-use axum::extract::State;
+use axum::body::Bytes;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::answers::MAX_PAGE;
 use super::extract::{self, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Caller, Face, cursor};
@@ -70,8 +75,13 @@ pub(super) struct ListParameters {
 )]
 pub(super) async fn list(
     State(face): State<Arc<Face>>,
+    RawQuery(query): RawQuery,
     Parameters(parameters): Parameters<ListParameters>,
-) -> Answer<Json<VersionList>> {
+) -> Answer<Response> {
+    let query = query.unwrap_or_default();
+    if let Some(page) = face.pages.find(face.handle.revision(), &query) {
+        return Ok(written(Bytes::clone(&page)));
+    }
     let filter = filter(&parameters)?;
     let limit = parameters.limit.unwrap_or(100);
     if !(1..=1000).contains(&limit) {
@@ -81,10 +91,23 @@ pub(super) async fn list(
     let engine = face.handle.engine();
     let limit = usize::try_from(limit).unwrap_or(1000);
     let (entries, next) = engine.register().list(&filter, after.as_ref(), limit)?;
-    Ok(Json(VersionList {
+    let list = VersionList {
         versions: entries.into_iter().map(|entry| face.written(engine.register(), entry)).collect(),
         next_cursor: next.map(|position| cursor::write(&position, &filter)),
-    }))
+    };
+    let page = serde_json::to_vec(&list).map(Bytes::from).map_err(|error| {
+        let detail = format!("the list cannot be written: {error}");
+        Problem::new(Code::Internal, detail, "report this as a defect")
+    })?;
+    if page.len() <= MAX_PAGE {
+        // Nothing is committed as long as the engine is read.
+        face.pages.keep(face.handle.revision(), &query, &Arc::new(page.clone()));
+    }
+    Ok(written(page))
+}
+
+fn written(page: Bytes) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], page).into_response()
 }
 
 fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {

@@ -20,6 +20,8 @@ use crate::migrate::{self, Migration};
 const APPLICATION_ID: i32 = 0x6173_6174;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
+/// What is added to the name of a catalogue that is to take the place of the one of that name, whatever happens.
+const SUCCESSOR: &str = ".next";
 
 /// Whether there is no catalogue at a path. An empty file counts as none.
 pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
@@ -123,34 +125,54 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
     synced.map_err(|source| Error::io("make durable", folder, source))
 }
 
-/// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its logs. At any
-/// moment one of the two is there, whole.
+/// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its log. Whoever
+/// opens the catalogue after a crash finds one of the two, whole.
+///
+/// A log that could not be folded in is a part of the old one, and would be applied to the new one: the old file must not be
+/// found without it, nor the new file with it. No step changes both names at once, so the new one is first renamed to where
+/// [`take_place`] finds it; that decides it, and what is left to do is done by whoever comes next.
 pub(crate) fn exchange(draft: &Path, path: &Path, kept: &str) -> Result<Option<PathBuf>, Error> {
+    take_place(path)?;
     let synced = File::open(draft).and_then(|file| file.sync_all());
     synced.map_err(|source| Error::io("make durable", draft, source))?;
     fold_log(path);
     let aside = |suffix: &str| beside(path, &format!(".{kept}{suffix}"));
-    let mut found = false;
-    // Linked, and not moved: the new one takes its name in one step.
-    match fs::hard_link(path, aside("")) {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => {}
-        Err(source) => return Err(Error::io("keep", path, source)),
-        Ok(()) => found = true,
+    // Linked, and not moved: until it is decided, the old one is where it was.
+    let found = link(path, &aside(""))?;
+    for suffix in ["-wal", "-journal"] {
+        link(&beside(path, suffix), &aside(suffix))?;
     }
     boundary::pass("catalogue: kept");
-    // A log that could not be folded in would be applied to the new one.
-    for suffix in ["-wal", "-shm", "-journal"] {
-        match fs::rename(beside(path, suffix), aside(suffix)) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Error::io("keep", &beside(path, suffix), source)),
-            Ok(()) => {}
-        }
+    let successor = beside(path, SUCCESSOR);
+    fs::rename(draft, &successor).map_err(|source| Error::io("create", &successor, source))?;
+    sync_folder(path)?;
+    boundary::pass("catalogue: decided");
+    take_place(path)?;
+    Ok(found.then(|| aside("")))
+}
+
+/// Goes on where [`exchange`] had decided that another catalogue takes the place of what is at `path`.
+pub(crate) fn take_place(path: &Path) -> Result<(), Error> {
+    let successor = beside(path, SUCCESSOR);
+    if !successor.try_exists().map_err(|source| Error::io("look at", &successor, source))? {
+        return Ok(());
     }
+    // The file goes before its logs. It is kept under another name.
+    discard(path)?;
     boundary::pass("catalogue: put in place");
-    fs::rename(draft, path).map_err(|source| Error::io("create", path, source))?;
+    fs::rename(&successor, path).map_err(|source| Error::io("create", path, source))?;
     sync_folder(path)?;
     boundary::pass("catalogue: in place");
-    Ok(found.then(|| aside("")))
+    Ok(())
+}
+
+/// Gives a file a second name; says whether it is there.
+fn link(file: &Path, name: &Path) -> Result<bool, Error> {
+    match fs::hard_link(file, name) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::io("keep", file, source)),
+        Ok(()) => Ok(true),
+    }
 }
 
 /// Has SQLite carry a log over into its catalogue, so that this is whole without. Where it cannot, both are kept as they are.
@@ -172,7 +194,7 @@ fn make_durable(draft: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> 
     file.sync_all().map_err(|source| Error::io("make durable", draft, source))
 }
 
-/// Removes an unfinished file of an earlier attempt, with its journal.
+/// Removes a file that is of no use any more, as of an unfinished attempt, and then its logs.
 pub(crate) fn discard(draft: &Path) -> Result<(), Error> {
     for file in [draft.to_owned(), beside(draft, "-journal"), beside(draft, "-wal"), beside(draft, "-shm")] {
         match fs::remove_file(&file) {

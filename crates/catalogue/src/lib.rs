@@ -53,6 +53,7 @@ impl Catalogue {
     }
 
     fn open_with(path: &Path, migrations: &[Migration]) -> Result<Self, Error> {
+        create::take_place(path)?;
         if create::is_missing(path)? {
             create::create(path, migrations)?;
         }

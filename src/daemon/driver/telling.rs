@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use asat_core::Host;
+use asat_core::audit::By;
 use asat_core::event::{Change, EffectId, Event, Remark, Reply};
 use asat_core::guard::Entry;
 use asat_core::snapshot::Cost;
@@ -30,22 +31,14 @@ impl<H: Host> Driver<H> {
         (asked.reply)(answer);
     }
 
-    /// Tells of publications that were recorded; what they cost where they `looked` into the store.
-    pub(super) fn tell_published(&self, changes: &[Change], looked: bool) {
-        let mut versions = BTreeMap::<&VersionId, Vec<&Publication>>::new();
+    /// Tells of publications that were recorded; what they cost where they `looked` into the store. Of those that were
+    /// recorded with others, `asked` says who asked for which.
+    pub(super) fn tell_published(&self, changes: &[Change], looked: bool, asked: &BTreeMap<u64, &By>) {
         for change in changes {
             if let Change::Published(publication) = change {
                 self.metrics.published(publication, looked);
-                versions.entry(&publication.version).or_default().push(publication);
-            }
-        }
-        for (version, publications) in versions {
-            match publications.as_slice() {
-                [publication] => tell_one(publication),
-                // They may be thousands a second.
-                many => {
-                    tracing::info!(%version, count = many.len(), "published {version} again, {} times", many.len())
-                }
+                let by = asked.get(&publication.number);
+                by.map_or_else(Span::none, |by| log::caused_by(by)).in_scope(|| tell_one(publication));
             }
         }
     }

@@ -9,6 +9,7 @@ use asat_core::guard::{Entry, Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content};
 use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
+use futures_util::FutureExt as _;
 use tempfile::TempDir;
 
 use super::*;
@@ -208,7 +209,10 @@ fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
         let attributes = Attributes { label, ..Attributes::default() };
         let say = say.clone();
         let asked = Publish { attributes, unchanged: Some(1), ..Publish::default() };
-        handle.tell(Event::Publish(asked), move |answer| say.send(answer).unwrap());
+        let by = By { request: Some(format!("request-{number}")), ..By::asat() };
+        let asking =
+            handle.ask_and(by, Event::Publish(asked), move |answer| say.send(answer.clone()).unwrap());
+        assert!(asking.now_or_never().is_none(), "it is asked, and answered later");
     }
     go_on.send(()).unwrap();
     let answers: Vec<_> = answers.iter().take(20).collect();
@@ -223,12 +227,16 @@ fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
         }
     }
     assert_eq!(commits, [10]);
-    // They may be thousands a second, and are told together.
+    // Each is told of with the request that it was recorded for.
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("published")).collect();
-    assert_eq!(told.len(), 2, "{log}");
+    assert_eq!(told.len(), 11, "{log}");
     assert!(told[0].contains("published report@1 version=report@1 reused=false"), "{log}");
-    assert!(told[1].contains("published report@1 again, 10 times version=report@1 count=10"), "{log}");
+    for (nth, line) in told[1..].iter().enumerate() {
+        let (request, label) =
+            (format!("by{{request=request-{}}}: ", 2 * nth), format!("label=\"label {nth}\""));
+        assert!(line.contains(&request) && line.contains(&label) && line.contains("reused=true"), "{log}");
+    }
     let stores = handle.metrics().stores.all();
     let store = stores.values().next().unwrap();
     let counted = [&store.new, &store.reused, &store.known].map(|count| count.load(Ordering::Relaxed));

@@ -28,7 +28,9 @@ use super::sending::Sending;
 use super::slots::{Slot, Slots};
 use super::until;
 use crate::config::Listen;
+use crate::daemon::Handle;
 use crate::http::{self, Peer};
+use crate::metrics::{TurnedAway, count};
 
 /// The longest head of a request, in bytes; what is longer is answered with 431, or 414 where it is the path.
 const MAX_HEAD: usize = 64 * 1024;
@@ -43,6 +45,7 @@ const SPARE_TIME: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Server {
     app: TowerToHyperService<Router>,
+    handle: Handle,
     max_connections: usize,
     request_timeout: Duration,
     stopped: watch::Receiver<bool>,
@@ -53,12 +56,13 @@ pub(super) async fn serve<L: Listener>(
     mut listener: L,
     peer: fn(&L::Io) -> Option<Peer>,
     app: Router,
+    handle: Handle,
     limits: Listen,
     stopped: watch::Receiver<bool>,
 ) {
     let Listen { max_connections, request_timeout, .. } = limits;
     let app = TowerToHyperService::new(app);
-    let server = Server { app, max_connections, request_timeout, stopped: stopped.clone() };
+    let server = Server { app, handle, max_connections, request_timeout, stopped: stopped.clone() };
     let slots = Slots::new(max_connections);
     let spare = Arc::new(Semaphore::new(SPARE));
     let places = Arc::new(Semaphore::new(max_connections + SPARE + LEAVING));
@@ -87,6 +91,8 @@ pub(super) async fn serve<L: Listener>(
                 let _ = tokio::time::timeout(SPARE_TIME, server.refuse(io)).await;
                 drop((permit, place, open));
             });
+        } else {
+            count(&server.turned_away().dropped);
         }
     }
     drop((listener, open));
@@ -118,6 +124,7 @@ impl Server {
             tokio::select! {
                 _ = connection.as_mut() => return,
                 () = slot.gone(), if !asked_to_go => {
+                    count(&self.turned_away().made_room);
                     if !slot.is_answered() {
                         return;
                     }
@@ -138,11 +145,18 @@ impl Server {
             async move {
                 match answering {
                     Some(answering) => answering.await,
-                    None => Ok::<_, Infallible>(http::overloaded(self.max_connections)),
+                    None => {
+                        count(&self.turned_away().refused);
+                        Ok::<_, Infallible>(http::overloaded(self.max_connections))
+                    }
                 }
             }
         });
         let _ = self.http().keep_alive(false).serve_connection(self.timed(io), service).await;
+    }
+
+    fn turned_away(&self) -> &TurnedAway {
+        &self.handle.metrics().turned_away
     }
 
     fn http(&self) -> http1::Builder {

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use asat_core::Code;
 use asat_core::guard::Rung;
 
-use crate::metrics::{Family, Metrics, OUTCOMES, OfCommand};
+use crate::metrics::{Family, Metrics, OUTCOMES, OfCommand, TurnedAway};
 
 pub(super) fn families(metrics: &Metrics) -> Vec<Family> {
     let mut families = publications(metrics);
     families.extend(requests(metrics));
+    families.push(turned_away(metrics));
     let mut actions =
         Family::counter("asat_guard_actions_total", "Actions of the guard, by what came of them.");
     let counted = metrics.actions.all();
@@ -71,6 +72,18 @@ fn requests(metrics: &Metrics) -> Vec<Family> {
         took.add_distribution([("route", route.as_str())], counted.took.read());
     }
     vec![requests, took]
+}
+
+fn turned_away(metrics: &Metrics) -> Family {
+    let TurnedAway { refused, dropped, made_room } = &metrics.turned_away;
+    let mut connections = Family::counter(
+        "asat_connections_turned_away_total",
+        "Connections for which there was no place, by what became of them.",
+    );
+    for (outcome, count) in [("refused", refused), ("dropped", dropped), ("made_room", made_room)] {
+        connections.add([("outcome", outcome)], read(count));
+    }
+    connections
 }
 
 fn read(counter: &AtomicU64) -> u64 {

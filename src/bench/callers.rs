@@ -14,6 +14,8 @@ use crate::bench::statistics::{Spread, ms_since, over};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// No answer is longer.
+const LONGEST: usize = 1 << 20;
 
 /// What callers were answered.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -37,23 +39,32 @@ impl Request {
     }
 }
 
+/// Callers, and for how long they ask.
+#[derive(Clone, Copy)]
+pub(super) struct Callers {
+    pub(super) count: u32,
+    pub(super) time: Duration,
+    /// The time from one question of a caller to the next, whether it was answered before or not: a late answer counts as
+    /// late for those after it, too. Without it, each asks as soon as it is answered.
+    pub(super) pace: Option<Duration>,
+}
+
 /// Lets so many callers ask one thing after another for a while.
 pub(super) fn call(
     socket: &Path,
-    callers: usize,
-    time: Duration,
-    request: impl Fn(usize, u64) -> Request + Sync,
+    callers: Callers,
+    request: impl Fn(u32, u64) -> Request + Sync,
 ) -> Result<Load, Problem> {
     let cannot = |error: io::Error| failed("ask the daemon", error);
-    let connect = |_| Caller::connect(socket);
-    let connected = (0..callers).map(connect).collect::<io::Result<Vec<_>>>().map_err(cannot)?;
+    let connect = |nth| Ok((nth, Caller::connect(socket)?));
+    let connected = (0..callers.count).map(connect).collect::<io::Result<Vec<_>>>().map_err(cannot)?;
     let since = Instant::now();
     let waited = std::thread::scope(|scope| {
         let request = &request;
-        let ask = |(nth, caller): (usize, Caller)| {
-            scope.spawn(move || caller.ask_until(since + time, |n| request(nth, n)))
+        let ask = |(nth, caller): (u32, Caller)| {
+            scope.spawn(move || caller.ask_until(since, nth, callers, |n| request(nth, n)))
         };
-        let asking: Vec<_> = connected.into_iter().enumerate().map(ask).collect();
+        let asking: Vec<_> = connected.into_iter().map(ask).collect();
         let join = |asking: std::thread::ScopedJoinHandle<'_, io::Result<Vec<f64>>>| {
             asking.join().unwrap_or_else(|_| Err(io::Error::other("a caller ended early")))
         };
@@ -65,39 +76,60 @@ pub(super) fn call(
     Ok(Load { answers: u64::from(answers), per_second, waited_ms: Spread::of(&waited) })
 }
 
-struct Caller {
+/// One connection.
+pub(super) struct Caller {
     stream: UnixStream,
     answer: Vec<u8>,
 }
 
 impl Caller {
-    fn connect(socket: &Path) -> io::Result<Self> {
+    pub(super) fn connect(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, answer: vec![0; 1 << 16] })
+        Ok(Self { stream, answer: vec![0; LONGEST] })
     }
 
-    /// Asks until then; answers how many milliseconds each answer took.
-    fn ask_until(mut self, end: Instant, request: impl Fn(u64) -> Request) -> io::Result<Vec<f64>> {
+    /// Asks until the time is over; answers how many milliseconds each answer took. Callers with a pace do not all ask at the
+    /// same time.
+    fn ask_until(
+        mut self,
+        begin: Instant,
+        number: u32,
+        callers: Callers,
+        request: impl Fn(u64) -> Request,
+    ) -> io::Result<Vec<f64>> {
+        let Callers { count, time, pace } = callers;
+        let mut due = begin + pace.unwrap_or_default() * number / count.max(1);
         let mut waited_ms = Vec::new();
         for nth in 0.. {
             let request = request(nth);
-            let since = Instant::now();
-            if since >= end {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let since = pace.map_or_else(Instant::now, |_| due);
+            if since >= begin + time {
                 break;
             }
-            self.stream.write_all(&request.0)?;
-            self.read_answer()?;
+            self.ask(&request)?;
             waited_ms.push(ms_since(since));
+            due += pace.unwrap_or_default();
         }
         Ok(waited_ms)
+    }
+
+    /// Asks once.
+    pub(super) fn ask(&mut self, request: &Request) -> io::Result<()> {
+        self.stream.write_all(&request.0)?;
+        self.read_answer()
     }
 
     fn read_answer(&mut self) -> io::Result<()> {
         let mut have = 0;
         loop {
             let room = self.answer.get_mut(have..).unwrap_or_default();
-            let read = self.stream.read(room)?;
+            let read = match self.stream.read(room) {
+                // A process that was stopped and goes on has its wait broken off.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 return Err(io::Error::other("the daemon closed the connection, or its answer is too long"));
             }
@@ -114,11 +146,11 @@ impl Caller {
     }
 }
 
-/// How long an answer is, head and body, once its head is there. Fails where it says anything but 200.
+/// How long an answer is, head and body, once its head is there. Fails where it says anything but 200 or 201.
 fn length(answer: &[u8]) -> io::Result<Option<usize>> {
     let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let text = String::from_utf8_lossy(answer.get(..head).unwrap_or_default()).to_ascii_lowercase();
-    if !text.starts_with("http/1.1 200 ") {
+    if !text.starts_with("http/1.1 20") {
         return Err(io::Error::other(String::from_utf8_lossy(answer).into_owned()));
     }
     let body = text.lines().find_map(|line| line.strip_prefix("content-length:"));
