@@ -13,7 +13,7 @@ use crate::frames::Frames;
 use crate::pages::{Frame, PageMap};
 
 /// Frames of a layer with at most so much between them are read together.
-const GAP_BYTES: u64 = 16 << 10;
+const GAP_BYTES: u64 = 4 << 10;
 
 /// The same where a disk has to read them: that much more takes it less time than beginning anew.
 const GAP_ON_DISK_BYTES: u64 = 64 << 10;

@@ -14,6 +14,10 @@ use tracing::Span;
 use super::{Driver, Waiting};
 use crate::log;
 
+/// Of more publications of a version that are recorded together, one line tells, and the audit trail says whose request each was. They may
+/// be thousands a second, and a journal that is told too much drops lines.
+const MOST_LINES: usize = 16;
+
 impl<H: Host> Driver<H> {
     /// Answers somebody. A publication of which nothing was recorded is counted.
     pub(super) fn answer(&self, asked: Waiting, answer: Result<Reply, Problem>) {
@@ -34,9 +38,20 @@ impl<H: Host> Driver<H> {
     /// Tells of publications that were recorded; what they cost where they `looked` into the store. Of those that were
     /// recorded with others, `asked` says who asked for which.
     pub(super) fn tell_published(&self, changes: &[Change], looked: bool, asked: &BTreeMap<u64, &By>) {
+        let mut versions = BTreeMap::<&VersionId, Vec<&Publication>>::new();
         for change in changes {
             if let Change::Published(publication) = change {
                 self.metrics.published(publication, looked);
+                versions.entry(&publication.version).or_default().push(publication);
+            }
+        }
+        for (version, publications) in versions {
+            let count = publications.len();
+            if count > MOST_LINES {
+                tracing::info!(%version, count, "published {version} again, {count} times");
+                continue;
+            }
+            for publication in publications {
                 let by = asked.get(&publication.number);
                 by.map_or_else(Span::none, |by| log::caused_by(by)).in_scope(|| tell_one(publication));
             }

@@ -192,6 +192,26 @@ fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
 
 #[test]
 fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
+    let told = published_together(10);
+    // Each is told of with the request that it was recorded for.
+    assert_eq!(told.len(), 11, "{told:?}");
+    assert!(told[0].contains("published report@1 version=report@1 reused=false"), "{told:?}");
+    for (nth, line) in told[1..].iter().enumerate() {
+        let (request, label) =
+            (format!("by{{request=request-{}}}: ", 2 * nth), format!("label=\"label {nth}\""));
+        assert!(line.contains(&request) && line.contains(&label) && line.contains("reused=true"), "{told:?}");
+    }
+}
+
+#[test]
+fn of_very_many_who_share_one_commit_one_line_tells() {
+    let told = published_together(17);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[1].contains("published report@1 again, 17 times version=report@1 count=17"), "{told:?}");
+}
+
+/// Publishes what has not changed with so many labels at the same time, each twice; answers what the log says of it.
+fn published_together(labels: u64) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
     let log = Log::default();
@@ -204,7 +224,7 @@ fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
     handle.tell(Event::Tick, move |_| held.recv().unwrap());
     let mut notices = handle.listen();
     let (say, answers) = channel();
-    for number in 0..20 {
+    for number in 0..2 * labels {
         let label = Some(format!("label {}", number / 2));
         let attributes = Attributes { label, ..Attributes::default() };
         let say = say.clone();
@@ -215,34 +235,27 @@ fn those_who_publish_what_has_not_changed_at_the_same_time_share_one_commit() {
         assert!(asking.now_or_never().is_none(), "it is asked, and answered later");
     }
     go_on.send(()).unwrap();
-    let answers: Vec<_> = answers.iter().take(20).collect();
-    let expected = (2..12).flat_map(|number| [Ok(Reply::Published(number)), Ok(Reply::Known(number))]);
+    let answers: Vec<_> = answers.iter().take(2 * usize::try_from(labels).unwrap()).collect();
+    let expected = (2..labels + 2).flat_map(|number| [Ok(Reply::Published(number)), Ok(Reply::Known(number))]);
     assert_eq!(answers, expected.collect::<Vec<_>>());
     handle.stop();
     driver.join().unwrap();
     let mut commits = Vec::new();
     while let Ok(notice) = notices.try_recv() {
         if let Notice::Changed(changes) = notice {
-            commits.push(changes.iter().filter(|change| matches!(change, Change::Published(_))).count());
+            let published = changes.iter().filter(|change| matches!(change, Change::Published(_)));
+            commits.push(u64::try_from(published.count()).unwrap());
         }
     }
-    assert_eq!(commits, [10]);
-    // Each is told of with the request that it was recorded for.
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("published")).collect();
-    assert_eq!(told.len(), 11, "{log}");
-    assert!(told[0].contains("published report@1 version=report@1 reused=false"), "{log}");
-    for (nth, line) in told[1..].iter().enumerate() {
-        let (request, label) =
-            (format!("by{{request=request-{}}}: ", 2 * nth), format!("label=\"label {nth}\""));
-        assert!(line.contains(&request) && line.contains(&label) && line.contains("reused=true"), "{log}");
-    }
+    assert_eq!(commits, [labels]);
     let stores = handle.metrics().stores.all();
     let store = stores.values().next().unwrap();
     let counted = [&store.new, &store.reused, &store.known].map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(counted, [1, 10, 10]);
+    assert_eq!(counted, [1, labels, labels]);
     let looked: u64 = store.took.read().buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(looked, 1, "what was not looked into the store for does not hide what was");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    log.lines().filter(|line| line.contains("published")).map(str::to_owned).collect()
 }
 
 #[test]
