@@ -45,7 +45,7 @@ impl Machine {
         let mut copies = self.copies.survey()?;
         copies.extend(self.look_at_mounts(&snapshots));
         let (archived, tree) = (self.look_at_archives(register)?, self.has_tree());
-        Ok(Survey { archived, copies, snapshots, tree, remarks })
+        Ok(Survey { archived, copies, snapshots, found: Vec::new(), tree, remarks })
     }
 
     fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
