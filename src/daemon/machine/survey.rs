@@ -38,7 +38,7 @@ impl Machine {
         let (mut snapshots, mut remarks) = self.look_at_snapshots(volumes);
         let clones = clones.into_iter().filter_map(|(id, spoken)| Self::surveyed_clone(id, spoken));
         snapshots.extend(clones);
-        remarks.extend(self.strange_clones(&snapshots));
+        remarks.extend(self.strange_clones(&snapshots, &[]));
         self.remember(register, &snapshots);
         // Nothing depends on it; a pool that keeps something is asked again when its next version is archived.
         remarks.extend(self.volumes.let_go_of_pools().err().map(|problem| problem.to_string()));
