@@ -115,7 +115,8 @@ fn a_catalogue_that_is_made_anew_knows_what_the_packs_say() {
     assert_eq!(catalogues(&world), ["catalogue.db"], "nothing has changed");
     fs::remove_file(world.path("state/catalogue.db")).unwrap();
     let rebuilt = answer(&asat(&world, &["rebuild-catalogue"]));
-    assert_eq!(rebuilt, serde_json::json!({ "versions": ["report@1", "report@3"], "kept": null }));
+    assert_eq!(rebuilt["versions"], serde_json::json!(["report@1", "report@3"]));
+    assert_eq!(rebuilt["kept"], Value::Null);
     let again = answer(&asat(&world, &["rebuild-catalogue", "--replace"]));
     assert_eq!(again["versions"], rebuilt["versions"]);
     world.start();
