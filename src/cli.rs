@@ -169,7 +169,9 @@ fn backup(args: &BackupArgs, output: &Output) -> Result<(), Failure> {
 
 /// Makes the catalogue anew, in the place of the daemon.
 fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
-    let rebuilt = crate::daemon::rebuild(&args.config, args.replace, &|text| output.remark(text))?;
+    let RebuildArgs { config, replace, installation } = args;
+    let rebuilt =
+        crate::daemon::rebuild(config, *replace, installation.as_deref(), &|text| output.remark(text))?;
     output.answer(&rebuilt, |Rebuilt { versions, kept, .. }| {
         let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
         let kept =

@@ -24,6 +24,7 @@ use std::thread::JoinHandle;
 
 use asat_catalogue::Catalogue;
 use asat_core::{Backing, Code, Engine, Host, Problem};
+use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, socket};
 
 pub use guard::{Alarm, Braked, Done, Looks, Standing};
@@ -83,7 +84,7 @@ pub fn main(file: &Path) -> Result<(), Problem> {
 pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let state = StateFolder::claim(&config.state)?;
     asat_host::machine::raise_open_files_limit();
-    let catalogue = Catalogue::open(&config.catalogue())?;
+    let catalogue = open_catalogue(config, &state)?;
     let notices = notices();
     let installation = catalogue.installation().parse()?;
     let_go_of_volumes();
@@ -146,6 +147,19 @@ impl Daemon {
         }
         watchers.join();
     }
+}
+
+/// Opens the catalogue. Where there is none, it is of the installation that the state folder is of, so that the snapshots are ours
+/// that its daemons have made.
+fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Problem> {
+    let path = config.catalogue();
+    let kept = if Catalogue::is_missing(&path)? { state.installation()? } else { None };
+    let catalogue = Catalogue::open_of(&path, kept.as_ref().map(InstallationId::as_str))?;
+    if let Err(error) = state.keep(&catalogue.installation().parse()?) {
+        // It is needed where the catalogue is lost, and written again at the next start.
+        tracing::warn!("the installation's id is not written down: {}", Problem::from(error));
+    }
+    Ok(catalogue)
 }
 
 /// Lets the writers go that a brake of an earlier run has left waiting. Where there is no device-mapper, nobody is.

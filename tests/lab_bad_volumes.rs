@@ -14,6 +14,8 @@ mod common;
 #[path = "lab/mod.rs"]
 mod lab;
 
+#[path = "lab_bad_volumes/anew.rs"]
+mod anew;
 #[path = "lab_bad_volumes/choice.rs"]
 mod choice;
 #[path = "lab_bad_volumes/foreign.rs"]

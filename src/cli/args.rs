@@ -311,6 +311,7 @@ mod tests {
             "asat backup catalogue-copy.db --config asat.toml",
             "asat rebuild-catalogue --config asat.toml",
             "asat rebuild-catalogue --config asat.toml --replace",
+            "asat rebuild-catalogue --config asat.toml --installation 0193aa55c3d47e019f3b2c77d0e1f2a3",
             "asat brake",
             "asat brake --let-go",
         ] {

@@ -9,7 +9,6 @@ mod folder;
 use std::path::Path;
 
 use asat_archive::{Archive, Cut, Kept};
-use asat_catalogue::Catalogue;
 use asat_core::audit::{Action, By, Deed};
 use asat_core::event::Change;
 use asat_core::register::Register;
@@ -36,8 +35,8 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
         let detail = format!("the folder has versions of a store {store}, which is not configured");
         return Err(Problem::new(Code::UnknownStore, detail, "add it to the configuration"));
     };
-    let _state = StateFolder::claim(&config.state)?;
-    let mut catalogue = Catalogue::open(&config.catalogue())?;
+    let state = StateFolder::claim(&config.state)?;
+    let mut catalogue = super::open_catalogue(&config, &state)?;
     let (archive, _) = Archive::open(&config.archive(&store))?;
     let mut history = History { register: catalogue.load()?, archive };
     history.check_settled(&store, &versions)?;

@@ -6,6 +6,7 @@ mod clones;
 mod configured;
 mod cut;
 mod filing;
+mod found;
 mod ground;
 mod hot;
 mod marker;

@@ -1,21 +1,23 @@
 //! The catalogue saved, and made anew where it is lost.
 //!
-//! What a new one knows comes from what the packs of the archives say of themselves. The engine adopts them as it does at
-//! a start; here it is shown an empty catalogue. That is made under another name and put in place when it is whole, so that
-//! until then everything is as it was.
+//! What a new one knows comes from what the packs of the archives say of themselves, and the snapshots of the installation that the
+//! old one was of. The engine adopts them as it does at a start; here it is shown an empty catalogue. That is made under another name
+//! and put in place when it is whole, so that until then everything is as it was.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::By;
-use asat_core::event::{Archived, Event, Survey};
+use asat_core::event::Event;
 use asat_core::version::State;
-use asat_core::{Code, Engine, Problem, VersionId};
+use asat_core::{Code, Engine, Problem};
 use asat_host::StateFolder;
+use asat_host::lvm::InstallationId;
 
-use super::machine::{describe, open_archives};
+use super::{Machine, notices};
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::wire::{BackedUp, Rebuilt};
 
 /// Writes a consistent copy of the catalogue, which a daemon may be using, to a path at which there is nothing.
@@ -32,42 +34,59 @@ pub fn back_up(config: &Path, to: &Path) -> Result<BackedUp, Problem> {
     Ok(BackedUp { path: to.display().to_string(), bytes, audit_head })
 }
 
-/// Makes the catalogue anew; `tell` hears how far it is. One that is there is kept beside it, where it may be replaced.
+/// Makes the catalogue anew; `tell` hears how far it is. One that is there is kept beside it, where it may be replaced. The new one is
+/// of this installation; where none is named, of the one that the state folder or the old catalogue is of, and else of a new one.
 ///
 /// # Errors
 /// Where a catalogue is there that may not be replaced, the daemon runs, or an archive cannot be read.
-pub fn rebuild(config: &Path, replace: bool, tell: &dyn Fn(&str)) -> Result<Rebuilt, Problem> {
+pub fn rebuild(
+    config: &Path,
+    replace: bool,
+    installation: Option<&str>,
+    tell: &dyn Fn(&str),
+) -> Result<Rebuilt, Problem> {
     #[cfg(debug_assertions)]
     super::crash::listen();
     let config = Config::load(config)?;
-    let _state = StateFolder::claim(&config.state)?;
+    let state = StateFolder::claim(&config.state)?;
     let path = config.catalogue();
     if !replace && !Catalogue::is_missing(&path)? {
         let detail = format!("there is a catalogue at {}", path.display());
         let hint = "start the daemon, which goes by it; or add --replace, which keeps it beside the new one";
         return Err(Problem::new(Code::InUse, detail, hint));
     }
-    let mut archived = Vec::new();
-    for (store, archive) in open_archives(&config)? {
-        let live = archive.live();
-        tell(&format!("reading what the archive of {store} says of {} versions", live.len()));
-        for number in live {
-            let version = VersionId { store: store.clone(), number };
-            let described = Some(describe(&archive, &version)?);
-            archived.push(Archived { version, described });
-        }
-    }
-    let mut anew = Catalogue::begin_anew(&path)?;
-    let mut engine = Engine::new(config.policy(&BTreeMap::new()), anew.load()?);
-    let survey = Survey { archived, ..Survey::default() };
+    let installation = match installation {
+        Some(named) => Some(named.parse().map_err(|_| no_id(named))?),
+        None => state.installation()?.or_else(|| of_before(&path)),
+    };
+    let mut anew = Catalogue::begin_anew(&path, installation.as_ref().map(InstallationId::as_str))?;
+    let installation: InstallationId = anew.installation().parse()?;
+    tell("reading what the archives and the snapshots say of themselves");
+    let metrics = Arc::<Metrics>::default();
+    let (machine, backings) = Machine::open(&config, installation.clone(), None, notices(), &metrics)?;
+    let mut engine = Engine::new(config.policy(&backings), anew.load()?);
+    let survey = machine.look_for_all()?;
     let now = asat_host::clock::now();
     let decision = engine.decide_for(now, &By::asat(), &Event::Started(survey));
-    decision.remarks.iter().for_each(|remark| tell(&remark.text));
+    let remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
+    remarks.iter().for_each(|remark| tell(remark));
     anew.record(&decision.changes)?;
     decision.changes.iter().for_each(|change| engine.evolve(change));
     let entries = engine.register().stores().flat_map(|history| history.versions.values());
     let ready = entries.map(|entry| &entry.version).filter(|version| version.state == State::Ready);
     let versions = ready.map(|version| version.id.to_string()).collect();
+    state.keep(&installation)?;
     let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
-    Ok(Rebuilt { versions, kept: kept.map(|kept| kept.display().to_string()) })
+    let kept = kept.map(|kept| kept.display().to_string());
+    Ok(Rebuilt { versions, kept, installation: installation.as_str().to_owned(), remarks })
+}
+
+fn no_id(named: &str) -> Problem {
+    let detail = format!("{named:?} is no installation's id: 32 hexadecimal digits in lower case");
+    Problem::new(Code::Invalid, detail, "see the tags of asat's snapshots: lvs -o lv_name,lv_tags @asat")
+}
+
+/// The installation that a catalogue is of which can be read still.
+fn of_before(path: &Path) -> Option<InstallationId> {
+    Catalogue::installation_of(path).ok()?.parse().ok()
 }

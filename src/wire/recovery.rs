@@ -20,4 +20,8 @@ pub struct Rebuilt {
     pub versions: Vec<String>,
     /// Where the catalogue is that was there before; `None` where there was none.
     pub kept: Option<String>,
+    /// The installation that it is of: whose snapshots are its own.
+    pub installation: String,
+    /// What was said of versions and snapshots meanwhile.
+    pub remarks: Vec<String>,
 }

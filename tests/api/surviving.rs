@@ -50,6 +50,39 @@ fn a_version_that_was_acknowledged_outlives_the_end_of_the_daemon_at_that_moment
     assert_eq!(world.send("POST", "/stores/report/verify", &Value::Null).json()["ok"], true);
 }
 
+/// Takes the catalogue away, of a daemon that was killed.
+fn lose_catalogue(world: &World) {
+    for file in ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"] {
+        fs::remove_file(world.path("state").join(file)).ok();
+    }
+}
+
+#[test]
+fn a_version_that_was_acknowledged_outlives_the_catalogue() {
+    let mut world = world();
+    let mut contents = Vec::new();
+    for n in 1..=3 {
+        publish_change(&world, &format!("v{n}"));
+        let cut_at = world.get(&format!("/versions/report@{n}")).json()["cut_at"].clone();
+        world.kill();
+        contents.push((entries(&world), cut_at));
+        lose_catalogue(&world);
+        world.start();
+        for (n, (content, cut_at)) in contents.iter().enumerate() {
+            let id = format!("report@{}", n + 1);
+            let version = world.get(&format!("/versions/{id}")).json();
+            let label = &version["publications"][0]["label"];
+            assert_eq!((&version["state"], &version["cut_at"]), (&json!("ready"), cut_at), "{id}");
+            assert_eq!(*label, format!("v{}", n + 1), "{version}");
+            let (lease, path) = lease(&world, &id);
+            assert_eq!(read(&path), *content, "{id}");
+            close(&world, &lease);
+        }
+    }
+    (1..=3).for_each(|n| drop(world.settled(&format!("report@{n}"))));
+    assert_eq!(world.send("POST", "/stores/report/verify", &Value::Null).json()["ok"], true);
+}
+
 #[test]
 fn stores_of_one_daemon_may_be_cut_in_different_ways() {
     let mut world = World::new();
@@ -115,9 +148,7 @@ fn a_store_that_comes_with_versions_of_before_is_published_when_they_were_adopte
     assert_eq!(publish(&world).status, 201);
     world.archived("ledger@1");
     world.kill();
-    for file in ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"] {
-        fs::remove_file(world.path("state").join(file)).ok();
-    }
+    lose_catalogue(&world);
     world.store_config = without;
     let log = world.start();
     assert!(log.contains("unknown store"), "{log}");

@@ -167,7 +167,8 @@ impl World {
         let Ok(installation) = installation else { return Vec::new() };
         let listed = Command::new("lvs").args(["--noheadings", "-o", "lv_path", "@asat"]).output().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
-        let own = format!(".{}.", &installation[..8]);
+        // The end of the id is in their names.
+        let own = format!(".{}.", &installation[24..]);
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         // The kernel spells the names in mounts in its own way; those are found by their mounts.
         let is_mounted = |path: &str| {

@@ -180,7 +180,9 @@ impl<'a> Site<'a> {
     /// Every volume of the group, with its tags.
     pub fn volumes(&self) -> Vec<String> {
         let report = self.run("lvs", &["--noheadings", "--all", "--options", "lv_name,lv_tags"]);
-        report.lines().map(|line| line.trim().to_owned()).collect()
+        // Columns are as wide as the longest name.
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        report.lines().map(words).collect()
     }
 
     /// The volumes that look like asat's.

@@ -56,6 +56,7 @@ impl<'a> Ground<'a> {
             group: &site.group,
             origin: &name,
             space,
+            told: &[],
         };
         let made = site.lvm.take(&site.control, &snapshot).unwrap();
         installation.records.get_mut(&version).unwrap().volume = Some(made.ours.uuid());

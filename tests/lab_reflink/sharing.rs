@@ -20,7 +20,7 @@ const BLOCKS: usize = 512;
 /// Clones a file to last.
 fn clone(folder: &Folder, id: &VersionId, file: &Path) -> Stamp {
     folder.take(id, file, false).unwrap();
-    folder.sync(id, false).unwrap()
+    folder.sync(id, false, &[]).unwrap()
 }
 
 fn id(number: usize) -> VersionId {

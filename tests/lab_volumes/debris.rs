@@ -26,7 +26,8 @@ fn cut_while_making(
     let Site { lvm, control, group, .. } = site;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let snapshot = Snapshot { version: &version, installation: &id, group, origin: &origin, space };
+            let snapshot =
+                Snapshot { version: &version, installation: &id, group, origin: &origin, space, told: &[] };
             lvm.take(control, &snapshot).map(|_| ())
         });
         site.wait_closely("the snapshot is half made", is_reached);

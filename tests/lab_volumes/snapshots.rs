@@ -51,7 +51,8 @@ impl<'a> Keeper<'a> {
         let origin = origin.parse().unwrap();
         let Site { lvm, control, group, .. } = self.site;
         let installation = &self.installation.id;
-        lvm.take(control, &Snapshot { version: &version, installation, group, origin: &origin, space })
+        let told = &[];
+        lvm.take(control, &Snapshot { version: &version, installation, group, origin: &origin, space, told })
     }
 
     /// Takes a snapshot and records it.

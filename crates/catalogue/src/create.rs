@@ -32,8 +32,8 @@ pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Creates an empty catalogue.
-pub(crate) fn create(path: &Path, migrations: &[Migration]) -> Result<(), Error> {
+/// Creates an empty catalogue, of this installation or of a new one.
+pub(crate) fn create(path: &Path, migrations: &[Migration], installation: Option<&str>) -> Result<(), Error> {
     // SQLite would apply a log that was left behind to the new file.
     for suffix in ["-wal", "-journal"] {
         let log = beside(path, suffix);
@@ -46,8 +46,18 @@ pub(crate) fn create(path: &Path, migrations: &[Migration]) -> Result<(), Error>
         let marked = connection.pragma_update(None, "application_id", APPLICATION_ID);
         marked.map_err(|error| Error::sqlite("create", draft, error))?;
         migrate::run(&mut connection, draft, 0, migrations)?;
+        if let Some(installation) = installation {
+            let named = name(&connection, installation);
+            named.map_err(|error| Error::sqlite("create", draft, error))?;
+        }
         connection.close().map_err(|(_, error)| Error::sqlite("create", draft, error))
     })
+}
+
+/// Gives an empty catalogue the name of an installation that was there before. Its audit trail begins with that.
+fn name(connection: &Connection, installation: &str) -> rusqlite::Result<()> {
+    connection.execute("update meta set value = ?1 where key = 'installation'", [installation])?;
+    connection.execute("update audit_head set chain = ?1", [installation.repeat(2)]).map(drop)
 }
 
 /// Refuses a file that is no catalogue, or one of a schema version that is not known, by its header alone.

@@ -52,10 +52,21 @@ impl Catalogue {
         Self::open_with(path, MIGRATIONS)
     }
 
+    /// The same. Where it is created, it is that of this installation, and else of a new one.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_of(path: &Path, installation: Option<&str>) -> Result<Self, Error> {
+        if create::is_missing(path)? {
+            create::create(path, MIGRATIONS, installation)?;
+        }
+        Self::open(path)
+    }
+
     fn open_with(path: &Path, migrations: &[Migration]) -> Result<Self, Error> {
         create::take_place(path)?;
         if create::is_missing(path)? {
-            create::create(path, migrations)?;
+            create::create(path, migrations, None)?;
         }
         create::check_identity(path, migrations.len())?;
         let mut connection = connect(path)?;
@@ -77,6 +88,15 @@ impl Catalogue {
     #[must_use]
     pub fn installation(&self) -> &str {
         &self.installation
+    }
+
+    /// The same of the catalogue at a path, which is only looked at.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn installation_of(path: &Path) -> Result<String, Error> {
+        create::check_identity(path, MIGRATIONS.len())?;
+        read::installation(&read_only(path)?, path)
     }
 
     /// Its file.
@@ -152,20 +172,18 @@ impl Catalogue {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(Error::io("write a copy of the catalogue to", to, source));
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags);
-        create::copy_to_new(&connection.map_err(|error| Error::sqlite("open", path, error))?, to)
+        create::copy_to_new(&read_only(path)?, to)
     }
 
-    /// An empty catalogue that is to take the place of the one at `path`, or of none. Until [`Self::put_in_place`]
-    /// nothing is changed there.
+    /// An empty catalogue of this installation, or of a new one, that is to take the place of the one at `path`, or of none. Until
+    /// [`Self::put_in_place`] nothing is changed there.
     ///
     /// # Errors
     /// What the machine answered.
-    pub fn begin_anew(path: &Path) -> Result<Self, Error> {
+    pub fn begin_anew(path: &Path, installation: Option<&str>) -> Result<Self, Error> {
         let draft = create::beside(path, ".anew");
         create::discard(&draft)?;
-        Self::open(&draft)
+        Self::open_of(&draft, installation)
     }
 
     /// Puts a catalogue that was begun anew at `path`. What is there is kept beside it, under a name with the suffix
@@ -179,6 +197,12 @@ impl Catalogue {
         connection.close().map_err(|(_, error)| Error::sqlite("create", &draft, error))?;
         create::exchange(&draft, path, kept)
     }
+}
+
+/// Opens a connection that changes nothing.
+fn read_only(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(|error| Error::sqlite("open", path, error))
 }
 
 /// Opens a connection that commits durably. It never creates the file.

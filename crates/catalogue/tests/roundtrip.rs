@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use asat_catalogue::{Catalogue, Error};
+use asat_catalogue::{Catalogue, Error, Trail};
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::version::{Attributes, LeaseId, State, Store, Version};
@@ -168,6 +168,22 @@ fn a_refused_change_takes_its_whole_commit_with_it() {
 }
 
 #[test]
+fn a_catalogue_may_be_created_of_an_installation_that_was_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let name = "0193aa55c3d47e019f3b2c77d0e1f2a3";
+    let other = "1193aa55c3d47e019f3b2c77d0e1f2a3";
+    assert_eq!(Catalogue::open_of(&path, Some(name)).unwrap().installation(), name);
+    assert_eq!(Catalogue::installation_of(&path).unwrap(), name);
+    // One that is there is what it is.
+    assert_eq!(Catalogue::open_of(&path, Some(other)).unwrap().installation(), name);
+    assert_eq!(Catalogue::begin_anew(&path, Some(other)).unwrap().installation(), other);
+    // Its trail begins with that name.
+    let head = Trail::open(&path).unwrap().head().unwrap();
+    assert_eq!((head.number, head.chain.to_string()), (0, name.repeat(2)));
+}
+
+#[test]
 fn the_installation_keeps_its_name_and_the_file_is_private() {
     let mut twin = Twin::new();
     let name = twin.catalogue.installation().to_owned();
@@ -238,16 +254,17 @@ fn a_catalogue_that_is_begun_anew_takes_the_place_of_another_which_is_kept_with_
         let with = |path: &Path| std::path::PathBuf::from(format!("{}{suffix}", path.display()));
         std::fs::copy(with(&path), with(&orphan)).unwrap();
     }
-    let anew = Catalogue::begin_anew(&orphan).unwrap();
+    let anew = Catalogue::begin_anew(&orphan, None).unwrap();
     assert_eq!(anew.load().unwrap().stores().count(), 0);
     let kept = anew.put_in_place(&orphan, "before").unwrap().unwrap();
     assert_eq!(Catalogue::open(&kept).unwrap().load().unwrap(), lived);
     assert_ne!(Catalogue::open(&orphan).unwrap().load().unwrap(), lived);
     // Neither where there is none, nor where there is one that cannot be read, is anything in its way.
     let none = left.path().join("none.db");
-    assert_eq!(Catalogue::begin_anew(&none).unwrap().put_in_place(&none, "before").unwrap(), None);
+    assert_eq!(Catalogue::begin_anew(&none, None).unwrap().put_in_place(&none, "before").unwrap(), None);
     std::fs::write(&orphan, "rubbish").unwrap();
-    let kept = Catalogue::begin_anew(&orphan).unwrap().put_in_place(&orphan, "damaged").unwrap().unwrap();
+    let kept =
+        Catalogue::begin_anew(&orphan, None).unwrap().put_in_place(&orphan, "damaged").unwrap().unwrap();
     assert_eq!(std::fs::read(kept).unwrap(), b"rubbish");
     Catalogue::open(&orphan).unwrap();
 }

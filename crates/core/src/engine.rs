@@ -5,6 +5,7 @@
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
 mod again;
+mod found;
 mod hot;
 mod keep;
 mod key;
@@ -251,11 +252,8 @@ impl<'a> Draft<'a> {
 
     /// Records a version's new value, and what the audit trail is to say of it.
     fn put(&mut self, version: Version) {
-        let old = match self.touched.get(&version.id).and_then(|&index| self.changes.get(index)) {
-            Some(Change::Version(changed)) => Some(&**changed),
-            _ => self.register.entry(&version.id).ok().map(|entry| &entry.version),
-        };
-        let deeds = audit::deeds(self.now, &self.by, old, &version);
+        let old = self.known(&version.id);
+        let deeds = audit::deeds(self.now, &self.by, old.as_ref(), &version);
         self.changes.extend(deeds.into_iter().map(|deed| Change::Noted(Box::new(deed))));
         self.touched.insert(version.id.clone(), self.changes.len());
         self.changes.push(Change::Version(Box::new(version)));
@@ -279,9 +277,19 @@ impl<'a> Draft<'a> {
 
     /// The version as this draft has left it so far. One event may change it more than once.
     fn latest(&self, version: &Version) -> Version {
-        match self.touched.get(&version.id).and_then(|&index| self.changes.get(index)) {
-            Some(Change::Version(changed)) => (**changed).clone(),
-            _ => version.clone(),
+        self.drafted(&version.id).unwrap_or(version).clone()
+    }
+
+    /// The same of a version that may be unknown.
+    fn known(&self, id: &VersionId) -> Option<Version> {
+        let recorded = || self.register.entry(id).ok().map(|entry| &entry.version);
+        self.drafted(id).or_else(recorded).cloned()
+    }
+
+    fn drafted(&self, id: &VersionId) -> Option<&Version> {
+        match self.touched.get(id).and_then(|&index| self.changes.get(index)) {
+            Some(Change::Version(changed)) => Some(changed),
+            _ => None,
         }
     }
 

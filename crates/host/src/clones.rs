@@ -7,6 +7,7 @@
 //! ```text
 //! <folder>/<installation>/report@12/report.db        the store's file
 //! <folder>/<installation>/report@12/report.db-wal    its WAL, where that belongs to the version
+//! <folder>/<installation>/report@12/told             what is known of the version, once it is one
 //! ```
 //!
 //! Nobody but asat's own user gets into them. A clone is only touched where it has its version's
@@ -18,7 +19,7 @@ mod probe;
 mod unchanged;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -31,6 +32,11 @@ use apart::apart;
 pub use error::Error;
 pub use probe::{MANY_PIECES, is_tested, pieces, probe};
 pub use unchanged::Unchanged;
+
+/// The file beside a clone that says what is known of its version, in lines.
+const TOLD: &str = "told";
+/// More than such a file has.
+const MOST_TOLD: u64 = 64 << 10;
 
 /// The folder of an installation's clones.
 #[derive(Clone, Debug)]
@@ -139,18 +145,40 @@ impl Folder {
         written.map_err(Error::io("write", &path))
     }
 
-    /// Makes a clone last, whatever happens to the machine. From here on it stays as it is.
+    /// Makes a clone last, whatever happens to the machine, with what is `told` of its version. From here on it stays as it is.
     ///
     /// # Errors
     /// Where the machine refuses.
-    pub fn sync(&self, id: &VersionId, with_wal: bool) -> Result<Stamp, Error> {
-        let (folder, file) = (self.of(id), self.file(id));
+    pub fn sync(&self, id: &VersionId, with_wal: bool, told: &[String]) -> Result<Stamp, Error> {
+        let (folder, file, lines) = (self.of(id), self.file(id), self.of(id).join(TOLD));
         let wal = with_wal.then(|| beside(&file));
-        for path in std::iter::once(&file).chain(&wal).chain([&folder, &self.0]) {
+        for path in std::iter::once(&file).chain(&wal) {
+            sync(path)?;
+        }
+        // After the clone itself: where this is whole, so is that.
+        let text: String = told.iter().flat_map(|line| [line, "\n"]).collect();
+        let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lines);
+        let written = options.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(Error::io("write", &lines))?;
+        for path in [&lines, &folder, &self.0] {
             sync(path)?;
         }
         boundary::pass("clones: taken");
         Ok(Stamp::of(&fs::symlink_metadata(&file).map_err(Error::io("look at", &file))?))
+    }
+
+    /// What a version's clone says of it, in lines; nothing of one that was not made to last.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn told(&self, id: &VersionId) -> Result<Option<String>, Error> {
+        let path = self.of(id).join(TOLD);
+        let mut text = String::new();
+        match File::open(&path).and_then(|file| file.take(MOST_TOLD).read_to_string(&mut text)) {
+            Ok(_) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &path)(error)),
+        }
     }
 
     /// Looks whether a version's clone is there. Without an `identity`, as it was about to be made, whatever looks like it is.
@@ -263,7 +291,7 @@ impl Folder {
     /// Removes the files that a clone may have.
     fn empty(&self, id: &VersionId) -> io::Result<()> {
         let file = self.file(id);
-        for path in [beside(&file), file] {
+        for path in [self.of(id).join(TOLD), beside(&file), file] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -275,7 +303,7 @@ impl Folder {
     fn has_only_ours(&self, id: &VersionId) -> Result<bool, Error> {
         let (folder, file) = (self.of(id), self.file(id));
         let failed = |error| Error::io("list", &folder)(error);
-        let ours = [beside(&file), file];
+        let ours = [folder.join(TOLD), beside(&file), file];
         for entry in fs::read_dir(&folder).map_err(failed)? {
             if !ours.contains(&entry.map_err(failed)?.path()) {
                 return Ok(false);

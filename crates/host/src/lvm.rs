@@ -13,6 +13,6 @@ pub mod snapshots;
 pub mod units;
 
 pub use command::{Call, Error, Lvm, Refusal, Timing};
-pub use names::{Installation, Ours, Whose, recognise};
+pub use names::{Installation, InstallationId, Ours, Whose, recognise};
 pub use report::{LogicalVolume, VolumeGroup};
 pub use snapshots::{Extended, Made, Snapshot, Space};

@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use asat_core::{Code, Problem};
 use rustix::fs::FlockOperation;
 
+use crate::lvm::InstallationId;
+
+/// The file with the installation's id.
+const INSTALLATION: &str = "installation";
+
 /// The state folder, claimed for as long as this lives.
 #[derive(Debug)]
 pub struct StateFolder {
@@ -38,6 +43,44 @@ impl StateFolder {
         check_folder(&path)?;
         let lock = take_lock(&path)?;
         Ok(Self { path, _lock: lock })
+    }
+
+    /// The installation that the folder is of, as [`Self::keep`] has written it down; `None` where nothing is written down yet.
+    ///
+    /// # Errors
+    /// Where what is written down cannot be read, or is no id.
+    pub fn installation(&self) -> Result<Option<InstallationId>, Problem> {
+        let path = self.path.join(INSTALLATION);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(|source| Error::Io { doing: "read", path: path.clone(), source })?,
+        };
+        let id = text.trim_end().parse().map_err(|_| {
+            let detail = format!("{} has no installation's id: 32 hexadecimal digits", path.display());
+            Problem::new(Code::Damaged, detail, "remove it; `lvs -o lv_name,lv_tags @asat` lists ids")
+        })?;
+        Ok(Some(id))
+    }
+
+    /// Writes down which installation the folder is of, to last: where the catalogue is lost, which says it too, it is known
+    /// whose the snapshots are.
+    ///
+    /// # Errors
+    /// Where it cannot be written. What was written down before is there still.
+    pub fn keep(&self, installation: &InstallationId) -> Result<(), Error> {
+        if self.installation().is_ok_and(|kept| kept.as_ref() == Some(installation)) {
+            return Ok(());
+        }
+        let (path, draft) = (self.path.join(INSTALLATION), self.path.join(format!("{INSTALLATION}.new")));
+        let io = |source| Error::Io { doing: "write", path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = options.open(&draft).and_then(|mut file| {
+            writeln!(file, "{}", installation.as_str())?;
+            file.sync_all()
+        });
+        written.and_then(|()| fs::rename(&draft, &path)).map_err(io)?;
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(io)
     }
 
     /// The folder's path, with every symbolic link resolved.
@@ -207,6 +250,28 @@ mod tests {
         fs::remove_file(real.join("lock")).unwrap();
         symlink(parent.path().join("elsewhere"), real.join("lock")).unwrap();
         assert!(matches!(StateFolder::claim(&real), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn it_says_of_which_installation_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = StateFolder::claim(folder.path()).unwrap();
+        assert_eq!(held.installation(), Ok(None));
+        let file = folder.path().join("installation");
+        let ids = ["0193aa55c3d47e019f3b2c77d0e1f2a3", "1193aa55c3d47e019f3b2c77d0e1f2a3"];
+        for id in ids.map(|id| id.parse().unwrap()) {
+            held.keep(&id).unwrap();
+            held.keep(&id).unwrap();
+            assert_eq!(held.installation(), Ok(Some(id)));
+        }
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        for rubbish in ["", "rubbish\n", &ids[0].to_uppercase(), &format!("{}\n{}\n", ids[0], ids[1])] {
+            fs::write(&file, rubbish).unwrap();
+            let problem = held.installation().unwrap_err();
+            assert!(problem.detail.contains(file.to_str().unwrap()), "{problem}");
+        }
+        held.keep(&ids[0].parse().unwrap()).unwrap();
+        assert_eq!(held.installation(), Ok(Some(ids[0].parse().unwrap())));
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod scan;
 mod signature;
 mod still;
 mod together;
+mod told;
 mod transaction;
 mod wait;
 
@@ -69,6 +70,7 @@ use scan::Source;
 pub use signature::{Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
 pub use together::{Fixed, Member, Moment, fix_together};
+pub use told::{Told, Unclear};
 use transaction::Transaction;
 use wait::Wait;
 

@@ -357,6 +357,8 @@ impl Sim {
             archived: self.world.archive.iter().map(describe).collect(),
             copies: self.world.copies.iter().chain(shown).cloned().collect(),
             snapshots: found.into_values().collect(),
+            // Its catalogue is never lost.
+            found: Vec::new(),
             tree: false,
             remarks: Vec::new(),
         }

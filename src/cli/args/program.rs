@@ -65,4 +65,8 @@ pub(in crate::cli) struct RebuildArgs {
     /// Replace a catalogue that is there, and keep it beside the new one
     #[arg(long)]
     pub(in crate::cli) replace: bool,
+    /// Take over the snapshots of this installation, which no other daemon goes by; `lvs -o lv_name,lv_tags @asat` shows the ids. Without it
+    /// they are those of the installation that the state folder is of
+    #[arg(long, value_name = "ID")]
+    pub(in crate::cli) installation: Option<String>,
 }

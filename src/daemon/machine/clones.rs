@@ -4,14 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use asat_core::event::{Condition, Cut, CutFailure, Kept, Surveyed};
+use asat_core::event::{Condition, Cut, CutFailure, Found, Kept, Surveyed};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
-use asat_core::version::Content;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged};
 use asat_host::store::{State, Still, still};
 
-use super::cut::Cutting;
+use super::cut::{Cutting, content};
 use super::hot::{Hot, hold, micros};
 use super::survey::{Spoken, left_over};
 use super::{Machine, Store, lock};
@@ -44,7 +43,9 @@ impl Machine {
         let cloned = folder.take(id, &store.path, state.with_wal).map_err(|error| refused(error.into()))?;
         let took = began.elapsed();
         let snapshot = recorded(id, origin, &cloned.identity, state.with_wal);
-        let Judged { blocked, stamp, is_telling } = match judge(&folder, id, &state, &cloned, still) {
+        let (cut_at, told) = self.told(cutting, &state);
+        let judged = judge((&folder, id), &state, &cloned, still, &told);
+        let Judged { blocked, stamp, is_telling } = match judged {
             Ok(judged) => judged,
             Err(problem) => return Err(self.discard_clone(id, snapshot, problem)),
         };
@@ -58,13 +59,7 @@ impl Machine {
             hold: hold(&state, blocked),
             snapshot_us: micros(took),
         };
-        let content = Content {
-            cut_at: self.instant(cutting, state.cut_at),
-            fingerprint: None,
-            page_size: state.page_size,
-            page_count: state.page_count,
-            wal: state.wal,
-        };
+        let content = content(&state, cut_at);
         if is_telling {
             self.bear_witness(id, state.witness, checks.clone());
         }
@@ -124,8 +119,8 @@ impl Machine {
         Some(Surveyed { version: id, snapshot, condition })
     }
 
-    /// What lies among the clones of the stores and is none that the register speaks of.
-    pub(super) fn strange_clones(&self, surveyed: &[Surveyed]) -> Vec<String> {
+    /// What lies among the clones of the stores, and is none that the register speaks of or that speaks for itself.
+    pub(super) fn strange_clones(&self, surveyed: &[Surveyed], found: &[Found]) -> Vec<String> {
         let mut remarks = Vec::new();
         let spoken = surveyed.iter().map(|surveyed| &surveyed.snapshot.origin);
         let mut folders: Vec<&str> = self
@@ -140,7 +135,11 @@ impl Machine {
         for name in folders {
             match Folder::new(Path::new(name)).list() {
                 Ok(paths) => {
-                    let known = |path: &PathBuf| surveyed.iter().any(|s| Path::new(&s.snapshot.name) == path);
+                    let names = || {
+                        let surveyed = surveyed.iter().map(|surveyed| &surveyed.snapshot.name);
+                        surveyed.chain(found.iter().map(|found| &found.name))
+                    };
+                    let known = |path: &PathBuf| names().any(|name| Path::new(name) == path);
                     let strange = paths.into_iter().filter(|path| !known(path));
                     remarks.extend(strange.map(|path| {
                         format!("{} is no clone of a version, and is left alone", path.display())
@@ -230,13 +229,13 @@ struct Judged {
     is_telling: bool,
 }
 
-/// Lets the store go, looks whether the clone holds its state, and has it last.
+/// Lets the store go, looks whether the clone holds its state, and has it last, with what is told of it.
 fn judge(
-    folder: &Folder,
-    id: &VersionId,
+    (folder, id): (&Folder, &VersionId),
     state: &State,
     cloned: &Cloned,
     still: Still,
+    told: &[String],
 ) -> Result<Judged, Problem> {
     let is_telling = still.settle();
     let blocked = still.release()?;
@@ -247,7 +246,7 @@ fn judge(
     if state.wal && !state.with_wal {
         folder.into_rollback_mode(id)?;
     }
-    let stamp = folder.sync(id, state.with_wal)?;
+    let stamp = folder.sync(id, state.with_wal, told)?;
     Ok(Judged { blocked, stamp, is_telling })
 }
 

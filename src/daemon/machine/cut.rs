@@ -7,7 +7,7 @@ use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content, SetPublication};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
 use asat_host::clock;
-use asat_host::store::{Checks, CutError, PageSink, Read, Signature, read_checked};
+use asat_host::store::{Checks, CutError, PageSink, Read, Signature, State, Told, read_checked};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,14 @@ impl Machine {
         Checks { checks: cutting.checks, cancel: &self.stopping }
     }
 
+    /// The instant of a cut by a snapshot, and what is to be written down beside that of the version: until its pages are in the
+    /// archive, nothing but the catalogue knows it otherwise.
+    pub(super) fn told(&self, cutting: &Cutting<'_>, state: &State) -> (Timestamp, Vec<String>) {
+        let cut_at = self.instant(cutting, state.cut_at);
+        let note = serde_json::to_string(&cutting.note(&[])).unwrap_or_default();
+        (cut_at, Told::of(state, cut_at, note).lines())
+    }
+
     /// The cut instant.
     pub(super) fn instant(&self, cutting: &Cutting<'_>, cut_at: Timestamp) -> Timestamp {
         cutting.at.unwrap_or_else(|| self.in_order(&[&cutting.id.store], cutting.after, cut_at))
@@ -121,6 +129,12 @@ impl Machine {
         last.extend(stores.iter().map(|store| ((*store).clone(), cut_at)));
         cut_at
     }
+}
+
+/// What a cut by a snapshot fixed. The fingerprint is known once the pages are read.
+pub(super) fn content(state: &State, cut_at: Timestamp) -> Content {
+    let &State { page_size, page_count, wal, .. } = state;
+    Content { cut_at, fingerprint: None, page_size, page_count, wal }
 }
 
 /// How a cut ends that has not begun.

@@ -20,7 +20,7 @@ use asat_host::store::{self, State, Still, Witness, check_frozen, still};
 use asat_host::volume::{self, Standing};
 use asat_host::{machine, mounts};
 
-use super::cut::{Cutting, not_begun};
+use super::cut::{Cutting, content, not_begun};
 use super::filing::overflowed;
 use super::survey::left_over;
 use super::volumes::{Untaken, intended, record};
@@ -120,7 +120,8 @@ impl Machine {
             // What a thin snapshot finds in the log has all of the state in it then.
             store::write_out(&store.path);
         }
-        let (snapshot, made, took) = self.take(id, store, origin, still.state())?;
+        let (cut_at, told) = self.told(cutting, still.state());
+        let (snapshot, made, took) = self.take(id, store, origin, (still.state(), &told))?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
             self.discard(id, snapshot, None)?;
@@ -155,13 +156,7 @@ impl Machine {
             hold: hold(&state, blocked),
             snapshot_us: micros(took),
         };
-        let content = Content {
-            cut_at: self.instant(cutting, state.cut_at),
-            fingerprint: None,
-            page_size: state.page_size,
-            page_count: state.page_count,
-            wal: state.wal,
-        };
+        let content = content(&state, cut_at);
         let note = cutting.note(&checks);
         self.bear_witness(id, state.witness, checks.clone());
         let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
@@ -201,7 +196,7 @@ impl Machine {
         id: &VersionId,
         store: &Store,
         origin: &Origin,
-        state: &State,
+        (state, told): (&State, &[String]),
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let space = self.space(id, store, origin, state).map_err(|problem| {
             // A pool that is nearly full.
@@ -209,14 +204,15 @@ impl Machine {
             CutFailure { problem, begun: false, left: None, lacks }
         })?;
         boundary::pass("volumes: take");
-        match self.volumes.take(id, origin, space) {
+        match self.volumes.take(id, origin, space, told) {
             Ok((made, took)) => {
                 boundary::pass("volumes: taken");
                 Ok((snapshot(origin, &made, space, state), made, took))
             }
             Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
                 tracing::info!(version = %id, "{id}: a thin snapshot is taken: {}", untaken.problem.detail);
-                self.take(id, store, &Origin { backend: Backend::LvmThin, ..origin.clone() }, state)
+                let thin = Origin { backend: Backend::LvmThin, ..origin.clone() };
+                self.take(id, store, &thin, (state, told))
             }
             Err(untaken) => Err(self.clear_away(id, origin, space, untaken)),
         }

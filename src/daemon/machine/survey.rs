@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::event::{Archived, Condition, Effect, Survey, Surveyed};
+use asat_core::event::{Archived, Condition, Effect, Found, Survey, Surveyed};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::{Problem, VersionId};
@@ -13,6 +13,14 @@ use super::hot::Hot;
 use super::sight::{Presence, Sight};
 use super::volumes::{intended, record};
 use super::{Machine, Note, lock};
+
+/// What was found of snapshots.
+#[derive(Default)]
+struct Looked {
+    snapshots: Vec<Surveyed>,
+    found: Vec<Found>,
+    remarks: Vec<String>,
+}
 
 /// A snapshot that the register speaks of, or one that was about to be taken.
 #[derive(Clone, Copy)]
@@ -35,17 +43,30 @@ impl Machine {
         let (clones, volumes): (BTreeMap<_, _>, _) = spoken_of(register)
             .into_iter()
             .partition(|(_, spoken)| spoken.origin().backend == Backend::Reflink);
-        let (mut snapshots, mut remarks) = self.look_at_snapshots(volumes);
+        let Looked { mut snapshots, mut found, mut remarks } =
+            self.look_at_snapshots(volumes, register.stores().next().is_none());
         let clones = clones.into_iter().filter_map(|(id, spoken)| Self::surveyed_clone(id, spoken));
         snapshots.extend(clones);
-        remarks.extend(self.strange_clones(&snapshots));
+        found.extend(self.found_clones(&snapshots));
+        remarks.extend(self.strange_clones(&snapshots, &found));
         self.remember(register, &snapshots);
         // Nothing depends on it; a pool that keeps something is asked again when its next version is archived.
         remarks.extend(self.volumes.let_go_of_pools().err().map(|problem| problem.to_string()));
         let mut copies = self.copies.survey()?;
         copies.extend(self.look_at_mounts(&snapshots));
         let (archived, tree) = (self.look_at_archives(register)?, self.has_tree());
-        Ok(Survey { archived, copies, snapshots, tree, remarks })
+        Ok(Survey { archived, copies, snapshots, found, tree, remarks })
+    }
+
+    /// What there is of versions where nothing is recorded of any.
+    ///
+    /// # Errors
+    /// Where an archive cannot be read.
+    pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
+        let archived = self.look_at_archives(&Register::default())?;
+        let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), true);
+        found.extend(self.found_clones(&[]));
+        Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 
     fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
@@ -61,10 +82,11 @@ impl Machine {
         Ok(archived)
     }
 
-    /// What has become of every snapshot of a volume that the register speaks of. LVM is not asked where there is none.
-    fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>) -> (Vec<Surveyed>, Vec<String>) {
+    /// What has become of every snapshot of a volume that the register speaks of, and what other volumes of this installation's
+    /// there are. LVM is not asked where there can be none. Where `nothing` is recorded yet, those of others are told of, too.
+    fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>, nothing: bool) -> Looked {
         if spoken.is_empty() && self.grounds.is_empty() {
-            return (Vec::new(), Vec::new());
+            return Looked::default();
         }
         let records = spoken.iter().filter_map(|(id, spoken)| {
             let record = match spoken {
@@ -74,13 +96,19 @@ impl Machine {
             Some((id.clone(), record.ok()?))
         });
         let looked = self.volumes.look(records.collect());
-        let (sight, remarks) = match &looked {
+        let (sight, found, mut remarks) = match &looked {
             Ok(sight) => {
-                (Ok(sight), sight.strangers().filter_map(|(volume, why)| stranger(volume, why)).collect())
+                let strangers = sight.strangers().filter_map(|(volume, why)| stranger(volume, why));
+                (Ok(sight), self.found_volumes(sight), strangers.collect())
             }
-            Err(problem) => (Err(problem), vec![problem.to_string()]),
+            Err(problem) => (Err(problem), Vec::new(), vec![problem.to_string()]),
         };
-        (spoken.into_iter().filter_map(|(id, spoken)| self.surveyed(id, spoken, sight)).collect(), remarks)
+        if nothing && let Ok(sight) = sight {
+            remarks.extend(self.of_others(sight));
+        }
+        let snapshots =
+            spoken.into_iter().filter_map(|(id, spoken)| self.surveyed(id, spoken, sight)).collect();
+        Looked { snapshots, found, remarks }
     }
 
     /// What has become of one snapshot; nothing is said of one that was never taken.
@@ -194,7 +222,8 @@ fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
 fn stranger(volume: &LogicalVolume, why: &Foreign) -> Option<String> {
     let LogicalVolume { group, name, .. } = volume;
     match why {
-        Foreign::Installation => None,
+        // The engine says what becomes of those of its own.
+        Foreign::Installation | Foreign::NotRecorded(_) => None,
         why => Some(format!("{group}/{name} has asat's tag and is left alone: {why}")),
     }
 }

@@ -145,12 +145,13 @@ impl Volumes {
         Ok(names::check_store(store, &self.installation, group)?)
     }
 
-    /// Takes a snapshot for a version; answers also how long LVM took.
+    /// Takes a snapshot for a version, whose tags say these lines too; answers also how long LVM took.
     pub(super) fn take(
         &self,
         id: &VersionId,
         origin: &Origin,
         space: Space,
+        told: &[String],
     ) -> Result<(Made, Duration), Untaken> {
         let tools = self.tools()?;
         let (group, volume) = split(&origin.name)?;
@@ -160,6 +161,7 @@ impl Volumes {
             group: &group,
             origin: &volume,
             space,
+            told,
         };
         let _turn = self.turns.take(For::Anything);
         let began = Instant::now();

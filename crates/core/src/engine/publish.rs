@@ -1,5 +1,7 @@
 //! Publishing: from a certification to a version that is acknowledged.
 
+use jiff::Timestamp;
+
 use super::hot::waits_for_archive;
 use super::key::{Of, is_taken};
 use super::{Backing, Draft, Engine};
@@ -179,30 +181,11 @@ impl Engine {
 
     /// Takes over a version that the archive holds and the register has never heard of.
     pub(super) fn adopt_unknown(draft: &mut Draft<'_>, archived: &Archived, described: &Described) {
-        let version = Version {
-            id: archived.version.clone(),
-            state: State::Cutting,
-            begun_at: described.content.cut_at,
-            content: None,
-            holdings: Vec::new(),
-            copy: None,
-            pin: None,
-            end: None,
-        };
-        let intent = Intent {
-            id: draft.register.next_effect(),
-            at: described.content.cut_at,
-            by: By::asat(),
-            effect: Effect::Cut {
-                version: archived.version.clone(),
-                attributes: described.attributes.clone(),
-                key: described.key.clone(),
-                after: None,
-                origin: None,
-                then_restore: None,
-            },
-        };
-        Self::adopt(draft, &intent, &version, described);
+        let id = &archived.version;
+        let version = unheard_of(id, described.content.cut_at);
+        draft.remark(id, format!("{id} was complete in the archive and is adopted"));
+        draft.put(ready(&version, &described.content, Holding::Archive { bytes: described.bytes }));
+        take_over(draft, id, described);
     }
 
     /// Whether a publication is under way that may yet turn out to be this version.
@@ -211,6 +194,39 @@ impl Engine {
         let newest = self.register.history(&id.store).ok().and_then(History::newest_readable);
         newest.is_some_and(|entry| entry.version.id == *id) && self.register.intents().any(cutting)
     }
+}
+
+/// A version of which nothing is recorded.
+pub(super) fn unheard_of(id: &VersionId, begun_at: Timestamp) -> Version {
+    Version {
+        id: id.clone(),
+        state: State::Cutting,
+        begun_at,
+        content: None,
+        holdings: Vec::new(),
+        copy: None,
+        pin: None,
+        end: None,
+    }
+}
+
+/// Records the publication that a version was made for of which nothing is recorded.
+pub(super) fn take_over(draft: &mut Draft<'_>, id: &VersionId, described: &Described) {
+    let intent = Intent {
+        id: draft.register.next_effect(),
+        at: described.content.cut_at,
+        by: By::asat(),
+        effect: Effect::Cut {
+            version: id.clone(),
+            attributes: described.attributes.clone(),
+            key: described.key.clone(),
+            after: None,
+            origin: None,
+            then_restore: None,
+        },
+    };
+    let found = (Cost::default(), described.checks.as_slice());
+    publish_as(draft, &intent, id.clone(), false, found, described.of_set.clone());
 }
 
 /// Begins a version, and intends the cut that makes it.
@@ -235,16 +251,7 @@ pub(super) fn begin_cut(
 /// Begins a version.
 pub(super) fn begin_version(draft: &mut Draft<'_>, history: &History) -> VersionId {
     let id = VersionId { store: history.store.name.clone(), number: history.next_number() };
-    draft.put(Version {
-        id: id.clone(),
-        state: State::Cutting,
-        begun_at: draft.now,
-        content: None,
-        holdings: Vec::new(),
-        copy: None,
-        pin: None,
-        end: None,
-    });
+    draft.put(unheard_of(&id, draft.now));
     id
 }
 
@@ -262,7 +269,7 @@ pub(super) fn fail_cut(draft: &mut Draft<'_>, version: &Version, failure: &CutFa
 }
 
 /// The version as it is once its content is held.
-fn ready(version: &Version, content: &Content, holding: Holding) -> Version {
+pub(super) fn ready(version: &Version, content: &Content, holding: Holding) -> Version {
     Version {
         state: State::Ready,
         content: Some(content.clone()),

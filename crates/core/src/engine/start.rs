@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::found::holding;
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::{Draft, Engine};
@@ -11,8 +12,8 @@ use crate::event::{
 };
 use crate::register::Entry;
 use crate::snapshot::Snapshot;
-use crate::version::{Holding, Lease, State, Store, Version};
-use crate::{Problem, VersionId};
+use crate::version::{Lease, State, Store, Version};
+use crate::{Problem, StoreName, VersionId};
 
 impl Engine {
     pub(super) fn start(&self, draft: &mut Draft<'_>, survey: &Survey) -> Result<Answer, Problem> {
@@ -37,6 +38,7 @@ impl Engine {
             }
         }
         survey.snapshots.iter().for_each(|surveyed| self.settle_snapshot(draft, surveyed));
+        survey.found.iter().for_each(|found| self.settle_found(draft, found));
         let remarks = survey.remarks.iter().map(|text| Remark { version: None, text: text.clone() });
         draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);
@@ -216,10 +218,10 @@ impl Engine {
     /// Takes over a version that the register has never heard of, where its store is known.
     fn settle_unknown(&self, draft: &mut Draft<'_>, archived: &Archived) {
         let Archived { version, described } = archived;
-        let known =
-            self.policy.stores.contains_key(&version.store) || self.register.history(&version.store).is_ok();
         match described {
-            Some(described) if known => Self::adopt_unknown(draft, archived, described),
+            Some(described) if self.is_known_store(&version.store) => {
+                Self::adopt_unknown(draft, archived, described)
+            }
             Some(_) => {
                 let text = format!(
                     "the archive holds {version} of an unknown store; configure the store to adopt it"
@@ -230,6 +232,11 @@ impl Engine {
                 draft.remark(version, format!("the archive holds {version}, but says nothing of it"));
             }
         }
+    }
+
+    /// Whether a store is configured, or was.
+    pub(super) fn is_known_store(&self, store: &StoreName) -> bool {
+        self.policy.stores.contains_key(store) || self.register.history(store).is_ok()
     }
 
     /// Removes copies that nobody leases, and makes those again that somebody does and that are gone. Who read a version
@@ -272,12 +279,6 @@ fn filed(version: &Version, described: &Described) -> Version {
         Some(fingerprint) => filed_as(version, Filed { fingerprint, bytes: described.bytes }),
         None => version.clone(),
     }
-}
-
-/// The version with a snapshot that it was not known to have.
-fn holding(mut version: Version, snapshot: &Snapshot) -> Version {
-    version.holdings.push(Holding::Snapshot(snapshot.clone()));
-    version
 }
 
 /// Has the copy made that a lease holds, for as long as the lease lasts.

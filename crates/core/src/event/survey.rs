@@ -14,6 +14,9 @@ pub struct Survey {
     pub copies: Vec<VersionId>,
     /// Every snapshot that the register speaks of, in holdings and in open intents.
     pub snapshots: Vec<Surveyed>,
+    /// Every snapshot of this installation that the register does not speak of, because the catalogue is lost, or older than the
+    /// snapshot.
+    pub found: Vec<Found>,
     /// Whether the tree of versions is mounted, so that what is in the archive is read without a copy.
     pub tree: bool,
     /// What else an administrator should know: volumes that look like ours and are not.
@@ -44,6 +47,19 @@ pub enum Condition {
     Unseen(String),
 }
 
+/// A snapshot that says of itself for which version it was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The version.
+    pub version: VersionId,
+    /// Its name, as `group/volume`; of a clone the path of its folder.
+    pub name: String,
+    /// What it says of the version; or why no version can be made of it, now or later.
+    pub described: Result<Described, String>,
+    /// It as it is to be recorded; or why it cannot be read now.
+    pub snapshot: Result<Snapshot, String>,
+}
+
 /// A version as found in the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archived {
@@ -53,12 +69,12 @@ pub struct Archived {
     pub described: Option<Described>,
 }
 
-/// What a pack says of its version.
+/// What a pack says of its version, or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// What the cut fixed.
     pub content: Content,
-    /// Bytes that it takes in the archive.
+    /// Bytes that it takes in the archive; nothing where a snapshot says it.
     pub bytes: u64,
     /// What was said of its first publication.
     pub attributes: Attributes,

@@ -6,6 +6,7 @@
 mod again;
 mod audit;
 mod clones;
+mod found;
 mod hot;
 mod invariants;
 mod keep;

@@ -10,8 +10,8 @@ use asat_core::audit::{By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
-    EffectId, Event, Filed, Kept, Open, Outcome, Publish, Reply, Restore, Retired, SetCut, SetMember, Survey,
-    Surveyed,
+    EffectId, Event, Filed, Found, Kept, Open, Outcome, Publish, Reply, Restore, Retired, SetCut, SetMember,
+    Survey, Surveyed,
 };
 use asat_core::register::{Entry, Register};
 use asat_core::retention::{Part, Retention, Weight};
@@ -67,6 +67,23 @@ pub(crate) struct Volume {
     pub(crate) full: bool,
     /// Whether somebody reads the file in it.
     pub(crate) shown: bool,
+}
+
+impl Volume {
+    /// It as it speaks for itself.
+    pub(crate) fn found(&self, id: &VersionId) -> Found {
+        let described = Described {
+            content: Content { fingerprint: None, ..self.content.clone() },
+            bytes: 0,
+            attributes: Attributes { label: Some(format!("{id} in its snapshot")), ..Attributes::default() },
+            key: None,
+            of_set: None,
+            checks: Vec::new(),
+        };
+        let snapshot = Snapshot { lost: self.full, ..self.snapshot.clone() };
+        let name = snapshot.name.clone();
+        Found { version: id.clone(), name, described: Ok(described), snapshot: Ok(snapshot) }
+    }
 }
 
 /// The volume that every store on volumes lies on that is cut by classic snapshots.
@@ -598,9 +615,17 @@ impl World {
             archived: self.archive.iter().map(describe).collect(),
             copies: self.copies.iter().chain(self.shown()).cloned().collect(),
             snapshots: self.surveyed(),
+            found: self.found(),
             tree: self.tree,
             remarks: Vec::new(),
         }
+    }
+
+    /// The snapshots that the register does not speak of, as they speak for themselves.
+    fn found(&self) -> Vec<Found> {
+        let spoken: Vec<VersionId> = self.surveyed().into_iter().map(|surveyed| surveyed.version).collect();
+        let unknown = self.snapshots.iter().filter(|(id, _)| self.group_is_there && !spoken.contains(id));
+        unknown.map(|(id, volume)| volume.found(id)).collect()
     }
 
     pub(crate) fn shown(&self) -> impl Iterator<Item = &VersionId> {

@@ -9,6 +9,8 @@
 //! * its tags, which say in full which installation made it, for which store and which version;
 //! * its UUID, which LVM gives it and nobody can choose: it is recorded after the volume is made.
 //!
+//! Besides, its tags say what is known of the version itself (see [`further`](further())), for where all records are lost.
+//!
 //! A volume that was made just before a crash has no recorded UUID. Its name and tags must agree with a
 //! recorded intent then, and it must be a snapshot of the very volume that the intent names, or a plain volume
 //! that was about to become one (see `is_half_made`). [`Ours`] can be had from [`recognise`], and by making a
@@ -20,6 +22,11 @@ use std::str::FromStr;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
 use super::report::{Kind, LogicalVolume, Name, Uuid};
+
+mod marks;
+
+pub(super) use marks::tagged;
+pub use marks::{further, is_finished, made_by};
 
 /// The tag that all of our volumes have, so that `lvs @asat` lists them.
 pub(super) const TAG: &str = "asat";

@@ -40,6 +40,8 @@ pub struct Snapshot<'a> {
     pub origin: &'a Name,
     /// Where what is overwritten goes.
     pub space: Space,
+    /// What its tags are to say of the version besides, in lines `name=value`.
+    pub told: &'a [String],
 }
 
 /// Where a snapshot keeps what its origin overwrites.
@@ -85,12 +87,13 @@ impl Lvm {
     /// Where LVM refuses, most of all with [`Refusal::NoRoom`] and [`Refusal::PoolFull`]; something may be left
     /// behind then. With [`Error::Unseen`] where the snapshot was made but cannot be used.
     pub fn take(&self, control: &dm::Control, snapshot: &Snapshot<'_>) -> Result<Made, Error> {
-        let &Snapshot { version, installation, group, origin, space } = snapshot;
+        let &Snapshot { version, installation, group, origin, space, told } = snapshot;
         let name = names::name(version, installation, group)?;
         // LVM's own monitor would extend what asat extends, and unmount what has overflowed.
         let mut call = Call::new("lvcreate").flag("--yes").flag("--snapshot").option("--monitor", "n");
         call = call.option("--name", &name);
-        for tag in names::tags(version, installation) {
+        let told = told.iter().map(|line| names::tagged(line));
+        for tag in names::tags(version, installation).into_iter().chain(told) {
             call = call.option("--addtag", tag);
         }
         call = match space {

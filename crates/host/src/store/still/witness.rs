@@ -12,6 +12,9 @@ use crate::store::transaction::Transaction;
 
 /// How many bytes at the start of the file are compared: those of SQLite's header.
 const HEADER: usize = 100;
+/// Where the header has the journal mode, and what it is in the rollback modes.
+const MODE: std::ops::Range<usize> = 18..20;
+const ROLLBACK: [u8; 2] = [1, 1];
 
 /// What the store's file was like, to be found again in a snapshot of its volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +57,51 @@ impl Witness {
         Self { inode: metadata.ino(), kind }
     }
 
+    /// The witness in one word, which is to be found again later, and in a snapshot that may have been set to rollback mode since.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let inode = self.inode;
+        match &self.kind {
+            Kind::File { length, modified, changed, header } => {
+                let mut header = *header;
+                header[MODE].copy_from_slice(&ROLLBACK);
+                let digits: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
+                let [modified, changed] =
+                    [modified, changed].map(|(seconds, nanoseconds)| format!("{seconds}.{nanoseconds}"));
+                format!("file/{inode}/{length}/{modified}/{changed}/{digits}")
+            }
+            Kind::WithLog { page_size, frames } => format!("log/{inode}/{page_size}/{frames}"),
+        }
+    }
+
+    /// Reads a word of [`Self::written`]; nothing where it is none.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        let parts: Vec<&str> = word.split('/').collect();
+        let (inode, kind) = match *parts.as_slice() {
+            ["file", inode, length, modified, changed, header] => {
+                let length = length.parse().ok()?;
+                let (modified, changed) = (instant(modified)?, instant(changed)?);
+                (inode, Kind::File { length, modified, changed, header: bytes(header)? })
+            }
+            ["log", inode, page_size, frames] => {
+                (inode, Kind::WithLog { page_size: page_size.parse().ok()?, frames: frames.parse().ok()? })
+            }
+            _ => return None,
+        };
+        let witness = Self { inode: inode.parse().ok()?, kind };
+        // What it says has one spelling.
+        (witness.written() == word).then_some(witness)
+    }
+
+    /// Whether the header is that of a file in a rollback mode. Whoever sets the file in a snapshot to that changes those bytes
+    /// alone, and none of its times.
+    fn says_rollback(&self) -> bool {
+        matches!(&self.kind, Kind::File { header, .. } if header[MODE] == ROLLBACK)
+    }
+
     /// Whether the state is in the WAL too.
-    pub(super) fn with_wal(&self) -> bool {
+    pub(in crate::store) fn with_wal(&self) -> bool {
         matches!(self.kind, Kind::WithLog { .. })
     }
 
@@ -108,6 +154,9 @@ impl Witness {
             Kind::File { .. } => {
                 let mut header = [0; HEADER];
                 file.read_exact_at(&mut header, 0).map_err(failed)?;
+                if self.says_rollback() {
+                    header[MODE].copy_from_slice(&ROLLBACK);
+                }
                 let there = Self::new(metadata, header);
                 let differs =
                     || there.kind.against(&self.kind).unwrap_or_else(|| "the header differs".to_owned());
@@ -148,6 +197,19 @@ impl Kind {
             format!("header {counter}"),
         ]
     }
+}
+
+/// A file's time as it is written.
+fn instant(text: &str) -> Option<Instant> {
+    let (seconds, nanoseconds) = text.split_once('.')?;
+    Some((seconds.parse().ok()?, nanoseconds.parse().ok()?))
+}
+
+/// A header as it is written, in hexadecimal digits.
+fn bytes(digits: &str) -> Option<[u8; HEADER]> {
+    let pairs =
+        digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    pairs.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
 /// Whether the WAL's last committed frame is that of this number. A writer that died between its last frame and the

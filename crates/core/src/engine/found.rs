@@ -1,0 +1,97 @@
+//! Snapshots that nothing is recorded of: the catalogue was lost with what it knew of them, or was put back from an older copy.
+//! Whether anybody was told of such a version cannot be known any more, so it is kept like one of which somebody was.
+
+use super::publish::{ready, take_over, unheard_of};
+use super::{Draft, Engine};
+use crate::VersionId;
+use crate::event::{Described, Found};
+use crate::snapshot::Snapshot;
+use crate::version::{Holding, State, Version};
+
+/// Higher numbers than any store comes to. A number that is taken must leave room for those that follow it.
+const TOO_HIGH: u64 = 1 << 40;
+
+impl Engine {
+    /// Makes of a snapshot the version that it was taken for; or has at least its number stay with it.
+    pub(super) fn settle_found(&self, draft: &mut Draft<'_>, found: &Found) {
+        let Found { version: id, name, described, snapshot } = found;
+        if id.number >= TOO_HIGH {
+            left_alone(draft, id, name, "no version comes to so high a number");
+            return;
+        }
+        let known = draft.known(id);
+        if !self.is_known_store(&id.store) {
+            draft.remark(
+                id,
+                format!("{name} holds {id} of an unknown store; configure the store to adopt it"),
+            );
+            return;
+        }
+        match (known, described, snapshot) {
+            (None, Err(why), _) => {
+                left_alone(draft, id, name, why);
+                // No other version may have the number: its snapshot would have the same name.
+                draft.end(
+                    &unheard_of(id, draft.now),
+                    State::Failed,
+                    format!("of its snapshot {name}: {why}"),
+                );
+            }
+            (Some(_), Err(why), _) => left_alone(draft, id, name, why),
+            (None, Ok(described), snapshot) => Self::adopt_found(draft, found, described, snapshot.as_ref()),
+            (Some(version), Ok(described), snapshot) => {
+                let same = version.content.as_ref().is_some_and(|c| c.cut_at == described.content.cut_at);
+                let is_kept = matches!(version.state, State::Ready | State::Lost);
+                match snapshot {
+                    Err(why) => left_alone(draft, id, name, why),
+                    Ok(snapshot) if same && is_kept && version.snapshot().is_none() => {
+                        draft.remark(id, format!("{name} holds {id}, and is its snapshot again"));
+                        let is_ready = version.state == State::Ready || !snapshot.lost;
+                        let state = if is_ready { State::Ready } else { State::Lost };
+                        let end = version.end.clone().filter(|_| !is_ready);
+                        draft.put(Version { state, end, ..holding(version, snapshot) });
+                    }
+                    Ok(_) => left_alone(draft, id, name, "another version has this number, or it has ended"),
+                }
+            }
+        }
+    }
+
+    /// Takes over a version that is in its snapshot alone.
+    fn adopt_found(
+        draft: &mut Draft<'_>,
+        found: &Found,
+        described: &Described,
+        snapshot: Result<&Snapshot, &String>,
+    ) {
+        let Found { version: id, name, .. } = found;
+        let content = &described.content;
+        let version = unheard_of(id, content.cut_at);
+        match snapshot {
+            Ok(snapshot) => {
+                let held = ready(&version, content, Holding::Snapshot(snapshot.clone()));
+                if snapshot.lost {
+                    draft.end(&held, State::Lost, format!("its snapshot {name} was full"));
+                } else {
+                    draft.remark(id, format!("{id} was found in its snapshot {name}, and is adopted"));
+                    draft.put(held);
+                }
+            }
+            Err(why) => {
+                let reason = format!("its snapshot {name} cannot be read: {why}");
+                draft.end(&Version { content: Some(content.clone()), ..version }, State::Lost, reason);
+            }
+        }
+        take_over(draft, id, described);
+    }
+}
+
+fn left_alone(draft: &mut Draft<'_>, id: &VersionId, name: &str, why: &str) {
+    draft.remark(id, format!("{name} was taken for {id}, and is left alone: {why}"));
+}
+
+/// The version with a snapshot that it was not known to have.
+pub(super) fn holding(mut version: Version, snapshot: &Snapshot) -> Version {
+    version.holdings.push(Holding::Snapshot(snapshot.clone()));
+    version
+}

@@ -1,0 +1,137 @@
+//! What is written down of a version beside its content, in lines of its own: in the tags of its snapshot, or in a file beside its clone.
+//! Where the catalogue is lost, a version can be made of that again, before its pages are in the archive.
+
+use std::fmt::Write as _;
+
+use asat_core::PageSize;
+use jiff::Timestamp;
+
+use super::{State, Witness};
+
+/// The longest line. LVM takes tags of 1024 characters, of which some go before it.
+const LONGEST: usize = 1000;
+
+/// What is written down of a version, as `name=value` in lines of letters, digits and few other characters, as LVM takes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The instant at which the content was fixed, in microseconds.
+    pub cut_at: Timestamp,
+    /// The size of its pages.
+    pub page_size: PageSize,
+    /// How many pages it has.
+    pub page_count: u32,
+    /// Whether the store was in WAL mode.
+    pub wal: bool,
+    /// What tells whether the snapshot contains the state.
+    pub witness: Witness,
+    /// What was said of the publication, as the archive takes it. It is left out where it is too long for a line.
+    pub note: Option<String>,
+}
+
+/// Why nothing can be made of such lines.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unclear {
+    /// A line is missing, or there are two of its name.
+    #[error("it does not say once what its {0} is")]
+    Missing(&'static str),
+    /// A line says something that none says.
+    #[error("what it says of its {0} is not understood")]
+    Unreadable(&'static str),
+}
+
+impl Told {
+    /// What is to be written down of a state that is cut at this instant.
+    #[must_use]
+    pub fn of(state: &State, cut_at: Timestamp, note: String) -> Self {
+        let State { page_size, page_count, wal, witness, .. } = state.clone();
+        Self { cut_at, page_size, page_count, wal, witness, note: Some(note) }
+    }
+
+    /// Whether the store's WAL belongs to the version.
+    #[must_use]
+    pub fn with_wal(&self) -> bool {
+        self.witness.with_wal()
+    }
+
+    /// Its lines.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mode = if self.wal { "wal" } else { "rollback" };
+        let mut lines = vec![
+            format!("cut={:.6}", self.cut_at),
+            format!("pages={}/{}", self.page_size.bytes(), self.page_count),
+            format!("mode={mode}"),
+            format!("witness={}", self.witness.written()),
+        ];
+        let note = self.note.iter().map(|note| format!("note={}", spelled(note)));
+        lines.extend(note.filter(|line| line.len() <= LONGEST));
+        lines
+    }
+
+    /// Reads its lines back. Others between them are passed over.
+    ///
+    /// # Errors
+    /// Where one is missing, is there twice, or is not spelled as [`Self::lines`] does.
+    pub fn read<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Result<Self, Unclear> {
+        let all = |name: &'static str| {
+            lines.clone().filter_map(move |line| line.strip_prefix(name)?.strip_prefix('='))
+        };
+        let one = |name| {
+            let mut values = all(name);
+            values.next().filter(|_| values.next().is_none()).ok_or(Unclear::Missing(name))
+        };
+        let pages = || {
+            let (size, count) = one("pages").ok()?.split_once('/')?;
+            Some((PageSize::new(size.parse().ok()?)?, count.parse().ok()?))
+        };
+        one("pages")?;
+        let (page_size, page_count) = pages().ok_or(Unclear::Unreadable("pages"))?;
+        let told = Self {
+            cut_at: one("cut")?.parse().map_err(|_| Unclear::Unreadable("cut"))?,
+            page_size,
+            page_count,
+            wal: one("mode")? == "wal",
+            witness: Witness::read(one("witness")?).ok_or(Unclear::Unreadable("witness"))?,
+            note: match all("note").next() {
+                None => None,
+                Some(_) => Some(unspelled(one("note")?).ok_or(Unclear::Unreadable("note"))?),
+            },
+        };
+        // Each value has one spelling.
+        let again = told.lines();
+        for name in ["cut", "pages", "mode", "note"] {
+            let line = all(name).next().map(|value| format!("{name}={value}"));
+            if line.is_some_and(|line| !again.contains(&line)) {
+                return Err(Unclear::Unreadable(name));
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// A text as quoted-printable has it, with more that is spelled by its digits: what LVM takes in no tag.
+fn spelled(text: &str) -> String {
+    let mut spelled = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-/:".contains(&byte) {
+            spelled.push(char::from(byte));
+        } else {
+            let _ = write!(spelled, "={byte:02X}");
+        }
+    }
+    spelled
+}
+
+fn unspelled(spelled: &str) -> Option<String> {
+    let mut parts = spelled.split('=');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests;
