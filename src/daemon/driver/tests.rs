@@ -236,7 +236,8 @@ fn published_together(labels: u64) -> Vec<String> {
     }
     go_on.send(()).unwrap();
     let answers: Vec<_> = answers.iter().take(2 * usize::try_from(labels).unwrap()).collect();
-    let expected = (2..labels + 2).flat_map(|number| [Ok(Reply::Published(number)), Ok(Reply::Known(number))]);
+    let expected =
+        (2..labels + 2).flat_map(|number| [Ok(Reply::Published(number)), Ok(Reply::Known(number))]);
     assert_eq!(answers, expected.collect::<Vec<_>>());
     handle.stop();
     driver.join().unwrap();
