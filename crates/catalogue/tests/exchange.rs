@@ -66,7 +66,7 @@ fn a_log_that_cannot_be_folded_in_stays_with_its_catalogue() {
     reader.execute_batch("begin; select * from sqlite_schema").unwrap();
     let old = fill(&mut catalogue, &mut dice);
     drop(catalogue);
-    let mut anew = Catalogue::begin_anew(&path).unwrap();
+    let mut anew = Catalogue::begin_anew(&path, None).unwrap();
     let new = fill(&mut anew, &mut dice);
     assert_ne!(old, new);
 
@@ -102,7 +102,7 @@ fn what_was_cut_short_is_no_obstacle_to_another_attempt() {
     // As it is left by who is cut short once it is decided: the old file is gone, and its log is not.
     fs::rename(&path, folder.path().join("catalogue.db.next")).unwrap();
     fs::write(folder.path().join("catalogue.db-wal"), "of the one before").unwrap();
-    let mut anew = Catalogue::begin_anew(&path).unwrap();
+    let mut anew = Catalogue::begin_anew(&path, None).unwrap();
     let second = fill(&mut anew, &mut dice);
     let kept = anew.put_in_place(&path, "replaced-2").unwrap().unwrap();
     assert!(known_at(&kept) == first && known_at(&path) == second);
