@@ -35,7 +35,7 @@ pub fn back_up(config: &Path, to: &Path) -> Result<BackedUp, Problem> {
 }
 
 /// Makes the catalogue anew; `tell` hears how far it is. One that is there is kept beside it, where it may be replaced. The new one is
-/// of this installation; where none is named, of the one that the state folder or the old catalogue is of, and else of a new one.
+/// of this installation; where none is named, of the one that the state folder is of, and else of a new one.
 ///
 /// # Errors
 /// Where a catalogue is there that may not be replaced, the daemon runs, or an archive cannot be read.
@@ -57,7 +57,7 @@ pub fn rebuild(
     }
     let installation = match installation {
         Some(named) => Some(named.parse().map_err(|_| no_id(named))?),
-        None => state.installation()?.or_else(|| of_before(&path)),
+        None => state.installation()?,
     };
     let mut anew = Catalogue::begin_anew(&path, installation.as_ref().map(InstallationId::as_str))?;
     let installation: InstallationId = anew.installation().parse()?;
@@ -75,7 +75,7 @@ pub fn rebuild(
     let entries = engine.register().stores().flat_map(|history| history.versions.values());
     let ready = entries.map(|entry| &entry.version).filter(|version| version.state == State::Ready);
     let versions = ready.map(|version| version.id.to_string()).collect();
-    state.keep(&installation)?;
+    state.write_down(&installation)?;
     let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
     let kept = kept.map(|kept| kept.display().to_string());
     Ok(Rebuilt { versions, kept, installation: installation.as_str().to_owned(), remarks })
@@ -84,9 +84,4 @@ pub fn rebuild(
 fn no_id(named: &str) -> Problem {
     let detail = format!("{named:?} is no installation's id: 32 hexadecimal digits in lower case");
     Problem::new(Code::Invalid, detail, "see the tags of asat's snapshots: lvs -o lv_name,lv_tags @asat")
-}
-
-/// The installation that a catalogue is of which can be read still.
-fn of_before(path: &Path) -> Option<InstallationId> {
-    Catalogue::installation_of(path).ok()?.parse().ok()
 }

@@ -73,7 +73,7 @@ fn lab_volumes_that_look_like_asats_are_left_alone() {
         let log = site.restart_with("backend = \"lvm-classic\"");
         let told = [
             format!(
-                "vg/asat.14.{short}.report was taken for report@14, and is left alone: it is no finished snapshot"
+                "vg/asat.14.{short}.report was taken for report@14, and is left alone: the catalogue does not know of it"
             ),
             format!(
                 "vg/asat.15.{short}.report has asat's tag and is left alone: its UUID is not the recorded one"

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use asat_core::boundary;
@@ -22,6 +22,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 /// What is added to the name of a catalogue that is to take the place of the one of that name, whatever happens.
 const SUCCESSOR: &str = ".next";
+/// The same of one that was to, where somebody has put yet another one there by hand.
+const UNUSED: &str = ".unused";
 
 /// Whether there is no catalogue at a path. An empty file counts as none.
 pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
@@ -167,13 +169,31 @@ pub(crate) fn take_place(path: &Path) -> Result<(), Error> {
     if !successor.try_exists().map_err(|source| Error::io("look at", &successor, source))? {
         return Ok(());
     }
-    // The file goes before its logs. It is kept under another name.
+    if is_kept(path)? {
+        // The file goes before its logs.
+        fs::remove_file(path).map_err(|source| Error::io("remove", path, source))?;
+        boundary::pass("catalogue: taken out");
+    } else if path.exists() {
+        let unused = beside(path, UNUSED);
+        fs::rename(&successor, &unused).map_err(|source| Error::io("set aside", &successor, source))?;
+        return sync_folder(path);
+    }
     discard(path)?;
     boundary::pass("catalogue: put in place");
     fs::rename(&successor, path).map_err(|source| Error::io("create", path, source))?;
     sync_folder(path)?;
     boundary::pass("catalogue: in place");
     Ok(())
+}
+
+/// Whether a file has a second name, as [`exchange`] gives one to what is to go. One that has none was put there since, by somebody
+/// who wants it there.
+fn is_kept(path: &Path) -> Result<bool, Error> {
+    match fs::metadata(path) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::io("look at", path, source)),
+        Ok(file) => Ok(file.nlink() > 1),
+    }
 }
 
 /// Gives a file a second name; says whether it is there.

@@ -57,6 +57,7 @@ impl Catalogue {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_of(path: &Path, installation: Option<&str>) -> Result<Self, Error> {
+        create::take_place(path)?;
         if create::is_missing(path)? {
             create::create(path, MIGRATIONS, installation)?;
         }
@@ -88,15 +89,6 @@ impl Catalogue {
     #[must_use]
     pub fn installation(&self) -> &str {
         &self.installation
-    }
-
-    /// The same of the catalogue at a path, which is only looked at.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn installation_of(path: &Path) -> Result<String, Error> {
-        create::check_identity(path, MIGRATIONS.len())?;
-        read::installation(&read_only(path)?, path)
     }
 
     /// Its file.

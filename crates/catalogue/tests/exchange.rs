@@ -8,6 +8,7 @@ mod common;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use asat_catalogue::Catalogue;
 use asat_core::boundary;
@@ -30,13 +31,14 @@ fn take_image(boundary: &'static str) {
 
 fn copy_of(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        // The log's index does not survive a crash.
-        if !entry.file_name().to_str().unwrap().ends_with("-shm") {
-            fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-        }
-    }
+    // What has two names has two in the copy.
+    let copied = Command::new("cp").args(["-a", "-T"]).arg(folder).arg(copy.path()).status().unwrap();
+    assert!(copied.success());
+    // The log's index does not survive a crash.
+    let files = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| path.to_str().unwrap().ends_with("-shm"))
+        .for_each(|path| fs::remove_file(path).unwrap());
     copy
 }
 
@@ -52,7 +54,7 @@ fn fill(catalogue: &mut Catalogue, dice: &mut Dice) -> Register {
 }
 
 fn known_at(path: &Path) -> Register {
-    Catalogue::open(path).unwrap().load().unwrap()
+    Catalogue::open_of(path, None).unwrap().load().unwrap()
 }
 
 #[test]
@@ -78,7 +80,8 @@ fn a_log_that_cannot_be_folded_in_stays_with_its_catalogue() {
 
     let images = IMAGES.take();
     let boundaries: Vec<&str> = images.iter().map(|(boundary, _)| *boundary).collect();
-    let expected = ["kept", "decided", "put in place", "in place"].map(|step| format!("catalogue: {step}"));
+    let expected =
+        ["kept", "decided", "taken out", "put in place", "in place"].map(|step| format!("catalogue: {step}"));
     assert_eq!(boundaries, expected);
     for (boundary, image) in &images {
         let found = known_at(&image.path().join("catalogue.db"));
@@ -91,6 +94,19 @@ fn a_log_that_cannot_be_folded_in_stays_with_its_catalogue() {
     assert!(known_at(&path) == new);
     drop(reader);
     assert!(known_at(&path) == new, "what is left of the old one does nothing to the new one");
+}
+
+#[test]
+fn what_somebody_puts_in_place_by_hand_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let mut dice = Dice(13);
+    let decided = fill(&mut Catalogue::open(&path).unwrap(), &mut dice);
+    fs::rename(&path, folder.path().join("catalogue.db.next")).unwrap();
+    let backup = fill(&mut Catalogue::open(&folder.path().join("backup.db")).unwrap(), &mut dice);
+    fs::rename(folder.path().join("backup.db"), &path).unwrap();
+    assert!(known_at(&path) == backup);
+    assert!(known_at(&folder.path().join("catalogue.db.unused")) == decided);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use asat_core::{Code, Problem};
 use rustix::fs::FlockOperation;
@@ -16,6 +17,8 @@ use crate::lvm::InstallationId;
 
 /// The file with the installation's id.
 const INSTALLATION: &str = "installation";
+/// How its second line begins, which says of which folder that was written.
+const PLACE: &str = "folder ";
 
 /// The state folder, claimed for as long as this lives.
 #[derive(Debug)]
@@ -45,38 +48,66 @@ impl StateFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// The installation that the folder is of, as [`Self::keep`] has written it down; `None` where nothing is written down yet.
+    /// The installation that the folder is of, as [`Self::keep`] has written it down. `None` where nothing is written down yet, and in
+    /// a copy of the folder, since the installation's snapshots may be another daemon's then.
     ///
     /// # Errors
     /// Where what is written down cannot be read, or is no id.
     pub fn installation(&self) -> Result<Option<InstallationId>, Problem> {
+        let (kept, place) = (self.kept()?, self.place()?);
+        Ok(kept.filter(|(_, at)| *at == place).map(|(id, _)| id))
+    }
+
+    /// What is written down: of which installation a folder is, and which folder that is.
+    fn kept(&self) -> Result<Option<(InstallationId, String)>, Problem> {
         let path = self.path.join(INSTALLATION);
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|source| Error::Io { doing: "read", path: path.clone(), source })?,
         };
-        let id = text.trim_end().parse().map_err(|_| {
+        let read = || {
+            let (id, place) = text.strip_suffix('\n')?.split_once('\n')?;
+            let place = place.strip_prefix(PLACE).filter(|place| !place.contains('\n'))?;
+            Some((id.parse().ok()?, place.to_owned()))
+        };
+        let kept = read().ok_or_else(|| {
             let detail = format!("{} has no installation's id: 32 hexadecimal digits", path.display());
             Problem::new(Code::Damaged, detail, "remove it; `lvs -o lv_name,lv_tags @asat` lists ids")
         })?;
-        Ok(Some(id))
+        Ok(Some(kept))
     }
 
-    /// Writes down which installation the folder is of, to last: where the catalogue is lost, which says it too, it is known
-    /// whose the snapshots are.
+    /// What tells this folder from a copy of it: its inode, and when that was made where the file system knows.
+    fn place(&self) -> Result<String, Error> {
+        let metadata = fs::metadata(&self.path);
+        let metadata =
+            metadata.map_err(|source| Error::Io { doing: "look at", path: self.path.clone(), source })?;
+        let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+        Ok(format!("{} {}", metadata.ino(), made.unwrap_or_default().as_nanos()))
+    }
+
+    /// Writes down which installation the folder is of, where that is not written down: where the catalogue is lost, which says it
+    /// too, it is known whose the snapshots are. What a copy of the folder says of the one that it was copied from stays.
+    ///
+    /// # Errors
+    /// As [`Self::write_down`].
+    pub fn keep(&self, installation: &InstallationId) -> Result<(), Error> {
+        let is_kept = self.kept().is_ok_and(|kept| kept.is_some_and(|(id, _)| id == *installation));
+        if is_kept { Ok(()) } else { self.write_down(installation) }
+    }
+
+    /// Writes down that the installation is of this folder and no other, to last.
     ///
     /// # Errors
     /// Where it cannot be written. What was written down before is there still.
-    pub fn keep(&self, installation: &InstallationId) -> Result<(), Error> {
-        if self.installation().is_ok_and(|kept| kept.as_ref() == Some(installation)) {
-            return Ok(());
-        }
+    pub fn write_down(&self, installation: &InstallationId) -> Result<(), Error> {
+        let place = self.place()?;
         let (path, draft) = (self.path.join(INSTALLATION), self.path.join(format!("{INSTALLATION}.new")));
         let io = |source| Error::Io { doing: "write", path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(&draft).and_then(|mut file| {
-            writeln!(file, "{}", installation.as_str())?;
+            writeln!(file, "{}\n{PLACE}{place}", installation.as_str())?;
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&draft, &path)).map_err(io)?;
@@ -270,8 +301,18 @@ mod tests {
             let problem = held.installation().unwrap_err();
             assert!(problem.detail.contains(file.to_str().unwrap()), "{problem}");
         }
-        held.keep(&ids[0].parse().unwrap()).unwrap();
-        assert_eq!(held.installation(), Ok(Some(ids[0].parse().unwrap())));
+        let id: InstallationId = ids[0].parse().unwrap();
+        held.keep(&id).unwrap();
+        assert_eq!(held.installation(), Ok(Some(id.clone())));
+
+        // A copy is told from it, until somebody says that the installation is the copy's.
+        let other = tempfile::tempdir().unwrap();
+        fs::copy(&file, other.path().join("installation")).unwrap();
+        let copy = StateFolder::claim(other.path()).unwrap();
+        copy.keep(&id).unwrap();
+        assert_eq!(copy.installation(), Ok(None));
+        copy.write_down(&id).unwrap();
+        assert_eq!(copy.installation(), Ok(Some(id)));
     }
 
     #[test]

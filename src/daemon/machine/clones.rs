@@ -10,7 +10,7 @@ use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged};
 use asat_host::store::{State, Still, still};
 
-use super::cut::{Cutting, content};
+use super::cut::{Cutting, content, told};
 use super::hot::{Hot, hold, micros};
 use super::survey::{Spoken, left_over};
 use super::{Machine, Store, lock};
@@ -43,7 +43,8 @@ impl Machine {
         let cloned = folder.take(id, &store.path, state.with_wal).map_err(|error| refused(error.into()))?;
         let took = began.elapsed();
         let snapshot = recorded(id, origin, &cloned.identity, state.with_wal);
-        let (cut_at, told) = self.told(cutting, &state);
+        let cut_at = self.instant(cutting, state.cut_at);
+        let told = told(&cutting.note(&[]), cut_at, &state);
         let judged = judge((&folder, id), &state, &cloned, still, &told);
         let Judged { blocked, stamp, is_telling } = match judged {
             Ok(judged) => judged,

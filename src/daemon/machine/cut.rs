@@ -27,6 +27,23 @@ pub(in crate::daemon) struct Note {
     pub(in crate::daemon) of_set: Option<SetPublication>,
 }
 
+impl Note {
+    /// What of it anybody on this machine may read, as he may what a command is given: what the publication is called, of which day
+    /// it is, and who vouches for it.
+    pub(super) fn for_all(mut self) -> Self {
+        (self.attributes.note, self.key) = (None, None);
+        self.attributes.free.clear();
+        self
+    }
+}
+
+/// What is to be written down beside a snapshot of the version: until its pages are in the archive, nothing but the catalogue knows it
+/// otherwise.
+pub(super) fn told(note: &Note, cut_at: Timestamp, state: &State) -> Vec<String> {
+    let note = serde_json::to_string(note).unwrap_or_default();
+    Told::of(state, cut_at, note).lines()
+}
+
 /// What is to be cut.
 pub(super) struct Cutting<'a> {
     /// The version to be.
@@ -99,14 +116,6 @@ impl Machine {
     /// The checks of a cut, which end where the daemon stops.
     pub(super) fn asking<'a>(&'a self, cutting: &Cutting<'a>) -> Checks<'a> {
         Checks { checks: cutting.checks, cancel: &self.stopping }
-    }
-
-    /// The instant of a cut by a snapshot, and what is to be written down beside that of the version: until its pages are in the
-    /// archive, nothing but the catalogue knows it otherwise.
-    pub(super) fn told(&self, cutting: &Cutting<'_>, state: &State) -> (Timestamp, Vec<String>) {
-        let cut_at = self.instant(cutting, state.cut_at);
-        let note = serde_json::to_string(&cutting.note(&[])).unwrap_or_default();
-        (cut_at, Told::of(state, cut_at, note).lines())
     }
 
     /// The cut instant.

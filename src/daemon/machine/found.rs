@@ -19,13 +19,19 @@ use super::survey::left_over;
 use super::{Machine, Note, lock};
 
 impl Machine {
-    /// The volumes that LVM lists as this installation's and that the register does not speak of.
-    pub(super) fn found_volumes(&self, sight: &Sight) -> Vec<Found> {
+    /// The volumes that LVM lists as this installation's and that the register does not speak of. They are looked into where
+    /// `nothing` is recorded at all. A catalogue that knows of others may be an older copy, or one in a copy of the state folder,
+    /// and they another daemon's: whose they are, an administrator has to say.
+    pub(super) fn found_volumes(&self, sight: &Sight, nothing: bool) -> Vec<Found> {
         let unrecorded = sight.strangers().filter_map(|(volume, why)| match why {
             Foreign::NotRecorded(id) => Some((id.clone(), volume)),
             _ => None,
         });
-        unrecorded.map(|(id, volume)| self.found_volume(id, volume)).collect()
+        let found = |(id, volume): (VersionId, &LogicalVolume)| match nothing {
+            true => self.found_volume(id, volume),
+            false => unknown(id, format!("{}/{}", volume.group, volume.name)),
+        };
+        unrecorded.map(found).collect()
     }
 
     fn found_volume(&self, id: VersionId, volume: &LogicalVolume) -> Found {
@@ -98,23 +104,27 @@ impl Machine {
         difference
     }
 
-    /// The clones of this installation that are none of those which the register speaks of.
-    pub(super) fn found_clones(&self, surveyed: &[Surveyed]) -> Vec<Found> {
+    /// The clones of this installation that are none of those which the register speaks of; as [`Self::found_volumes`] has it.
+    pub(super) fn found_clones(&self, surveyed: &[Surveyed], nothing: bool) -> Vec<Found> {
         let mut found = Vec::new();
         for (store, origin) in &self.clones {
             let paths = Folder::new(Path::new(&origin.name)).list().unwrap_or_default();
             let ids = paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<VersionId>().ok());
             let is_known = |id: &VersionId| surveyed.iter().any(|surveyed| surveyed.version == *id);
             let unknown = ids.filter(|id| id.store == *store && !is_known(id));
-            found.extend(unknown.filter_map(|id| self.found_clone(id, origin)));
+            found.extend(unknown.filter_map(|id| self.found_clone(id, origin, nothing)));
         }
         found
     }
 
-    fn found_clone(&self, id: VersionId, origin: &Origin) -> Option<Found> {
+    fn found_clone(&self, id: VersionId, origin: &Origin, nothing: bool) -> Option<Found> {
         let folder = Folder::new(Path::new(&origin.name));
         // What is not asat's is told of among the strange ones.
         let Ok(Presence::Here { identity, whole }) = folder.look(&id, None) else { return None };
+        let name = folder.of(&id).display().to_string();
+        if !nothing {
+            return Some(unknown(id, name));
+        }
         let told = match folder.told(&id) {
             Ok(Some(text)) if whole => Told::read(text.lines()).map_err(|unclear| unclear.to_string()),
             Ok(_) => Err("it was not made to the end".to_owned()),
@@ -123,7 +133,6 @@ impl Machine {
         let described = told.and_then(|told| Ok((told.with_wal(), describe(&told)?)));
         let with_wal = described.as_ref().is_ok_and(|(with_wal, _)| *with_wal);
         let described = described.map(|(_, described)| described);
-        let name = folder.of(&id).display().to_string();
         let snapshot = Ok(Snapshot { with_wal, ..left_over(origin, name.clone(), identity) });
         self.keep_in_mind(&id, &described, &snapshot);
         Some(Found { version: id, name, described, snapshot })
@@ -162,6 +171,13 @@ impl Machine {
             .map(|((store, installation), count)| of_other(&store, &installation, count))
             .collect()
     }
+}
+
+/// What the catalogue should know, if it were this daemon's newest one.
+fn unknown(version: VersionId, name: String) -> Found {
+    let why = "the catalogue does not know of it; if no other daemon does, stop this one and type: \
+               asat rebuild-catalogue --replace";
+    Found { version, name, described: Err(why.to_owned()), snapshot: Err(why.to_owned()) }
 }
 
 fn of_other(store: &StoreName, installation: &str, count: u64) -> String {

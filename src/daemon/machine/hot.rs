@@ -20,7 +20,7 @@ use asat_host::store::{self, State, Still, Witness, check_frozen, still};
 use asat_host::volume::{self, Standing};
 use asat_host::{machine, mounts};
 
-use super::cut::{Cutting, content, not_begun};
+use super::cut::{Cutting, content, not_begun, told};
 use super::filing::overflowed;
 use super::survey::left_over;
 use super::volumes::{Untaken, intended, record};
@@ -120,7 +120,8 @@ impl Machine {
             // What a thin snapshot finds in the log has all of the state in it then.
             store::write_out(&store.path);
         }
-        let (cut_at, told) = self.told(cutting, still.state());
+        let cut_at = self.instant(cutting, still.state().cut_at);
+        let told = told(&cutting.note(&[]).for_all(), cut_at, still.state());
         let (snapshot, made, took) = self.take(id, store, origin, (still.state(), &told))?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {

@@ -32,8 +32,10 @@ impl VersionBytes {
     pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> std::io::Result<()> {
         match self {
             Self::Archive(reader) => {
-                let read = reader.read_at(at, buffer).and_then(|_| reader.look_ahead());
-                read.map_err(std::io::Error::other)
+                reader.read_at(at, buffer).map_err(std::io::Error::other)?;
+                // It is for speed alone: for want of memory, reading goes on without.
+                let _ = reader.look_ahead();
+                Ok(())
             }
             Self::Snapshot(file) => file.read_exact_at(buffer, at),
         }

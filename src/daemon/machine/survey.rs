@@ -43,11 +43,11 @@ impl Machine {
         let (clones, volumes): (BTreeMap<_, _>, _) = spoken_of(register)
             .into_iter()
             .partition(|(_, spoken)| spoken.origin().backend == Backend::Reflink);
-        let Looked { mut snapshots, mut found, mut remarks } =
-            self.look_at_snapshots(volumes, register.stores().next().is_none());
+        let nothing = register.stores().next().is_none();
+        let Looked { mut snapshots, mut found, mut remarks } = self.look_at_snapshots(volumes, nothing);
         let clones = clones.into_iter().filter_map(|(id, spoken)| Self::surveyed_clone(id, spoken));
         snapshots.extend(clones);
-        found.extend(self.found_clones(&snapshots));
+        found.extend(self.found_clones(&snapshots, nothing));
         remarks.extend(self.strange_clones(&snapshots, &found));
         self.remember(register, &snapshots);
         // Nothing depends on it; a pool that keeps something is asked again when its next version is archived.
@@ -65,7 +65,7 @@ impl Machine {
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
         let archived = self.look_at_archives(&Register::default())?;
         let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), true);
-        found.extend(self.found_clones(&[]));
+        found.extend(self.found_clones(&[], true));
         Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 
@@ -83,7 +83,7 @@ impl Machine {
     }
 
     /// What has become of every snapshot of a volume that the register speaks of, and what other volumes of this installation's
-    /// there are. LVM is not asked where there can be none. Where `nothing` is recorded yet, those of others are told of, too.
+    /// there are. LVM is not asked where there can be none. Where `nothing` is recorded yet, they are looked into, and those of others are told of.
     fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>, nothing: bool) -> Looked {
         if spoken.is_empty() && self.grounds.is_empty() {
             return Looked::default();
@@ -99,7 +99,7 @@ impl Machine {
         let (sight, found, mut remarks) = match &looked {
             Ok(sight) => {
                 let strangers = sight.strangers().filter_map(|(volume, why)| stranger(volume, why));
-                (Ok(sight), self.found_volumes(sight), strangers.collect())
+                (Ok(sight), self.found_volumes(sight, nothing), strangers.collect())
             }
             Err(problem) => (Err(problem), Vec::new(), vec![problem.to_string()]),
         };

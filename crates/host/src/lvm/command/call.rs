@@ -72,9 +72,12 @@ impl Call {
     }
 }
 
-/// For people, in errors and in the log. It is never given to a shell.
+/// For people, in errors and in the log. It is never given to a shell. What a volume is tagged with is left out: there may be
+/// words of a caller's among it.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words().join(" "))
+        let words = self.words();
+        let shown: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("--addtag=")).collect();
+        f.write_str(&shown.join(" "))
     }
 }
