@@ -109,7 +109,7 @@ pub(super) enum Command {
     Import(ImportArgs),
     /// Write a consistent copy of the catalogue, whether the daemon runs or not
     Backup(BackupArgs),
-    /// Make a lost catalogue anew from what the archives say, for a daemon that does not run
+    /// Make a lost catalogue anew from what the archives and snapshots say, for a daemon that does not run
     RebuildCatalogue(RebuildArgs),
     /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 where an
     /// alarm is on that nobody has acknowledged, or the guard is kept from its work

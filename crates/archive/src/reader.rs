@@ -125,14 +125,14 @@ impl Reader {
 
     /// Has the system begin to read what is likely to be asked for next. Whoever reads calls it when he has handed on what he
     /// has read: nobody waits for it then.
-    ///
-    /// # Errors
-    /// For want of memory.
-    pub fn look_ahead(&self) -> Result<(), Error> {
-        self.with_scratch(|scratch| {
-            self.prepare(scratch);
-            Ok(())
-        })
+    pub fn look_ahead(&self) {
+        if lock(&self.ahead).is_some() {
+            // It is for speed alone: for want of memory, reading goes on without.
+            let _ = self.with_scratch(|scratch| {
+                self.prepare(scratch);
+                Ok(())
+            });
+        }
     }
 
     /// Writes the whole version to a stream.

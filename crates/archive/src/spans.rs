@@ -1,8 +1,7 @@
 //! Reads any pages of a version, with no more of its layers than they need.
 //!
 //! A version's pages lie in many layers, and most of an old layer is of no use to it: newer ones have those pages. So
-//! frames that lie close together are read together, as one span, and what lies between spans is left out. Of the
-//! newest of 95 versions of a growing table (49 MB, 35,000 frames) a disk reads 50 MB of the archive's 114, in some 440 pieces.
+//! frames that lie close together are read together, as one span, and what lies between spans is left out.
 
 use std::ops::Range;
 

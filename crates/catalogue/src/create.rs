@@ -169,14 +169,20 @@ pub(crate) fn take_place(path: &Path) -> Result<(), Error> {
     if !successor.try_exists().map_err(|source| Error::io("look at", &successor, source))? {
         return Ok(());
     }
-    if is_kept(path)? {
-        // The file goes before its logs.
-        fs::remove_file(path).map_err(|source| Error::io("remove", path, source))?;
-        boundary::pass("catalogue: taken out");
-    } else if path.exists() {
-        let unused = beside(path, UNUSED);
-        fs::rename(&successor, &unused).map_err(|source| Error::io("set aside", &successor, source))?;
-        return sync_folder(path);
+    match fs::metadata(path) {
+        // It has another name, by which it is kept. It goes before its logs.
+        Ok(file) if file.nlink() > 1 => {
+            fs::remove_file(path).map_err(|source| Error::io("remove", path, source))?;
+            boundary::pass("catalogue: taken out");
+        }
+        // It was put there since, by somebody who wants it there.
+        Ok(_) => {
+            let unused = beside(path, UNUSED);
+            fs::rename(&successor, &unused).map_err(|source| Error::io("set aside", &successor, source))?;
+            return sync_folder(path);
+        }
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(Error::io("look at", path, source)),
     }
     discard(path)?;
     boundary::pass("catalogue: put in place");
@@ -184,16 +190,6 @@ pub(crate) fn take_place(path: &Path) -> Result<(), Error> {
     sync_folder(path)?;
     boundary::pass("catalogue: in place");
     Ok(())
-}
-
-/// Whether a file has a second name, as [`exchange`] gives one to what is to go. One that has none was put there since, by somebody
-/// who wants it there.
-fn is_kept(path: &Path) -> Result<bool, Error> {
-    match fs::metadata(path) {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(Error::io("look at", path, source)),
-        Ok(file) => Ok(file.nlink() > 1),
-    }
 }
 
 /// Gives a file a second name; says whether it is there.

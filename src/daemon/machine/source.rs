@@ -33,8 +33,7 @@ impl VersionBytes {
         match self {
             Self::Archive(reader) => {
                 reader.read_at(at, buffer).map_err(std::io::Error::other)?;
-                // It is for speed alone: for want of memory, reading goes on without.
-                let _ = reader.look_ahead();
+                reader.look_ahead();
                 Ok(())
             }
             Self::Snapshot(file) => file.read_exact_at(buffer, at),

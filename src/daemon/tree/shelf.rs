@@ -136,7 +136,6 @@ impl Content for Opened {
     }
 
     fn look_ahead(&self) {
-        // It is for speed alone: for want of memory, reading goes on without.
-        let _ = self.reader.look_ahead();
+        self.reader.look_ahead();
     }
 }
