@@ -17,8 +17,9 @@ use crate::spans::Spans;
 /// Whole versions are read and written in pieces of this many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a layer a disk has to look for.
-const WINDOW_BYTES: usize = 4 << 20;
+/// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a layer a disk has to look for, and
+/// the longer the thread that asks the system for them answers nobody.
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// Who reads in order with several threads reads this far from where he was last, at most.
 const SIDE_BY_SIDE_BYTES: usize = 1 << 20;
@@ -32,19 +33,10 @@ pub struct Reader {
     reached: AtomicUsize,
     /// The window up to which the system was told what will be read.
     expected: AtomicUsize,
-    /// What the system has yet to be told.
-    ahead: Mutex<Option<Ahead>>,
+    /// The page, counted from 0, of whose window and the next one the system has yet to be told.
+    ahead: Mutex<Option<usize>>,
     /// What nobody uses at the moment.
     idle: Mutex<Vec<Scratch>>,
-}
-
-/// What is likely to be read next; pages are counted from 0.
-#[derive(Clone, Copy)]
-enum Ahead {
-    /// The windows from that of this page on: somebody reads in order.
-    Windows(usize),
-    /// The neighbours of this page: somebody reads here and there.
-    Around(usize),
 }
 
 /// What reading a page needs besides the page.
@@ -211,12 +203,8 @@ impl Reader {
         // A single page is no reading in order, even where it is the next one.
         let is_in_order = count > 1 && nth.abs_diff(reached) <= side_by_side;
         let told = if is_in_order { self.windows_told(nth) } else { 0 };
-        let ahead = match is_in_order {
-            true => (told < 2).then_some(Ahead::Windows(nth)),
-            false => (count == 1).then_some(Ahead::Around(nth)),
-        };
-        if ahead.is_some() {
-            *lock(&self.ahead) = ahead;
+        if is_in_order && told < 2 {
+            *lock(&self.ahead) = Some(nth);
         }
         scratch.spans.pages(&self.version.map, nth, pages, told > 0)
     }
@@ -234,16 +222,7 @@ impl Reader {
 
     /// Tells the system what it has yet to be told.
     fn prepare(&self, scratch: &mut Scratch) {
-        let ahead = lock(&self.ahead).take();
-        match ahead {
-            Some(Ahead::Windows(nth)) => self.expect_from(nth, scratch),
-            Some(Ahead::Around(nth)) => scratch.spans.expect_around(&self.version.map, nth),
-            None => {}
-        }
-    }
-
-    /// Has the system begin to read the window of the `nth` page and the next one, for somebody who reads pages in order.
-    fn expect_from(&self, nth: usize, scratch: &mut Scratch) {
+        let Some(nth) = lock(&self.ahead).take() else { return };
         let (window_pages, expected) = (self.window_pages(), self.expected.load(Ordering::Relaxed));
         let (window, told) = (nth / window_pages, self.windows_told(nth));
         if told >= 2 {

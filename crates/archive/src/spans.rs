@@ -17,10 +17,6 @@ const GAP_BYTES: u64 = 4 << 10;
 /// The same where a disk has to read them: that much more takes it less time than beginning anew.
 const GAP_ON_DISK_BYTES: u64 = 64 << 10;
 
-/// What is read around the frames of a single page, at least, once the page was read. The frames of its neighbours are there:
-/// whoever asks for pages here and there soon waits for no disk.
-const AROUND_BYTES: u64 = 64 << 10;
-
 /// What reading pages needs besides the pages.
 pub(crate) struct Spans {
     decoder: Decoder,
@@ -58,7 +54,7 @@ impl Spans {
         let count = pages.len() / page_len;
         self.gather(map, nth..nth + count, GAP_BYTES);
         if !is_expected && self.spans.len() > 1 {
-            self.expect(map, 1);
+            self.expect(map);
         }
         self.read(map)?;
         for (nth, page) in (nth..).zip(pages.chunks_exact_mut(page_len)) {
@@ -72,13 +68,7 @@ impl Spans {
     /// Has the system begin to read pages that are asked for soon.
     pub(crate) fn expect_pages(&mut self, map: &PageMap, pages: Range<usize>) {
         self.gather(map, pages, GAP_ON_DISK_BYTES);
-        self.expect(map, 1);
-    }
-
-    /// Has the system begin to read what lies around a page, counted from 0, that was read by itself.
-    pub(crate) fn expect_around(&mut self, map: &PageMap, nth: usize) {
-        self.gather(map, nth..nth + 1, GAP_BYTES);
-        self.expect(map, AROUND_BYTES);
+        self.expect(map);
     }
 
     /// Finds what has to be read for these pages.
@@ -98,13 +88,11 @@ impl Spans {
         });
     }
 
-    /// Has the system begin to read all of it at once, so that a disk is not waited for by one span after another. What is
-    /// read begins and ends at multiples of `unit` bytes.
-    fn expect(&self, map: &PageMap, unit: u64) {
+    /// Has the system begin to read all of it at once, so that a disk is not waited for by one span after another.
+    fn expect(&self, map: &PageMap) {
         for span in &self.spans {
-            let (start, end) = (span.start - span.start % unit, span.end.next_multiple_of(unit));
             if let Some(pack) = map.pack_of(span.layer) {
-                pack.expect(start, end - start);
+                pack.expect(span.start, span.end - span.start);
             }
         }
     }

@@ -19,8 +19,11 @@ use fuser::{
 use super::inodes::Inodes;
 use super::{Content, Settings, Versions};
 
-/// How much the kernel asks for at once, in bytes.
-const REQUEST_BYTES: u32 = 64 << 10;
+/// How much the kernel asks for at once, in bytes: what it does by itself, where the library would have it ask for more.
+const REQUEST_BYTES: u32 = 128 << 10;
+/// So many requests for what is read ahead may wait for an answer. With fewer, the kernel leaves out what it would have asked
+/// for last, and the reader waits when he comes there.
+const MOST_AHEAD: u16 = 64;
 /// How long the kernel may keep what never changes.
 const LASTING: Duration = Duration::from_hours(24);
 /// How long it may keep the rest.
@@ -110,6 +113,7 @@ impl<V: Versions> Filesystem for Files<V> {
         // What is read ahead comes in several requests, which several threads answer, and the reader goes on as soon as it
         // has the first. The kernel bounds a request by what could be written in one.
         let _ = config.set_max_write(REQUEST_BYTES);
+        let _ = config.set_max_background(MOST_AHEAD);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ const HELPER_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/
 const THREADS: RangeInclusive<usize> = 2..=8;
 
 /// How far the kernel reads ahead, in KiB, where it may be told: sixteen requests of the usual size.
-const READ_AHEAD_KIB: &str = "1024";
+const READ_AHEAD_KIB: &str = "2048";
 
 /// What this process can do with FUSE.
 #[derive(Clone, Debug, PartialEq, Eq)]
