@@ -83,14 +83,16 @@ AT = sed 's|/usr/local/bin/asat|$(PREFIX)/bin/asat|'
 
 install: $(BUILT)
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/asat
-	mkdir -p $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/doc/asat
+	mkdir -p $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/doc/asat/docs $(DESTDIR)$(PREFIX)/share/doc/asat/systemd
 	$(AT) systemd/asat.service > $(DESTDIR)$(UNITS)/asat.service
 	$(AT) systemd/asat.socket > $(DESTDIR)$(UNITS)/asat.socket
-	$(AT) systemd/lvm.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/lvm.conf
-	$(AT) systemd/fuse.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/fuse.conf
+	$(AT) systemd/lvm.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/systemd/lvm.conf
+	$(AT) systemd/fuse.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/systemd/fuse.conf
 	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
 	install -D -m 644 systemd/asat.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/asat.conf
 	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
+	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/asat/docs/
+	install -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/asat/
 	install -D -m 644 config/asat.toml $(DESTDIR)$(PREFIX)/share/doc/asat/examples/asat.toml
 	install -m 644 config/alerts.yml config/alerts.test.yml config/grafana.json $(DESTDIR)$(PREFIX)/share/doc/asat/examples/
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1

@@ -582,6 +582,16 @@ fn every_command_has_a_manual_page() {
             assert!(written.contains(part), "{page}: {part}");
         }
     }
+    // What a page refers to is there: commands that have commands of their own, too.
+    let mut referred = 0;
+    for page in fs::read_dir(&folder).unwrap() {
+        let written = fs::read_to_string(page.unwrap().path()).unwrap().replace('\\', "");
+        for name in written.split_whitespace().filter_map(|word| word.strip_suffix("(1)")) {
+            assert!(folder.join(format!("{name}.1")).exists(), "{name}(1)");
+            referred += 1;
+        }
+    }
+    assert!(referred > commands().len(), "{referred}");
 }
 
 #[test]

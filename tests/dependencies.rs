@@ -8,18 +8,14 @@ use std::process::Command;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
-/// Licences that let everybody pass the program on under its own, with no more than a notice.
-const LICENCES: [&str; 9] = [
-    "Apache-2.0",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
+/// What cargo-deny is told of licences and crates that are refused.
+fn rules() -> toml::Table {
+    include_str!("../deny.toml").parse().unwrap()
+}
+
+fn names<'a>(list: &'a toml::Value, name: fn(&toml::Value) -> &toml::Value) -> BTreeSet<&'a str> {
+    list.as_array().unwrap().iter().map(|entry| name(entry).as_str().unwrap()).collect()
+}
 
 fn output(program: &str, arguments: &[&str]) -> Value {
     let mut command = Command::new(program);
@@ -37,8 +33,10 @@ fn packages() -> Vec<Value> {
 /// Whether a licence, as a package states it, leaves a choice that is allowed.
 fn is_allowed(stated: &str) -> bool {
     let expression = Expression::parse_mode(stated, ParseMode::LAX);
+    let rules = rules();
+    let licences = names(&rules["licenses"]["allow"], |licence| licence);
     let allowed = |licence: &spdx::LicenseReq| {
-        licence.license.id().is_some_and(|id| LICENCES.contains(&id.name))
+        licence.license.id().is_some_and(|id| licences.contains(id.name))
             // An exception only permits more.
             && licence.addition.as_ref().is_none_or(|addition| addition.id().is_some())
     };
@@ -62,6 +60,19 @@ fn what_may_not_be_passed_on_is_recognised() {
     refused.iter().for_each(|stated| assert!(!is_allowed(stated), "{stated}"));
     let taken = ["MIT", "MIT/Apache-2.0", "GPL-2.0-only OR MIT", "(MIT OR Apache-2.0) AND Unicode-3.0"];
     taken.iter().for_each(|stated| assert!(is_allowed(stated), "{stated}"));
+}
+
+#[test]
+fn no_dependency_is_one_that_is_refused() {
+    let rules = rules();
+    let refused = names(&rules["bans"]["deny"], |ban| &ban["crate"]);
+    let packages = packages();
+    let found: Vec<&str> = packages
+        .iter()
+        .filter_map(|package| package["name"].as_str())
+        .filter(|name| refused.contains(name))
+        .collect();
+    assert!(!refused.is_empty() && found.is_empty(), "{found:?}");
 }
 
 #[test]

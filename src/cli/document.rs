@@ -53,13 +53,18 @@ pub(super) fn manual(folder: &Path, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every page under its file name: one for the program, one for each command.
+/// Every page under its file name: one for the program, one for each command, and one for each command of these.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
-    let commands: Vec<clap::Command> =
-        program.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
-    std::iter::once(program).chain(commands).map(page).collect()
+    with_commands(program).into_iter().map(page).collect()
+}
+
+fn with_commands(command: clap::Command) -> Vec<clap::Command> {
+    let told =
+        command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
+    let below: Vec<clap::Command> = told.cloned().flat_map(with_commands).collect();
+    std::iter::once(command).chain(below).collect()
 }
 
 /// A page with its parts in the usual order, and the exit codes in a section of their own.

@@ -57,9 +57,9 @@ fn folder(state: &State, user: u32) -> Finding {
     let path = state.path.display();
     let finding = |level, what: String| about_state("folder", level, what);
     match &state.folder {
-        Entry::There { kind: Kind::Folder, mode, .. } if mode & 0o002 != 0 => {
-            finding(Level::Problem, format!("{path} can be written by every user of this machine"))
-                .advise(format!("take the permission away: chmod o-w {path}"))
+        Entry::There { kind: Kind::Folder, mode, .. } if mode & 0o022 != 0 => {
+            finding(Level::Problem, format!("{path} can be written by others than its owner"))
+                .advise(format!("take the permission away: chmod go-w {path}"))
         }
         Entry::There { kind: Kind::Folder, owner, mode, .. } => {
             let what = format!("{path} belongs to user {owner}, with mode {mode:04o}");

@@ -61,7 +61,7 @@ fn a_state_folder_that_others_may_write_is_refused_with_what_mends_it() {
     for mode in [0o777, 0o702] {
         fs::set_permissions(&state, Permissions::from_mode(mode)).unwrap();
         let log = refused(&world);
-        assert!(log.contains(&format!("chmod o-w {}", state.display())), "{log}");
+        assert!(log.contains(&format!("chmod go-w {}", state.display())), "{log}");
         assert_eq!(fs::read_dir(&state).unwrap().count(), 0, "nothing is begun there");
     }
     if rustix::process::geteuid().is_root() {

@@ -22,7 +22,7 @@ fn install(machine: &Machine, own: &str) {
     machine.run("make", &["--directory", env!("CARGO_MANIFEST_DIR"), "install", &built]);
     let drop_ins = Path::new(UNITS).join("asat.service.d");
     fs::create_dir_all(&drop_ins).unwrap();
-    fs::copy("/usr/local/share/doc/asat/lvm.conf", drop_ins.join("lvm.conf")).unwrap();
+    fs::copy("/usr/local/share/doc/asat/systemd/lvm.conf", drop_ins.join("lvm.conf")).unwrap();
     if !own.is_empty() {
         fs::write(drop_ins.join("test.conf"), format!("[Service]\n{own}")).unwrap();
     }

@@ -31,7 +31,8 @@ fn nspawn_the_installation_goes_as_its_document_says() {
         run("sh", &["-c", copy, "copy", env!("CARGO_MANIFEST_DIR"), SOURCE]);
         let examples: Vec<&str> =
             DOCUMENT.split("\n```sh\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0).collect();
-        let [package, store, configure, publish, read, wal, upgrade, handing, remove] = examples[..] else {
+        let [package, store, configure, publish, read, wal, upgrade, handing, remove, bare] = examples[..]
+        else {
             panic!("the document has {} examples", examples.len());
         };
         for example in [package, store, configure] {
@@ -46,5 +47,9 @@ fn nspawn_the_installation_goes_as_its_document_says() {
         assert!(typed("asat versions").contains("2026-11-21 close"));
         assert!(typed(handing).contains("2026-11-21 close"));
         assert!(typed(remove).contains("the history in /var/lib/asat is kept"));
+        typed(bare);
+        typed("systemctl is-active asat");
+        // Its configuration is new, and its history is the one that was kept.
+        assert!(typed("asat versions").contains("2026-11-21 close"));
     });
 }

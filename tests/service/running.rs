@@ -69,7 +69,7 @@ fn nspawn_a_state_folder_that_is_not_its_own_is_refused_and_not_tried_again() {
         drop_in("ReadWritePaths=/srv\n");
         let refusals = [
             (["root:asat", "0770"], "belongs to user 0, and this process runs as user"),
-            (["asat:asat", "0777"], "can be written by every user of this machine"),
+            (["asat:asat", "0777"], "can be written by others than its owner"),
         ];
         for ([owner, mode], why) in refusals {
             run("chown", &[owner, state]);

@@ -32,7 +32,7 @@ impl StateFolder {
     /// as-at copies, and look at nothing else.
     ///
     /// # Errors
-    /// Where the path is no folder, belongs to somebody else, can be written by everybody, cannot be written
+    /// Where the path is no folder, belongs to somebody else, can be written by others, cannot be written
     /// by this process, or is claimed by another daemon.
     pub fn claim(path: &Path) -> Result<Self, Error> {
         let io = |doing| move |source| Error::Io { doing, path: path.to_owned(), source };
@@ -131,8 +131,8 @@ fn check_folder(path: &Path) -> Result<(), Error> {
     if metadata.uid() != own {
         return Err(Error::NotOwned { path: path.to_owned(), owner: metadata.uid(), own });
     }
-    if metadata.mode() & 0o002 != 0 {
-        return Err(Error::WritableByAll(path.to_owned()));
+    if metadata.mode() & 0o022 != 0 {
+        return Err(Error::WritableByOthers(path.to_owned()));
     }
     Ok(())
 }
@@ -190,9 +190,9 @@ pub enum Error {
         /// This process's effective user id.
         own: u32,
     },
-    /// Everybody could change what is in it.
-    #[error("the state folder {} can be written by every user of this machine", .0.display())]
-    WritableByAll(PathBuf),
+    /// Others than its owner could change what is in it.
+    #[error("the state folder {} can be written by others than its owner", .0.display())]
+    WritableByOthers(PathBuf),
     /// The machine refused an operation.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
@@ -219,8 +219,8 @@ impl From<Error> for Problem {
                 );
                 return Self::new(Code::Configuration, error.to_string(), hint);
             }
-            Error::WritableByAll(path) => {
-                let hint = format!("take the permission away: chmod o-w {}", path.display());
+            Error::WritableByOthers(path) => {
+                let hint = format!("take the permission away: chmod go-w {}", path.display());
                 return Self::new(Code::Configuration, error.to_string(), hint);
             }
             Error::Claimed { .. } => (Code::InUse, "stop the other daemon, or give this one another `state`"),
@@ -323,8 +323,11 @@ mod tests {
         assert!(matches!(StateFolder::claim(&file), Err(Error::NotAFolder(_))));
         let open = parent.path().join("open");
         fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(StateFolder::claim(&open), Err(Error::WritableByAll(_))));
+        for mode in [0o777, 0o702, 0o770, 0o2720] {
+            fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+            let problem = Problem::from(StateFolder::claim(&open).unwrap_err());
+            assert!(problem.hint.contains("chmod go-w"), "{mode:o}: {problem}");
+        }
         let below_file = Problem::from(StateFolder::claim(&file.join("state")).unwrap_err());
         assert_eq!(below_file.code, Code::Configuration);
         if rustix::process::geteuid().is_root() {

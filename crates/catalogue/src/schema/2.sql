@@ -52,7 +52,8 @@ create table holding_2 (
     kind     text    not null check (kind in ('archive', 'snapshot')),
     -- What it takes: in the archive, or set aside for a classic snapshot.
     bytes    integer not null check (bytes >= 0),
-    snapshot text    check (json_valid(snapshot)),
+    -- Older clients take it for invalid where there is none, and say that a sound catalogue is broken.
+    snapshot text    check (snapshot is null or json_valid(snapshot)),
     primary key (store, number, position),
     check ((kind = 'snapshot') = (snapshot is not null)),
     foreign key (store, number) references version (store, number) on delete cascade
