@@ -8,10 +8,11 @@ use asat_core::event::{Described, Found, Surveyed};
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::version::Content;
 use asat_core::{Problem, StoreName, VersionId};
-use asat_host::clones::{Folder, Presence};
+use asat_host::clones::{Folder, Presence, Which};
 use asat_host::lvm::names::{self, Foreign};
 use asat_host::lvm::report::{Activity, Health, LogicalVolume};
 use asat_host::store::Told;
+use jiff::Timestamp;
 
 use super::hot::Hot;
 use super::sight::Sight;
@@ -120,7 +121,10 @@ impl Machine {
     fn found_clone(&self, id: VersionId, origin: &Origin, nothing: bool) -> Option<Found> {
         let folder = Folder::new(Path::new(&origin.name));
         // What is not asat's is told of among the strange ones.
-        let Ok(Presence::Here { identity, whole }) = folder.look(&id, None) else { return None };
+        let Ok(Presence::Here { identity, whole }) = folder.look(&id, Which::MadeSince(Timestamp::MIN))
+        else {
+            return None;
+        };
         let name = folder.of(&id).display().to_string();
         if !nothing {
             return Some(unknown(id, name));

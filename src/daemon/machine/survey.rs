@@ -8,6 +8,7 @@ use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::{Problem, VersionId};
 use asat_host::lvm::names::Foreign;
 use asat_host::lvm::report::{Activity, LogicalVolume};
+use jiff::Timestamp;
 
 use super::hot::Hot;
 use super::sight::{Presence, Sight};
@@ -26,14 +27,15 @@ struct Looked {
 #[derive(Clone, Copy)]
 pub(super) enum Spoken<'a> {
     Of(&'a Snapshot),
-    Intended(&'a Origin),
+    /// With the instant of the intent.
+    Intended(&'a Origin, Timestamp),
 }
 
 impl Spoken<'_> {
     fn origin(&self) -> &Origin {
         match self {
             Self::Of(snapshot) => &snapshot.origin,
-            Self::Intended(origin) => origin,
+            Self::Intended(origin, _) => origin,
         }
     }
 }
@@ -91,7 +93,7 @@ impl Machine {
         let records = spoken.iter().filter_map(|(id, spoken)| {
             let record = match spoken {
                 Spoken::Of(snapshot) => record(snapshot),
-                Spoken::Intended(origin) => intended(origin),
+                Spoken::Intended(origin, at) => intended(origin, *at),
             };
             Some((id.clone(), record.ok()?))
         });
@@ -120,7 +122,7 @@ impl Machine {
     ) -> Option<Surveyed> {
         let name = match spoken {
             Spoken::Of(snapshot) => snapshot.name.clone(),
-            Spoken::Intended(origin) => self.volumes.name_of(&id, origin),
+            Spoken::Intended(origin, _) => self.volumes.name_of(&id, origin),
         };
         let presence = match sight {
             Ok(sight) => sight.of(&id, &name),
@@ -128,11 +130,11 @@ impl Machine {
         };
         let snapshot = match (spoken, &presence) {
             (Spoken::Of(snapshot), _) => snapshot.clone(),
-            (Spoken::Intended(_), Presence::Gone) => return None,
-            (Spoken::Intended(origin), Presence::Here(_, volume)) => {
+            (Spoken::Intended(..), Presence::Gone) => return None,
+            (Spoken::Intended(origin, _), Presence::Here(_, volume)) => {
                 left_over(origin, format!("{}/{}", volume.group, volume.name), volume.uuid.compact())
             }
-            (Spoken::Intended(origin), Presence::Unseen(_)) => left_over(origin, name, String::new()),
+            (Spoken::Intended(origin, at), Presence::Unseen(_)) => not_seen(origin, name, at),
         };
         let condition = match presence {
             Presence::Here(_, volume) if volume.attributes.activity == Activity::InvalidSnapshot => {
@@ -193,9 +195,14 @@ impl Machine {
     }
 }
 
-/// What may be left of a snapshot that was about to be taken. No UUID is known of one that was not seen.
+/// What may be left of a snapshot that was about to be taken at this instant, and was not seen since.
+pub(super) fn not_seen(origin: &Origin, name: String, at: Timestamp) -> Snapshot {
+    Snapshot { not_before: Some(at), ..left_over(origin, name, String::new()) }
+}
+
+/// What is left of a snapshot that was about to be taken.
 pub(super) fn left_over(origin: &Origin, name: String, uuid: String) -> Snapshot {
-    Snapshot { origin: origin.clone(), name, uuid, with_wal: false, bytes: 0, lost: false }
+    Snapshot { origin: origin.clone(), name, uuid, with_wal: false, bytes: 0, lost: false, not_before: None }
 }
 
 /// Every snapshot that the register speaks of, by version.
@@ -203,7 +210,7 @@ fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
     let mut spoken = BTreeMap::new();
     for intent in register.intents() {
         let by_snapshot = intent.effect.cuts().into_iter().filter_map(|(id, origin)| Some((id, origin?)));
-        spoken.extend(by_snapshot.map(|(id, origin)| (id.clone(), Spoken::Intended(origin))));
+        spoken.extend(by_snapshot.map(|(id, origin)| (id.clone(), Spoken::Intended(origin, intent.at))));
         if let Effect::DropSnapshot { version, snapshot } = &intent.effect {
             spoken.insert(version.clone(), Spoken::Of(snapshot));
         }

@@ -53,6 +53,13 @@ impl Told {
         self.witness.with_wal()
     }
 
+    /// The instant that lines say, which may say nothing else that is understood.
+    pub fn cut_at<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Timestamp> {
+        let mut instants = lines.filter_map(|line| line.strip_prefix("cut="));
+        let instant = instants.next().filter(|_| instants.next().is_none())?;
+        instant.parse().ok()
+    }
+
     /// Its lines.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
