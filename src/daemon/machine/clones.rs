@@ -45,7 +45,7 @@ impl Machine {
         let took = began.elapsed();
         let snapshot = recorded(id, origin, &cloned.identity, state.with_wal);
         let cut_at = self.instant(cutting, state.cut_at);
-        let told = told(&cutting.note(&[]), cut_at, &state);
+        let told = told(&cutting.note(&[]), cut_at, &state, None);
         let judged = judge((&folder, id), &state, &cloned, still, &told);
         let Judged { blocked, stamp, is_telling } = match judged {
             Ok(judged) => judged,

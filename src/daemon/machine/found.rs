@@ -45,6 +45,10 @@ impl Machine {
         };
         if let (Ok((told, _)), Ok(snapshot)) = (&described, &mut snapshot) {
             snapshot.with_wal = told.with_wal();
+            // The store may have been moved since.
+            if let Some(inside) = &told.inside {
+                snapshot.origin.inside.clone_from(inside);
+            }
         }
         if let (Ok((told, _)), Ok(whole)) = (&described, &snapshot)
             && !whole.lost

@@ -121,7 +121,7 @@ impl Machine {
             store::write_out(&store.path);
         }
         let cut_at = self.instant(cutting, still.state().cut_at);
-        let told = told(&cutting.note(&[]).for_all(), cut_at, still.state());
+        let told = told(&cutting.note(&[]).for_all(), cut_at, still.state(), Some(&origin.inside));
         let (snapshot, made, took) = self.take(id, store, origin, (still.state(), cut_at, &told))?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
