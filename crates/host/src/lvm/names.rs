@@ -27,7 +27,7 @@ use super::report::{LogicalVolume, Name, Uuid};
 mod marks;
 
 pub(super) use marks::tagged;
-pub use marks::{further, is_finished, made_by};
+pub use marks::{further, is_finished, made_by, named_for};
 use marks::{is_half_made, is_older};
 
 /// The tag that all of our volumes have, so that `lvs @asat` lists them.

@@ -34,6 +34,14 @@ pub fn made_by(volume: &LogicalVolume) -> Option<(InstallationId, VersionId)> {
     (agree && !volume.hidden).then_some((installation.id, version))
 }
 
+/// The version that a volume's name is for, where this installation gives such a name; whatever else is said of the volume, the
+/// snapshot of another version of that number could not have it.
+#[must_use]
+pub fn named_for(volume: &LogicalVolume, id: &InstallationId) -> Option<VersionId> {
+    let (version, short) = parse(&volume.name)?;
+    (short == id.short()).then_some(version)
+}
+
 /// Whether LVM has come to the end of making a snapshot; a power cut may leave a plain volume, with nothing in it.
 #[must_use]
 pub fn is_finished(volume: &LogicalVolume) -> bool {

@@ -197,6 +197,18 @@ fn names_are_those_that_lvm_takes() {
 }
 
 #[test]
+fn a_number_is_a_names_whatever_the_tags_say() {
+    let id: InstallationId = ID.parse().unwrap();
+    let mut volume = ours();
+    volume.tags.clear();
+    assert_eq!(named_for(&volume, &id), Some(version("re_port-x@12")));
+    for other in ["asat.12.00000000.re+port-x", "asat.012.d0e1f2a3.re+port-x", "data"] {
+        volume.name = other.parse().unwrap();
+        assert_eq!(named_for(&volume, &id), None, "{other}");
+    }
+}
+
+#[test]
 fn a_name_too_long_for_the_kernel_is_refused_before_lvm_sees_it() {
     let id: InstallationId = ID.parse().unwrap();
     let long: StoreName = "a".repeat(64).parse().unwrap();
