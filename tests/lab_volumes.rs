@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 use asat_core::VersionId;
 use asat_host::dm::target::{PoolMode, Snapshot, SnapshotTable, Thin, ThinPool};
 use asat_host::dm::{self, Selector};
-use asat_host::lvm::names::{self, InstallationId, Record};
+use asat_host::lvm::names::{self, InstallationId, Record, Which};
 use asat_host::lvm::report::{Activity, Name};
 use asat_host::lvm::{Call, Installation, Refusal, Whose, recognise};
 
@@ -50,6 +50,18 @@ use lab::{Lab, in_lab};
 use site::Site;
 
 const ID: &str = "0193aa55c3d47e019f3b2c77d0e1f2a3";
+/// What a snapshot says of the instant at which it is taken.
+const CUT: &str = "cut=2026-11-19T17:00:03.000456Z";
+
+/// The same as a tag.
+fn cut_tag() -> String {
+    format!("asat.{CUT}")
+}
+
+/// What is recorded of a snapshot that is about to be taken then.
+fn intended() -> Which {
+    Which::MadeSince("2026-11-19T17:00:03Z".parse().unwrap())
+}
 
 #[test]
 fn lab_a_classic_snapshot_is_made_recognised_filled_lost_and_removed() {
@@ -61,18 +73,18 @@ fn lab_a_classic_snapshot_is_made_recognised_filled_lost_and_removed() {
         let name = names::name(&version, &id, &site.group).unwrap();
         let mut call = Call::new("lvcreate").flag("--yes").flag("--snapshot");
         call = call.option("--size", "8388608b").option("--chunksize", "4096b").option("--name", &name);
-        for tag in names::tags(&version, &id) {
+        for tag in names::tags(&version, &id).into_iter().chain([cut_tag()]) {
             call = call.option("--addtag", tag);
         }
         site.lvm.run(&call.operand(site.of("data"))).unwrap();
         let (origin, snapshot) = (site.volume("data"), site.volume(name.as_str()));
-        let record = Record { group: origin.group_uuid, origin: origin.uuid, volume: None };
+        let record = Record { group: origin.group_uuid, origin: origin.uuid, volume: intended() };
         let mut installation = Installation { id, records: [(version.clone(), record)].into() };
         let Whose::Ours(made) = recognise(&snapshot, &installation) else {
             panic!("not ours before its UUID is recorded")
         };
         assert!(!made.is_recorded());
-        installation.records.get_mut(&version).unwrap().volume = Some(made.uuid());
+        installation.records.get_mut(&version).unwrap().volume = Which::Known(made.uuid());
         let Whose::Ours(ours) = recognise(&snapshot, &installation) else { panic!("not ours") };
         assert!(matches!(recognise(&origin, &installation), Whose::Foreign(_)));
 

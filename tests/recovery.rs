@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -125,6 +126,53 @@ fn a_catalogue_that_is_made_anew_knows_what_the_packs_say() {
     assert_eq!(report["ok"], true, "{report}");
     world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
     assert_eq!(world.publish("goes on")["version"]["id"], "report@4");
+}
+
+/// A folder with the store's file, as a clone of it has one.
+fn make_clone(world: &World, folder: &Path, mode: u32) {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.parent().unwrap()).unwrap();
+    fs::DirBuilder::new().mode(mode).create(folder).unwrap();
+    fs::copy(world.store(), folder.join("report.db")).unwrap();
+}
+
+/// Whatever the store is cut by now: clones that were made of it before lie there still.
+#[test]
+fn clones_of_a_store_that_is_cut_by_pages_now_are_known_again_and_no_number_is_given_twice() {
+    let mut world = world();
+    assert!(world.stop().success());
+    let catalogue = rusqlite::Connection::open(world.path("state/catalogue.db")).unwrap();
+    let sql = "select value from meta where key = 'installation'";
+    let installation: String = catalogue.query_row(sql, (), |row| row.get(0)).unwrap();
+    catalogue.close().unwrap();
+    let clones = world.path("state/clones").join(installation);
+    let clone = clones.join("report@7");
+    make_clone(&world, &clone, 0o700);
+    let length = fs::metadata(world.store()).unwrap().len();
+    let (pages, header) = (length / 4096, "53514c69746520666f726d617420330010000101");
+    let witness = format!("file/12/{length}/1764000000.5/1764000001.5/{header:0<200}");
+    let told =
+        format!("cut=2026-11-19T17:00:03.000456Z\npages=4096/{pages}\nmode=rollback\nwitness={witness}\n");
+    fs::write(clone.join("told"), told).unwrap();
+    // It is none of asat's: others may look into it.
+    let stray = clones.join("report@12");
+    make_clone(&world, &stray, 0o755);
+    fs::remove_file(world.path("state/catalogue.db")).unwrap();
+    let log = world.start();
+    for line in [
+        format!("report@7 was found in its snapshot {}, and is adopted", clone.display()),
+        format!("{} was taken for report@12, and is left alone: others may look into it", stray.display()),
+    ] {
+        assert!(log.contains(&line), "{line:?} is not in {log}");
+    }
+    world.archived("report@7");
+    let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
+    let entries = "select group_concat(entry) from ledger";
+    let content =
+        |store: &rusqlite::Connection| -> String { store.query_row(entries, (), |row| row.get(0)).unwrap() };
+    assert_eq!(content(&version), content(&world.sqlite()));
+    world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
+    assert_eq!(world.publish("goes on")["version"]["id"], "report@13");
+    assert!(stray.join("report.db").exists());
 }
 
 #[test]

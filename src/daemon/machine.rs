@@ -57,7 +57,6 @@ pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
 use hot::{Hot, Witnessed};
-use opening::clones_of;
 pub(in crate::daemon) use opening::open_archives;
 pub use seen::Hold;
 use seen::Seen;
@@ -72,7 +71,7 @@ pub struct Machine {
     settings: ArcSwap<Settings>,
     grounds: Grounds,
     volumes: Volumes,
-    /// Where the stores are cloned that are cut so.
+    /// Where the clones of each store lie, be it cut so now or only before.
     clones: BTreeMap<StoreName, Origin>,
     /// What the guard wants of publications.
     advice: Mutex<Advice>,
@@ -113,13 +112,14 @@ impl Machine {
     ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
         let volumes = Volumes::new(installation, config, Arc::clone(metrics) as Arc<dyn Timing>);
         let (backings, grounds) = ground::discover(config, &volumes)?;
+        let clones = ground::clones(config, &volumes, &backings);
         Scratch::clean(&config.scratch())?;
         let machine = Self {
             settings: ArcSwap::from_pointee(Settings::of(config)),
             advice: Mutex::default(),
             grounds,
             volumes,
-            clones: clones_of(&backings),
+            clones,
             archives: RwLock::new(open_archives(config)?),
             copies: Copies::new(config.copies()),
             tree,

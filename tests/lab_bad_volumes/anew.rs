@@ -2,6 +2,7 @@
 //! snapshots are touched.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -121,6 +122,61 @@ fn lab_versions_that_are_in_their_snapshots_alone_outlive_the_catalogue() {
     });
 }
 
+#[test]
+fn lab_a_store_that_is_cut_or_lies_otherwise_by_now_keeps_its_versions_and_their_numbers() {
+    in_lab(lab(1, "640M").deadline(Duration::from_secs(400)), |machine| {
+        let mut site = Site::classic(machine, "100M");
+        site.put_state_on_small_disk();
+        site.restart();
+        site.publish();
+        site.settle();
+        is_cut_by_pages_meanwhile(&mut site);
+        is_moved_meanwhile(&mut site);
+    });
+}
+
+/// Its snapshots are looked for all the same, and taken over as soon as it is cut by snapshots again.
+fn is_cut_by_pages_meanwhile(site: &mut Site<'_>) {
+    let (id, name) = publish_and_kill(site);
+    lose_catalogue(site);
+    let log = site.restart_with("backend = \"pages\"");
+    let lost =
+        format!("{id} is lost: its snapshot {name} cannot be read: store report is cut by no snapshots");
+    assert!(log.contains(&lost), "{log}");
+    let later = site.publish();
+    assert_ne!(later, id);
+    let log = site.restart_with("backend = \"lvm-classic\"");
+    assert!(log.contains(&format!("{name} holds {id}, and is its snapshot again")), "{log}");
+    site.check_content();
+    // A later version is in the archive, which takes them in their order: it stays in its snapshot until it is given up.
+    assert_eq!(site.state(&id), "ready snapshot");
+    assert_eq!(site.world.request("DELETE", &format!("/versions/{id}"), &[], b"").status, 200);
+    site.forget(&id);
+    site.check_that_all_is_well();
+}
+
+/// What was cut before lies in its snapshot where it lay then.
+fn is_moved_meanwhile(site: &mut Site<'_>) {
+    let (id, name) = publish_and_kill(site);
+    lose_catalogue(site);
+    site.close_store();
+    let (from, to) = (site.folder(), site.folder().join("moved"));
+    fs::create_dir(&to).unwrap();
+    for file in ["report.db", "report.db-wal", "report.db-shm"] {
+        if from.join(file).exists() {
+            fs::rename(from.join(file), to.join(file)).unwrap();
+        }
+    }
+    let link = site.world.path("store");
+    fs::remove_file(&link).unwrap();
+    symlink(&to, &link).unwrap();
+    site.open_store();
+    let (versions, said) = rebuild(site, &[]);
+    assert!(versions.contains(&id) && said.contains(&name), "{versions:?} {said}");
+    site.world.start_under_contract();
+    site.check_that_all_is_well();
+}
+
 /// A start without a catalogue takes its snapshots over as it does the archive.
 fn starts_without(site: &mut Site<'_>) {
     site.restart();
@@ -160,7 +216,7 @@ fn takes_over_what_is_named(site: &mut Site<'_>) {
 
 /// A snapshot whose tags are not those that it was given, or that does not hold what they say, is no version.
 fn leaves_alone_what_is_broken(site: &mut Site<'_>) {
-    for change in ["a tag is gone", "another file is there"] {
+    for change in ["a tag is gone", "a mark is gone", "another file is there"] {
         let (id, name) = publish_and_kill(site);
         lose_catalogue(site);
         let listed = site.run("lvs", &["--noheadings", "-o", "lv_tags", &name]);
@@ -170,6 +226,10 @@ fn leaves_alone_what_is_broken(site: &mut Site<'_>) {
             "a tag is gone" => {
                 site.run("lvchange", &["-q", "--deltag", &tag("asat.cut="), &name]);
                 "it does not say once what its cut is"
+            }
+            "a mark is gone" => {
+                site.run("lvchange", &["-q", "--deltag", "asat.store=report", &name]);
+                "its tags are not exactly those that asat gives: asat.store="
             }
             _ => {
                 let witness = tag("asat.witness=");

@@ -76,7 +76,7 @@ fn lab_volumes_that_look_like_asats_are_left_alone() {
                 "vg/asat.14.{short}.report was taken for report@14, and is left alone: the catalogue does not know of it"
             ),
             format!(
-                "vg/asat.15.{short}.report has asat's tag and is left alone: its UUID is not the recorded one"
+                "vg/asat.15.{short}.report was taken for report@15, and is left alone: its UUID is not the recorded one"
             ),
             "vg/somebody has asat's tag and is left alone: its name is none that asat gives".to_owned(),
         ];

@@ -8,7 +8,7 @@ use asat_core::VersionId;
 use asat_host::brake::Brake;
 use asat_host::dm::target::Snapshot as State;
 use asat_host::dm::{Control, Selector};
-use asat_host::lvm::names::Record;
+use asat_host::lvm::names::{Record, Which};
 use asat_host::lvm::units::Bytes;
 use asat_host::lvm::{Call, Installation, Ours, Snapshot, Space, Whose, recognise};
 use asat_host::volume::DeviceUuid;
@@ -45,9 +45,7 @@ impl<'a> Ground<'a> {
         site.classic("data", size);
         let data = site.volume("data");
         let version: VersionId = "report@1".parse().unwrap();
-        let record = Record { group: data.group_uuid, origin: data.uuid, volume: None };
-        let mut installation =
-            Installation { id: ID.parse().unwrap(), records: [(version.clone(), record)].into() };
+        let mut installation = Installation { id: ID.parse().unwrap(), records: [].into() };
         let space = Space::Own { size: Bytes(space * MIB), chunk: Bytes(65536) };
         let name = data.name.clone();
         let snapshot = Snapshot {
@@ -59,7 +57,9 @@ impl<'a> Ground<'a> {
             told: &[],
         };
         let made = site.lvm.take(&site.control, &snapshot).unwrap();
-        installation.records.get_mut(&version).unwrap().volume = Some(made.ours.uuid());
+        let volume = Which::Known(made.ours.uuid());
+        let record = Record { group: data.group_uuid, origin: data.uuid, volume };
+        installation.records.insert(version, record);
         let Whose::Ours(ours) = recognise(&site.volume(made.ours.name().as_str()), &installation) else {
             panic!("not ours")
         };

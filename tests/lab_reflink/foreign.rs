@@ -63,15 +63,22 @@ fn lab_what_is_not_a_clone_of_a_version_is_left_alone() {
         assert_eq!(fs::read_to_string(folder.join("report@2/report.db")).unwrap(), "mine");
         assert!(world.stop().success());
         let log = world.start();
-        for name in ["notes.txt", "report@77", "report@2", "report@88"] {
-            assert!(log.contains(&format!("{name} is no clone of a version")), "{name}: {log}");
+        for (name, said) in [
+            ("notes.txt", "is no clone of a version"),
+            ("report@77", "was taken for report@77, and is left alone: others may look into it"),
+            ("report@2", "was taken for report@2, and is left alone: others may look into it"),
+            ("report@88", "was taken for report@88, and is left alone: it is not a folder"),
+        ] {
+            assert!(log.contains(&format!("{name} {said}")), "{name}: {log}");
             assert!(folder.join(name).symlink_metadata().is_ok(), "{name}");
         }
         for name in ["report@77", "report@2"] {
             assert_eq!(fs::read_to_string(folder.join(name).join("report.db")).unwrap(), "mine");
         }
-        fs::remove_dir_all(folder.join("report@2")).unwrap();
-        assert_eq!(entries(&world, world.publish("c")["version"]["id"].as_str().unwrap()), "a,b,c");
+        // Their numbers are given to no version.
+        let next = world.publish("c");
+        assert_eq!(next["version"]["id"], "report@89");
+        assert_eq!(entries(&world, "report@89"), "a,b,c");
         assert_eq!(entries(&world, &id), "a,b");
     });
 }

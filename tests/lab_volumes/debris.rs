@@ -11,6 +11,7 @@ use asat_host::lvm::{Call, Ours, Snapshot, Space, Whose, recognise};
 use crate::lab::{Lab, Machine, in_lab};
 use crate::site::Site;
 use crate::snapshots::Keeper;
+use crate::{CUT, cut_tag};
 
 /// Cuts the power while a snapshot is being made, at the moment in which a device's state is reached.
 fn cut_while_making(
@@ -26,8 +27,9 @@ fn cut_while_making(
     let Site { lvm, control, group, .. } = site;
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let told = &[CUT.to_owned()];
             let snapshot =
-                Snapshot { version: &version, installation: &id, group, origin: &origin, space, told: &[] };
+                Snapshot { version: &version, installation: &id, group, origin: &origin, space, told };
             lvm.take(control, &snapshot).map(|_| ())
         });
         site.wait_closely("the snapshot is half made", is_reached);
@@ -53,7 +55,7 @@ fn make_look_alikes(keeper: &mut Keeper<'_>, origin: &str) -> Vec<String> {
     let site = keeper.site;
     let tags_of = |version: &VersionId, id: &str| {
         let id: InstallationId = id.parse().unwrap();
-        names::tags(version, &id).to_vec()
+        names::tags(version, &id).into_iter().chain([cut_tag()]).collect::<Vec<_>>()
     };
     let id = keeper.installation.id.as_str().to_owned();
     // Its end is the same, and so is the name.
@@ -85,7 +87,7 @@ fn check_that_only_ours_goes(site: &Site<'_>, keeper: &mut Keeper<'_>, origin: &
     // All marks are right, and nobody can mean it as debris: it is mounted.
     let version = keeper.intend(106, origin);
     let mut call = Call::new("lvcreate").flag("--yes").option("--size", "16m");
-    for tag in names::tags(&version, &keeper.installation.id) {
+    for tag in names::tags(&version, &keeper.installation.id).into_iter().chain([cut_tag()]) {
         call = call.option("--addtag", tag);
     }
     site.lvm.run(&call.option("--name", keeper.name(106)).operand(&site.group)).unwrap();

@@ -10,15 +10,15 @@ use std::time::Instant;
 use asat_core::{Code, Problem, VersionId};
 use asat_host::dm::Selector;
 use asat_host::dm::target::{Snapshot as Status, Thin};
-use asat_host::lvm::names::{self, Record};
+use asat_host::lvm::names::{self, Record, Which};
 use asat_host::lvm::report::Activity;
 use asat_host::lvm::snapshots::Error;
 use asat_host::lvm::units::Bytes;
 use asat_host::lvm::{Call, Installation, Made, Ours, Refusal, Snapshot, Space, Whose, recognise};
 
-use crate::ID;
 use crate::lab::{Lab, in_lab};
 use crate::site::Site;
+use crate::{CUT, ID, intended};
 
 pub const MIB: u64 = 1 << 20;
 const CHUNK: Bytes = Bytes(4096);
@@ -40,7 +40,7 @@ impl<'a> Keeper<'a> {
 
     pub fn intend(&mut self, number: u64, origin: &str) -> VersionId {
         let origin = self.site.volume(origin);
-        let record = Record { group: origin.group_uuid, origin: origin.uuid, volume: None };
+        let record = Record { group: origin.group_uuid, origin: origin.uuid, volume: intended() };
         let version = VersionId { store: "report".parse().unwrap(), number };
         self.installation.records.insert(version.clone(), record);
         version
@@ -51,7 +51,7 @@ impl<'a> Keeper<'a> {
         let origin = origin.parse().unwrap();
         let Site { lvm, control, group, .. } = self.site;
         let installation = &self.installation.id;
-        let told = &[];
+        let told = &[CUT.to_owned()];
         lvm.take(control, &Snapshot { version: &version, installation, group, origin: &origin, space, told })
     }
 
@@ -59,7 +59,7 @@ impl<'a> Keeper<'a> {
     pub fn take(&mut self, number: u64, origin: &str, space: Space) -> (Made, Ours) {
         let made = self.try_take(number, origin, space).unwrap();
         let record = self.installation.records.get_mut(made.ours.version()).unwrap();
-        record.volume = Some(made.ours.uuid());
+        record.volume = Which::Known(made.ours.uuid());
         let ours = self.find(made.ours.name().as_str()).unwrap();
         assert_eq!(made.ours, ours, "what was made and what is recognised are the same");
         (made, ours)
@@ -302,7 +302,7 @@ fn lab_two_hundred_thin_snapshots_are_listed_and_observed() {
         let record = keeper.installation.records.pop_first().unwrap().1;
         for number in 1..=200 {
             let version = VersionId { store: "report".parse().unwrap(), number };
-            keeper.installation.records.insert(version, Record { volume: None, ..record });
+            keeper.installation.records.insert(version, Record { volume: intended(), ..record });
         }
 
         let began = Instant::now();

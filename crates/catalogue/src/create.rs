@@ -83,8 +83,25 @@ pub(crate) fn check_identity(path: &Path, known: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// Ends what is under way where it is recorded, as if it had not begun.
+const LEAVE_OUT_CUTS: &str = "pragma foreign_keys = on;
+    begin immediate;
+    delete from version where state = 'cutting';
+    update intent set open = 0 where kind in ('cut', 'cut_set');
+    delete from intent where open = 0 and id < (select max(id) from intent);
+    commit";
+
 /// Writes a consistent copy of an open catalogue, in place of whatever is at `path`.
 pub(crate) fn copy(connection: &Connection, path: &Path) -> Result<(), Error> {
+    copy_and(connection, path, |_| Ok(()))
+}
+
+/// The same, and changes the copy before it is there.
+fn copy_and(
+    connection: &Connection,
+    path: &Path,
+    change: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
     put_in_place(path, |draft| {
         // The path is bound as text; Linux paths that are not UTF-8 cannot be named in SQL.
         let Some(name) = draft.to_str() else {
@@ -92,15 +109,23 @@ pub(crate) fn copy(connection: &Connection, path: &Path) -> Result<(), Error> {
             return Err(Error::io("write a copy of the catalogue to", path, source));
         };
         let copied = connection.execute("vacuum into ?1", [name]);
-        copied.map(drop).map_err(|error| Error::sqlite("copy", path, error))
+        copied.map_err(|error| Error::sqlite("copy", path, error))?;
+        change(draft)
     })
 }
 
-/// Writes a consistent copy of an open catalogue to a path of somebody else's choice, where there is nothing yet.
+/// Writes a consistent copy of an open catalogue to a path of somebody else's choice, where there is nothing yet. What is being cut
+/// is not in it: once the copy is put back, that is a version like any that came later, and its snapshot is left alone. A daemon
+/// that found it begun would take it for one that nobody was told of, and remove it.
 pub(crate) fn copy_to_new(connection: &Connection, path: &Path) -> Result<(), Error> {
     // Two may do so at once, and what has the usual name of a draft there may be anybody's.
     let draft = beside(path, &format!(".{}.asat-draft", std::process::id()));
-    let made = copy(connection, &draft).and_then(|()| {
+    let leave_out_cuts = |copy: &Path| {
+        let connection = crate::connect(copy)?;
+        let changed = connection.execute_batch(LEAVE_OUT_CUTS);
+        changed.map_err(|error| Error::sqlite("copy", path, error))
+    };
+    let made = copy_and(connection, &draft, leave_out_cuts).and_then(|()| {
         // A link takes no other file's place. Where the file system has none, nobody else's is looked for again.
         match fs::hard_link(&draft, path) {
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => fs::rename(&draft, path),

@@ -153,7 +153,7 @@ impl Catalogue {
     }
 
     /// Writes a consistent copy of the catalogue at `path`, which a daemon may have open, to a path at which there is no
-    /// file yet.
+    /// file yet. What is being cut at this moment is not in it.
     ///
     /// # Errors
     /// [`Error::Foreign`] and [`Error::Newer`], or what the machine answered. Nothing is left at `to` then.

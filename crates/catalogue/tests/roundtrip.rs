@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use asat_catalogue::{Catalogue, Error, Trail};
-use asat_core::event::{Change, EffectId, Intent};
+use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::register::Register;
 use asat_core::version::{Attributes, LeaseId, State, Store, Version};
 use asat_core::{StoreName, VersionId};
@@ -218,6 +218,39 @@ fn a_copy_is_a_catalogue() {
     assert!(again.is_err_and(|error| error.to_string().contains("backup of 'today'.db")));
     let nowhere = Catalogue::back_up(twin.catalogue.path(), Path::new("/nonexistent/folder/copy.db"));
     assert!(nowhere.is_err_and(|error| error.to_string().contains("/nonexistent/folder/copy.db")));
+}
+
+/// Put back, it must not have a daemon undo what was acknowledged after the copy was taken.
+#[test]
+fn a_copy_has_nothing_in_it_that_is_being_cut() {
+    let mut dice = Dice(8);
+    let mut twin = Twin::new();
+    let [.., archive, _, _, _, _, _, _] = common::effects(&mut dice, &id(1));
+    let [_, set, ..] = common::effects(&mut dice, &id(2));
+    let [cut, ..] = common::effects(&mut dice, &id(3));
+    let intended = |dice: &mut Dice, number, effect: &Effect| {
+        let effect = effect.clone();
+        Change::Intended(Intent { id: EffectId(number), at: dice.instant(), by: dice.by(), effect })
+    };
+    let store = Change::Store(common::store(&mut dice, report()));
+    let kept = [store, begun(&mut dice, 1, State::Ready), intended(&mut dice, 1, &archive)];
+    twin.record(&kept);
+    let before = twin.lived.clone();
+    let cuts = [
+        begun(&mut dice, 2, State::Cutting),
+        intended(&mut dice, 2, &set),
+        begun(&mut dice, 3, State::Cutting),
+        intended(&mut dice, 3, &cut),
+    ];
+    twin.record(&cuts);
+    let copy = twin.folder.path().join("copy.db");
+    Catalogue::back_up(twin.catalogue.path(), &copy).unwrap();
+    let restored = Catalogue::open(&copy).unwrap().load().unwrap();
+    let intents = |register: &Register| register.intents().cloned().collect::<Vec<_>>();
+    let stores = |register: &Register| register.stores().cloned().collect::<Vec<_>>();
+    assert_eq!((intents(&restored), stores(&restored)), (intents(&before), stores(&before)));
+    assert_eq!(restored.next_effect(), twin.lived.next_effect(), "no number is given twice");
+    assert_eq!(twin.catalogue.load().unwrap(), twin.lived, "what was copied is as it was");
 }
 
 #[test]

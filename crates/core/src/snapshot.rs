@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::sizing;
@@ -98,6 +99,9 @@ pub struct Snapshot {
     /// Whether its content is lost, because it was full.
     #[serde(default)]
     pub lost: bool,
+    /// Where no UUID is known, since nobody has seen it: what says an earlier instant than this is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
 }
 
 impl Snapshot {

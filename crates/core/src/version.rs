@@ -94,7 +94,7 @@ impl Content {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Holding {
     /// A snapshot of the store's volume: the version is hot.
-    Snapshot(Snapshot),
+    Snapshot(Box<Snapshot>),
     /// The page archive.
     Archive {
         /// Bytes that this version added to it.
@@ -171,7 +171,7 @@ impl Version {
     #[must_use]
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.holdings.iter().find_map(|holding| match holding {
-            Holding::Snapshot(snapshot) => Some(snapshot),
+            Holding::Snapshot(snapshot) => Some(&**snapshot),
             Holding::Archive { .. } => None,
         })
     }

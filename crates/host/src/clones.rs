@@ -16,27 +16,25 @@
 mod apart;
 mod error;
 mod probe;
+mod told;
 mod unchanged;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use asat_core::{StoreName, VersionId, boundary};
+use jiff::Timestamp;
 use rustix::fs::{IFlags, OFlags, ioctl_ficlone, ioctl_getflags, ioctl_setflags};
 
 use crate::fiemap;
 use apart::apart;
 pub use error::Error;
 pub use probe::{MANY_PIECES, is_tested, pieces, probe};
+use told::TOLD;
 pub use unchanged::Unchanged;
-
-/// The file beside a clone that says what is known of its version, in lines.
-const TOLD: &str = "told";
-/// More than such a file has.
-const MOST_TOLD: u64 = 64 << 10;
 
 /// The folder of an installation's clones.
 #[derive(Clone, Debug)]
@@ -57,6 +55,15 @@ pub struct Cloned {
 pub struct Stamp {
     inode: u64,
     changed: (i64, i64),
+}
+
+/// Which clone is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// The one with this identity.
+    Known(&'a str),
+    /// One that was about to be made at this instant: whatever looks like it, and does not say that it was whole before.
+    MadeSince(Timestamp),
 }
 
 /// What can be said of a clone.
@@ -167,30 +174,16 @@ impl Folder {
         Ok(Stamp::of(&fs::symlink_metadata(&file).map_err(Error::io("look at", &file))?))
     }
 
-    /// What a version's clone says of it, in lines; nothing of one that was not made to last.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn told(&self, id: &VersionId) -> Result<Option<String>, Error> {
-        let path = self.of(id).join(TOLD);
-        let mut text = String::new();
-        match File::open(&path).and_then(|file| file.take(MOST_TOLD).read_to_string(&mut text)) {
-            Ok(_) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", &path)(error)),
-        }
-    }
-
-    /// Looks whether a version's clone is there. Without an `identity`, as it was about to be made, whatever looks like it is.
+    /// Looks whether a version's clone is there.
     ///
     /// # Errors
     /// Where the machine refuses.
-    pub fn look(&self, id: &VersionId, recorded: Option<&str>) -> Result<Presence, Error> {
+    pub fn look(&self, id: &VersionId, which: Which<'_>) -> Result<Presence, Error> {
         let folder = self.of(id);
         let metadata = match fs::symlink_metadata(&folder) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let gone = recorded.is_none() || self.0.is_dir();
+                let gone = matches!(which, Which::MadeSince(_)) || self.0.is_dir();
                 return Ok(if gone { Presence::Gone(None) } else { Presence::Unseen });
             }
             Err(error) => return Err(Error::io("look at", &folder)(error)),
@@ -199,11 +192,15 @@ impl Folder {
         if let Some(why) = foreign(&metadata) {
             return Ok(Presence::Gone(Some(why)));
         }
-        if recorded.is_some_and(|recorded| recorded != identity) {
-            return Ok(Presence::Gone(Some("it is not the folder that is recorded")));
-        }
-        if recorded.is_none() && !self.has_only_ours(id)? {
-            return Ok(Presence::Gone(Some("there is something else in it")));
+        let another = match which {
+            Which::Known(known) => (known != identity).then_some("it is not the folder that is recorded"),
+            Which::MadeSince(_) if !self.has_only_ours(id)? => Some("there is something else in it"),
+            Which::MadeSince(at) => {
+                self.is_older(id, at)?.then_some("it was made before, for another version")
+            }
+        };
+        if another.is_some() {
+            return Ok(Presence::Gone(another));
         }
         let whole = fs::symlink_metadata(self.file(id)).is_ok_and(|file| file.is_file());
         Ok(Presence::Here { identity, whole })
@@ -213,8 +210,8 @@ impl Folder {
     ///
     /// # Errors
     /// Where it cannot be seen, or the machine refuses.
-    pub fn remove(&self, id: &VersionId, recorded: Option<&str>) -> Result<Option<&'static str>, Error> {
-        match self.look(id, recorded)? {
+    pub fn remove(&self, id: &VersionId, which: Which<'_>) -> Result<Option<&'static str>, Error> {
+        match self.look(id, which)? {
             Presence::Gone(left) => return Ok(left),
             Presence::Unseen => return Err(Error::Unseen(self.0.clone())),
             Presence::Here { .. } => {}
@@ -387,3 +384,6 @@ fn make(folder: &Path) -> Result<(), Error> {
 fn sync(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,6 +192,7 @@ impl Sim {
             with_wal: false,
             bytes: size,
             lost: false,
+            not_before: None,
         };
         let volume = Volume {
             snapshot: snapshot.clone(),

@@ -38,6 +38,7 @@ impl Group {
             with_wal: false,
             bytes: 64,
             lost: false,
+            not_before: None,
         };
         let content = Content {
             cut_at: asat_host::clock::now(),

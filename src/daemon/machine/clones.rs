@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use asat_core::event::{Condition, Cut, CutFailure, Found, Kept, Surveyed};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged};
+use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged, Which};
 use asat_host::store::{State, Still, still};
+use jiff::Timestamp;
 
 use super::cut::{Cutting, content, told};
 use super::hot::{Hot, hold, micros};
-use super::survey::{Spoken, left_over};
+use super::survey::{Spoken, left_over, not_seen};
 use super::{Machine, Store, lock};
 
 impl Machine {
@@ -44,7 +45,7 @@ impl Machine {
         let took = began.elapsed();
         let snapshot = recorded(id, origin, &cloned.identity, state.with_wal);
         let cut_at = self.instant(cutting, state.cut_at);
-        let told = told(&cutting.note(&[]), cut_at, &state);
+        let told = told(&cutting.note(&[]), cut_at, &state, None);
         let judged = judge((&folder, id), &state, &cloned, still, &told);
         let Judged { blocked, stamp, is_telling } = match judged {
             Ok(judged) => judged,
@@ -95,18 +96,20 @@ impl Machine {
 
     /// What has become of a clone that the register speaks of; nothing is said of one that was never made.
     pub(super) fn surveyed_clone(id: VersionId, spoken: Spoken<'_>) -> Option<Surveyed> {
-        let (origin, identity) = match spoken {
-            Spoken::Of(snapshot) => (&snapshot.origin, known(snapshot)),
-            Spoken::Intended(origin) => (origin, None),
+        let (origin, clone) = match spoken {
+            Spoken::Of(snapshot) => (&snapshot.origin, which(snapshot)),
+            Spoken::Intended(origin, at) => (origin, Which::MadeSince(at)),
         };
         let folder = folder(origin);
-        let found = folder.look(&id, identity).map_err(Problem::from);
-        let left = |identity: &str| recorded(&id, origin, identity, false);
+        let found = folder.look(&id, clone).map_err(Problem::from);
+        let left = |at| not_seen(origin, folder.of(&id).display().to_string(), at);
         let (snapshot, condition) = match (spoken, found) {
-            (Spoken::Intended(_), Ok(Presence::Gone(_))) => return None,
-            (Spoken::Intended(_), Ok(Presence::Here { identity, .. })) => (left(&identity), Condition::Whole),
-            (Spoken::Intended(_), Ok(Presence::Unseen)) => (left(""), unseen(&folder.of(&id))),
-            (Spoken::Intended(_), Err(problem)) => (left(""), Condition::Unseen(problem.detail)),
+            (Spoken::Intended(..), Ok(Presence::Gone(_))) => return None,
+            (Spoken::Intended(..), Ok(Presence::Here { identity, .. })) => {
+                (recorded(&id, origin, &identity, false), Condition::Whole)
+            }
+            (Spoken::Intended(_, at), Ok(Presence::Unseen)) => (left(at), unseen(&folder.of(&id))),
+            (Spoken::Intended(_, at), Err(problem)) => (left(at), Condition::Unseen(problem.detail)),
             (Spoken::Of(snapshot), found) => {
                 let condition = match found {
                     Ok(Presence::Here { whole: true, .. }) => Condition::Whole,
@@ -181,7 +184,7 @@ pub(super) fn is_clone_gone(id: &VersionId, snapshot: &Snapshot) -> bool {
 
 /// Removes a version's clone. That it is gone is no error; that it cannot be seen is one.
 pub(super) fn remove_clone(id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
-    if let Some(why) = folder(&snapshot.origin).remove(id, known(snapshot))? {
+    if let Some(why) = folder(&snapshot.origin).remove(id, which(snapshot))? {
         tracing::warn!(version = %id, "{id}: {} is left alone: {why}", snapshot.name);
     }
     Ok(())
@@ -200,7 +203,7 @@ pub(super) fn origin(folder: &Path, fs: &str, store: &StoreName) -> Option<Origi
 }
 
 fn presence(id: &VersionId, snapshot: &Snapshot) -> Result<Presence, Problem> {
-    Ok(folder(&snapshot.origin).look(id, known(snapshot))?)
+    Ok(folder(&snapshot.origin).look(id, which(snapshot))?)
 }
 
 fn is_whole(presence: &Presence) -> bool {
@@ -211,9 +214,12 @@ fn folder(origin: &Origin) -> Folder {
     Folder::new(Path::new(&origin.name))
 }
 
-/// What is recorded of a clone's folder; nothing of one whose making did not end well.
-fn known(snapshot: &Snapshot) -> Option<&str> {
-    Some(snapshot.uuid.as_str()).filter(|identity| !identity.is_empty())
+/// Which clone is recorded.
+fn which(snapshot: &Snapshot) -> Which<'_> {
+    match snapshot.uuid.as_str() {
+        "" => Which::MadeSince(snapshot.not_before.unwrap_or(Timestamp::MAX)),
+        known => Which::Known(known),
+    }
 }
 
 fn recorded(id: &VersionId, origin: &Origin, identity: &str, with_wal: bool) -> Snapshot {

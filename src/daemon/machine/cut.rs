@@ -1,5 +1,7 @@
 //! A cut by pages: they go straight into the archive while SQLite holds the store's state.
 
+use std::path::Path;
+
 use asat_archive::{Archive, Writer};
 use asat_core::check::{Check, CheckResult};
 use asat_core::event::{Cut, CutFailure, Kept};
@@ -39,9 +41,9 @@ impl Note {
 
 /// What is to be written down beside a snapshot of the version: until its pages are in the archive, nothing but the catalogue knows it
 /// otherwise.
-pub(super) fn told(note: &Note, cut_at: Timestamp, state: &State) -> Vec<String> {
+pub(super) fn told(note: &Note, cut_at: Timestamp, state: &State, inside: Option<&Path>) -> Vec<String> {
     let note = serde_json::to_string(note).unwrap_or_default();
-    Told::of(state, cut_at, note).lines()
+    Told::of(state, cut_at, inside, note).lines()
 }
 
 /// What is to be cut.

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use asat_core::event::{Described, Found, Surveyed};
+use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
-use asat_core::version::Content;
+use asat_core::version::{Content, State, Version};
 use asat_core::{Problem, StoreName, VersionId};
-use asat_host::clones::{Folder, Presence};
+use asat_host::clones::{Folder, Presence, Which};
 use asat_host::lvm::names::{self, Foreign};
 use asat_host::lvm::report::{Activity, Health, LogicalVolume};
 use asat_host::store::Told;
+use jiff::Timestamp;
 
 use super::hot::Hot;
 use super::sight::Sight;
@@ -19,23 +21,27 @@ use super::survey::left_over;
 use super::{Machine, Note, lock};
 
 impl Machine {
-    /// The volumes that LVM lists as this installation's and that the register does not speak of. They are looked into where
-    /// `nothing` is recorded at all. A catalogue that knows of others may be an older copy, or one in a copy of the state folder,
-    /// and they another daemon's: whose they are, an administrator has to say.
-    pub(super) fn found_volumes(&self, sight: &Sight, nothing: bool) -> Vec<Found> {
-        let unrecorded = sight.strangers().filter_map(|(volume, why)| match why {
-            Foreign::NotRecorded(id) => Some((id.clone(), volume)),
-            _ => None,
-        });
-        let found = |(id, volume): (VersionId, &LogicalVolume)| match nothing {
-            true => self.found_volume(id, volume),
-            false => unknown(id, format!("{}/{}", volume.group, volume.name)),
+    /// The volumes that have the name of a snapshot of this installation's, and that the register does not speak of. Their numbers
+    /// are given to no version. Those whose marks all agree are looked into where nothing is recorded at all, or just what is in
+    /// them is lost. A catalogue that knows of others may be an older copy, or one in a copy of the state folder, and they another
+    /// daemon's: whose they are, an administrator has to say.
+    pub(super) fn found_volumes(&self, sight: &Sight, register: &Register) -> Vec<Found> {
+        let found = |(volume, why): (&LogicalVolume, &Foreign)| {
+            let id = names::named_for(volume, self.volumes.installation())?;
+            let name = format!("{}/{}", volume.group, volume.name);
+            match why {
+                Foreign::Installation => None,
+                Foreign::NotRecorded(_) if is_sought(register, &id) => {
+                    Some(self.found_volume(id, volume, name))
+                }
+                Foreign::NotRecorded(_) => Some(unknown(id, name)),
+                why => Some(left_alone(id, name, &why.to_string())),
+            }
         };
-        unrecorded.map(found).collect()
+        sight.strangers().filter_map(found).collect()
     }
 
-    fn found_volume(&self, id: VersionId, volume: &LogicalVolume) -> Found {
-        let name = format!("{}/{}", volume.group, volume.name);
+    fn found_volume(&self, id: VersionId, volume: &LogicalVolume, name: String) -> Found {
         let mut snapshot = self.unrecorded(&id, volume, &name);
         let mut described = match Told::read(names::further(volume)) {
             _ if !names::is_finished(volume) => Err("it is no finished snapshot".to_owned()),
@@ -44,6 +50,10 @@ impl Machine {
         };
         if let (Ok((told, _)), Ok(snapshot)) = (&described, &mut snapshot) {
             snapshot.with_wal = told.with_wal();
+            // The store may have been moved since.
+            if let Some(inside) = &told.inside {
+                snapshot.origin.inside.clone_from(inside);
+            }
         }
         if let (Ok((told, _)), Ok(whole)) = (&described, &snapshot)
             && !whole.lost
@@ -105,25 +115,29 @@ impl Machine {
     }
 
     /// The clones of this installation that are none of those which the register speaks of; as [`Self::found_volumes`] has it.
-    pub(super) fn found_clones(&self, surveyed: &[Surveyed], nothing: bool) -> Vec<Found> {
+    pub(super) fn found_clones(&self, surveyed: &[Surveyed], register: &Register) -> Vec<Found> {
         let mut found = Vec::new();
         for (store, origin) in &self.clones {
             let paths = Folder::new(Path::new(&origin.name)).list().unwrap_or_default();
             let ids = paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<VersionId>().ok());
             let is_known = |id: &VersionId| surveyed.iter().any(|surveyed| surveyed.version == *id);
             let unknown = ids.filter(|id| id.store == *store && !is_known(id));
-            found.extend(unknown.filter_map(|id| self.found_clone(id, origin, nothing)));
+            found.extend(unknown.map(|id| self.found_clone(id, origin, register)));
         }
         found
     }
 
-    fn found_clone(&self, id: VersionId, origin: &Origin, nothing: bool) -> Option<Found> {
+    fn found_clone(&self, id: VersionId, origin: &Origin, register: &Register) -> Found {
         let folder = Folder::new(Path::new(&origin.name));
-        // What is not asat's is told of among the strange ones.
-        let Ok(Presence::Here { identity, whole }) = folder.look(&id, None) else { return None };
         let name = folder.of(&id).display().to_string();
-        if !nothing {
-            return Some(unknown(id, name));
+        let (identity, whole) = match folder.look(&id, Which::MadeSince(Timestamp::MIN)) {
+            Ok(Presence::Here { identity, whole }) => (identity, whole),
+            Ok(Presence::Gone(why)) => return left_alone(id, name, why.unwrap_or("it is there no more")),
+            Ok(Presence::Unseen) => return left_alone(id, name, "it cannot be seen"),
+            Err(error) => return left_alone(id, name, &Problem::from(error).detail),
+        };
+        if !is_sought(register, &id) {
+            return unknown(id, name);
         }
         let told = match folder.told(&id) {
             Ok(Some(text)) if whole => Told::read(text.lines()).map_err(|unclear| unclear.to_string()),
@@ -135,7 +149,7 @@ impl Machine {
         let described = described.map(|(_, described)| described);
         let snapshot = Ok(Snapshot { with_wal, ..left_over(origin, name.clone(), identity) });
         self.keep_in_mind(&id, &described, &snapshot);
-        Some(Found { version: id, name, described, snapshot })
+        Found { version: id, name, described, snapshot }
     }
 
     /// Keeps in mind what is to be known of a version in a snapshot, for where it is taken over.
@@ -177,7 +191,20 @@ impl Machine {
 fn unknown(version: VersionId, name: String) -> Found {
     let why = "the catalogue does not know of it; if no other daemon does, stop this one and type: \
                asat rebuild-catalogue --replace";
+    left_alone(version, name, why)
+}
+
+/// What no version is made of, for this reason. No other version has its number.
+fn left_alone(version: VersionId, name: String, why: &str) -> Found {
     Found { version, name, described: Err(why.to_owned()), snapshot: Err(why.to_owned()) }
+}
+
+/// Whether a snapshot may hold a version that is to be had again.
+fn is_sought(register: &Register, id: &VersionId) -> bool {
+    let is_lost = |version: &Version| {
+        version.state == State::Lost && version.content.is_some() && version.holdings.is_empty()
+    };
+    register.stores().next().is_none() || register.entry(id).is_ok_and(|entry| is_lost(&entry.version))
 }
 
 fn of_other(store: &StoreName, installation: &str, count: u64) -> String {

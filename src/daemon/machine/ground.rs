@@ -1,7 +1,7 @@
 //! How each store is cut: found out when the daemon starts, from what the machine offers and the configuration asks.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use asat_core::snapshot::{Backend, Origin};
 use asat_core::{Backing, Code, Problem, StoreName};
@@ -107,13 +107,41 @@ fn cloned(
     name: &StoreName,
     store: &StoreConfig,
 ) -> Result<Origin, Problem> {
-    let folder = config.clones(store).join(volumes.installation().as_str());
+    let folder = folder_of_clones(config, volumes, store);
     asat_host::clones::probe(&store.path, &folder)?;
-    let fs = asat_host::doctor::place(&store.path).map_or_else(|_| String::new(), |place| place.fs);
-    clones::origin(&folder, &fs, name).ok_or_else(|| {
+    recorded_clones(&folder, name, store).ok_or_else(|| {
         let detail = format!("the path {} cannot be recorded: it is no text", folder.display());
         Problem::new(Code::Configuration, detail, "name another folder as store.clones")
     })
+}
+
+/// Where the clones of each store are made, and of a store that is not cut by clones where there are some of it, or of another.
+pub(super) fn clones(
+    config: &Config,
+    volumes: &Volumes,
+    backings: &BTreeMap<StoreName, Backing>,
+) -> BTreeMap<StoreName, Origin> {
+    let of_store = |(name, store): (&StoreName, &StoreConfig)| {
+        let origin = match backings.get(name) {
+            Some(Backing::Volume(origin)) if origin.backend == Backend::Reflink => origin.clone(),
+            _ => {
+                let folder = folder_of_clones(config, volumes, store);
+                recorded_clones(&folder, name, store).filter(|_| folder.is_dir())?
+            }
+        };
+        Some((name.clone(), origin))
+    };
+    config.stores.iter().filter_map(of_store).collect()
+}
+
+fn folder_of_clones(config: &Config, volumes: &Volumes, store: &StoreConfig) -> PathBuf {
+    config.clones(store).join(volumes.installation().as_str())
+}
+
+/// Clones in this folder as they are recorded.
+fn recorded_clones(folder: &Path, name: &StoreName, store: &StoreConfig) -> Option<Origin> {
+    let fs = asat_host::doctor::place(&store.path).map_or_else(|_| String::new(), |place| place.fs);
+    clones::origin(folder, &fs, name)
 }
 
 /// The volume that a store lies on, where it can be cut as the configuration wants.

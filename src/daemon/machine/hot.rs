@@ -19,11 +19,11 @@ use asat_host::mounts::{Log, into_rollback_mode};
 use asat_host::store::{self, State, Still, Witness, check_frozen, still};
 use asat_host::volume::{self, Standing};
 use asat_host::{machine, mounts};
+use jiff::Timestamp;
 
 use super::cut::{Cutting, content, not_begun, told};
 use super::filing::overflowed;
-use super::survey::left_over;
-use super::volumes::{Untaken, intended, record};
+use super::volumes::record;
 use super::{Machine, Note, Store, clones, lock};
 
 /// A version that is held by a snapshot, as this process knows it.
@@ -121,8 +121,8 @@ impl Machine {
             store::write_out(&store.path);
         }
         let cut_at = self.instant(cutting, still.state().cut_at);
-        let told = told(&cutting.note(&[]).for_all(), cut_at, still.state());
-        let (snapshot, made, took) = self.take(id, store, origin, (still.state(), &told))?;
+        let told = told(&cutting.note(&[]).for_all(), cut_at, still.state(), Some(&origin.inside));
+        let (snapshot, made, took) = self.take(id, store, origin, (still.state(), cut_at, &told))?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
             self.discard(id, snapshot, None)?;
@@ -197,7 +197,7 @@ impl Machine {
         id: &VersionId,
         store: &Store,
         origin: &Origin,
-        (state, told): (&State, &[String]),
+        (state, cut_at, told): (&State, Timestamp, &[String]),
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let space = self.space(id, store, origin, state).map_err(|problem| {
             // A pool that is nearly full.
@@ -213,9 +213,9 @@ impl Machine {
             Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
                 tracing::info!(version = %id, "{id}: a thin snapshot is taken: {}", untaken.problem.detail);
                 let thin = Origin { backend: Backend::LvmThin, ..origin.clone() };
-                self.take(id, store, &thin, (state, told))
+                self.take(id, store, &thin, (state, cut_at, told))
             }
-            Err(untaken) => Err(self.clear_away(id, origin, space, untaken)),
+            Err(untaken) => Err(self.clear_away(id, (origin, cut_at), space, untaken)),
         }
     }
 
@@ -237,20 +237,6 @@ impl Machine {
             tracing::debug!(version = %id, "{id}: the file in the snapshot stays in WAL mode; readers get a copy of it");
         }
         Ok((blocked, difference))
-    }
-
-    /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
-    fn clear_away(&self, id: &VersionId, origin: &Origin, space: Space, untaken: Untaken) -> CutFailure {
-        let name = self.volumes.name_of(id, origin);
-        let lacks = self.missing(id, &untaken);
-        let problem = self.explain_shortage(id, origin, space, &untaken).unwrap_or(untaken.problem);
-        if !untaken.may_be_left {
-            return CutFailure { problem, begun: false, left: None, lacks };
-        }
-        let removed = intended(origin).and_then(|record| self.volumes.remove(id, record, &name));
-        let left = removed.is_err().then(|| Box::new(left_over(origin, name, String::new())));
-        let lacks = lacks.filter(|_| left.is_none());
-        CutFailure { problem, begun: left.is_some(), left, lacks }
     }
 
     /// Removes a snapshot that is no version. Where that fails, the failure says what is left.
@@ -377,6 +363,7 @@ fn snapshot(origin: &Origin, made: &Made, space: Space, state: &State) -> Snapsh
             Space::Pool => 0,
         },
         lost: false,
+        not_before: None,
     }
 }
 

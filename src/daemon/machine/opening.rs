@@ -4,19 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use asat_archive::Archive;
-use asat_core::snapshot::{Backend, Origin};
-use asat_core::{Backing, Problem, StoreName};
+use asat_core::{Problem, StoreName};
 
 use crate::config::Config;
-
-/// The stores that are cut by clones.
-pub(super) fn clones_of(backings: &BTreeMap<StoreName, Backing>) -> BTreeMap<StoreName, Origin> {
-    let cloned = |(name, backing): (&StoreName, &Backing)| match backing {
-        Backing::Volume(origin) if origin.backend == Backend::Reflink => Some((name.clone(), origin.clone())),
-        _ => None,
-    };
-    backings.iter().filter_map(cloned).collect()
-}
 
 /// Opens the archive of every store that is configured, or that has one.
 pub(in crate::daemon) fn open_archives(

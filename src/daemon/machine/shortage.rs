@@ -1,5 +1,6 @@
-//! What is short where LVM has no room for a snapshot, in numbers that a person can act on.
+//! Where LVM takes no snapshot: what is short, in numbers that a person can act on, and what is left.
 
+use asat_core::event::CutFailure;
 use asat_core::snapshot::{Backend, Origin};
 use asat_core::{Code, Problem, VersionId};
 use asat_host::dm::target::{PoolState, Usage};
@@ -8,9 +9,11 @@ use asat_host::lvm::snapshots::Space;
 use asat_host::lvm::units::Extents;
 use asat_host::volume::{Backing, OnLvm};
 use bytesize::ByteSize;
+use jiff::Timestamp;
 
 use super::Machine;
-use super::volumes::{Pool, Untaken};
+use super::survey::not_seen;
+use super::volumes::{Pool, Untaken, intended};
 
 /// What a snapshot leaves to those who write to the volumes of a pool: a twentieth of its data space, or this much if
 /// that is less. LVM takes snapshots of a pool until it is full, and from then on every block that is overwritten needs
@@ -18,6 +21,26 @@ use super::volumes::{Pool, Untaken};
 const LEFT_TO_WRITERS: u64 = 256 << 20;
 
 impl Machine {
+    /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
+    pub(super) fn clear_away(
+        &self,
+        id: &VersionId,
+        (origin, cut_at): (&Origin, Timestamp),
+        space: Space,
+        untaken: Untaken,
+    ) -> CutFailure {
+        let name = self.volumes.name_of(id, origin);
+        let lacks = self.missing(id, &untaken);
+        let problem = self.explain_shortage(id, origin, space, &untaken).unwrap_or(untaken.problem);
+        if !untaken.may_be_left {
+            return CutFailure { problem, begun: false, left: None, lacks };
+        }
+        let removed = intended(origin, cut_at).and_then(|record| self.volumes.remove(id, record, &name));
+        let left = removed.is_err().then(|| Box::new(not_seen(origin, name, cut_at)));
+        let lacks = lacks.filter(|_| left.is_none());
+        CutFailure { problem, begun: left.is_some(), left, lacks }
+    }
+
     /// Refuses a snapshot in a pool that is nearly full. Where that cannot be told, LVM may decide.
     pub(super) fn check_pool(&self, id: &VersionId, origin: &Origin) -> Result<(), Problem> {
         let Some(OnLvm { group, backing: Backing::Thin { pool }, .. }) = self.grounds.get(&id.store) else {

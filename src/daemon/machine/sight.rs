@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use asat_core::VersionId;
-use asat_host::lvm::names::{Foreign, Record};
+use asat_host::lvm::names::{Foreign, Record, Which};
 use asat_host::lvm::report::{Health, LogicalVolume, Uuid, VolumeGroup};
 use asat_host::lvm::{Installation, Ours, Whose, recognise};
 
@@ -57,7 +57,7 @@ impl Sight {
             }
             return Presence::Here(ours.clone(), Box::new(volume.clone()));
         }
-        if let Some(uuid) = record.volume
+        if let Which::Known(uuid) = record.volume
             && let Some((LogicalVolume { group, name, .. }, Whose::Foreign(why))) = self.with(uuid)
         {
             return Presence::Unseen(format!(

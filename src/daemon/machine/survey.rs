@@ -8,6 +8,7 @@ use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::{Problem, VersionId};
 use asat_host::lvm::names::Foreign;
 use asat_host::lvm::report::{Activity, LogicalVolume};
+use jiff::Timestamp;
 
 use super::hot::Hot;
 use super::sight::{Presence, Sight};
@@ -26,14 +27,15 @@ struct Looked {
 #[derive(Clone, Copy)]
 pub(super) enum Spoken<'a> {
     Of(&'a Snapshot),
-    Intended(&'a Origin),
+    /// With the instant of the intent.
+    Intended(&'a Origin, Timestamp),
 }
 
 impl Spoken<'_> {
     fn origin(&self) -> &Origin {
         match self {
             Self::Of(snapshot) => &snapshot.origin,
-            Self::Intended(origin) => origin,
+            Self::Intended(origin, _) => origin,
         }
     }
 }
@@ -43,11 +45,10 @@ impl Machine {
         let (clones, volumes): (BTreeMap<_, _>, _) = spoken_of(register)
             .into_iter()
             .partition(|(_, spoken)| spoken.origin().backend == Backend::Reflink);
-        let nothing = register.stores().next().is_none();
-        let Looked { mut snapshots, mut found, mut remarks } = self.look_at_snapshots(volumes, nothing);
+        let Looked { mut snapshots, mut found, mut remarks } = self.look_at_snapshots(volumes, register);
         let clones = clones.into_iter().filter_map(|(id, spoken)| Self::surveyed_clone(id, spoken));
         snapshots.extend(clones);
-        found.extend(self.found_clones(&snapshots, nothing));
+        found.extend(self.found_clones(&snapshots, register));
         remarks.extend(self.strange_clones(&snapshots, &found));
         self.remember(register, &snapshots);
         // Nothing depends on it; a pool that keeps something is asked again when its next version is archived.
@@ -63,9 +64,10 @@ impl Machine {
     /// # Errors
     /// Where an archive cannot be read.
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
-        let archived = self.look_at_archives(&Register::default())?;
-        let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), true);
-        found.extend(self.found_clones(&[], true));
+        let nothing = Register::default();
+        let archived = self.look_at_archives(&nothing)?;
+        let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), &nothing);
+        found.extend(self.found_clones(&[], &nothing));
         Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 
@@ -83,23 +85,32 @@ impl Machine {
     }
 
     /// What has become of every snapshot of a volume that the register speaks of, and what other volumes of this installation's
-    /// there are. LVM is not asked where there can be none. Where `nothing` is recorded yet, they are looked into, and those of others are told of.
-    fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>, nothing: bool) -> Looked {
-        if spoken.is_empty() && self.grounds.is_empty() {
+    /// there are. Where nothing is recorded yet, those of others are told of, and LVM is asked even where no store is cut by snapshots
+    /// of its volume: one may have been. It may not be there then.
+    fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>, register: &Register) -> Looked {
+        let nothing = register.stores().next().is_none();
+        let is_needed = !spoken.is_empty() || !self.grounds.is_empty();
+        if !is_needed && !nothing {
             return Looked::default();
         }
         let records = spoken.iter().filter_map(|(id, spoken)| {
             let record = match spoken {
                 Spoken::Of(snapshot) => record(snapshot),
-                Spoken::Intended(origin) => intended(origin),
+                Spoken::Intended(origin, at) => intended(origin, *at),
             };
             Some((id.clone(), record.ok()?))
         });
         let looked = self.volumes.look(records.collect());
         let (sight, found, mut remarks) = match &looked {
             Ok(sight) => {
-                let strangers = sight.strangers().filter_map(|(volume, why)| stranger(volume, why));
-                (Ok(sight), self.found_volumes(sight, nothing), strangers.collect())
+                let found = self.found_volumes(sight, register);
+                let strangers = sight.strangers().filter_map(|(volume, why)| stranger(volume, why, &found));
+                let strangers = strangers.collect();
+                (Ok(sight), found, strangers)
+            }
+            Err(problem) if !is_needed => {
+                tracing::debug!("what snapshots of volumes there are, is not known: {problem}");
+                return Looked::default();
             }
             Err(problem) => (Err(problem), Vec::new(), vec![problem.to_string()]),
         };
@@ -120,7 +131,7 @@ impl Machine {
     ) -> Option<Surveyed> {
         let name = match spoken {
             Spoken::Of(snapshot) => snapshot.name.clone(),
-            Spoken::Intended(origin) => self.volumes.name_of(&id, origin),
+            Spoken::Intended(origin, _) => self.volumes.name_of(&id, origin),
         };
         let presence = match sight {
             Ok(sight) => sight.of(&id, &name),
@@ -128,11 +139,11 @@ impl Machine {
         };
         let snapshot = match (spoken, &presence) {
             (Spoken::Of(snapshot), _) => snapshot.clone(),
-            (Spoken::Intended(_), Presence::Gone) => return None,
-            (Spoken::Intended(origin), Presence::Here(_, volume)) => {
+            (Spoken::Intended(..), Presence::Gone) => return None,
+            (Spoken::Intended(origin, _), Presence::Here(_, volume)) => {
                 left_over(origin, format!("{}/{}", volume.group, volume.name), volume.uuid.compact())
             }
-            (Spoken::Intended(origin), Presence::Unseen(_)) => left_over(origin, name, String::new()),
+            (Spoken::Intended(origin, at), Presence::Unseen(_)) => not_seen(origin, name, at),
         };
         let condition = match presence {
             Presence::Here(_, volume) if volume.attributes.activity == Activity::InvalidSnapshot => {
@@ -193,9 +204,14 @@ impl Machine {
     }
 }
 
-/// What may be left of a snapshot that was about to be taken. No UUID is known of one that was not seen.
+/// What may be left of a snapshot that was about to be taken at this instant, and was not seen since.
+pub(super) fn not_seen(origin: &Origin, name: String, at: Timestamp) -> Snapshot {
+    Snapshot { not_before: Some(at), ..left_over(origin, name, String::new()) }
+}
+
+/// What is left of a snapshot that was about to be taken.
 pub(super) fn left_over(origin: &Origin, name: String, uuid: String) -> Snapshot {
-    Snapshot { origin: origin.clone(), name, uuid, with_wal: false, bytes: 0, lost: false }
+    Snapshot { origin: origin.clone(), name, uuid, with_wal: false, bytes: 0, lost: false, not_before: None }
 }
 
 /// Every snapshot that the register speaks of, by version.
@@ -203,7 +219,7 @@ fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
     let mut spoken = BTreeMap::new();
     for intent in register.intents() {
         let by_snapshot = intent.effect.cuts().into_iter().filter_map(|(id, origin)| Some((id, origin?)));
-        spoken.extend(by_snapshot.map(|(id, origin)| (id.clone(), Spoken::Intended(origin))));
+        spoken.extend(by_snapshot.map(|(id, origin)| (id.clone(), Spoken::Intended(origin, intent.at))));
         if let Effect::DropSnapshot { version, snapshot } = &intent.effect {
             spoken.insert(version.clone(), Spoken::Of(snapshot));
         }
@@ -219,11 +235,10 @@ fn spoken_of(register: &Register) -> BTreeMap<VersionId, Spoken<'_>> {
 
 /// What an administrator should know of a volume with asat's tag that is not ours to touch. Another installation's
 /// volumes are its own.
-fn stranger(volume: &LogicalVolume, why: &Foreign) -> Option<String> {
-    let LogicalVolume { group, name, .. } = volume;
-    match why {
-        // The engine says what becomes of those of its own.
-        Foreign::Installation | Foreign::NotRecorded(_) => None,
-        why => Some(format!("{group}/{name} has asat's tag and is left alone: {why}")),
-    }
+fn stranger(volume: &LogicalVolume, why: &Foreign, found: &[Found]) -> Option<String> {
+    let name = format!("{}/{}", volume.group, volume.name);
+    // The engine says what becomes of those that were found.
+    let is_found = found.iter().any(|found| found.name == name);
+    let is_told = !is_found && *why != Foreign::Installation;
+    is_told.then(|| format!("{name} has asat's tag and is left alone: {why}"))
 }

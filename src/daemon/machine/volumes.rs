@@ -16,13 +16,14 @@ use asat_core::{Code, Problem, StoreName, VersionId, boundary};
 use asat_host::dm::target::{OriginTable, Snapshot as State};
 use asat_host::dm::{self, Selector};
 use asat_host::lvm::delta::Reservations;
-use asat_host::lvm::names::{self, InstallationId, Record};
+use asat_host::lvm::names::{self, InstallationId, Record, Which};
 use asat_host::lvm::report::{Name, Uuid};
 use asat_host::lvm::snapshots::{self, Made, Space};
 use asat_host::lvm::units::Bytes;
 use asat_host::lvm::{self, Call, Installation, Lvm, Ours, Refusal, Timing};
 use asat_host::mounts::{Log, Mounts};
 use asat_host::volume::DeviceUuid;
+use jiff::Timestamp;
 
 use super::lock;
 use super::sight::{Presence, Records, Sight};
@@ -173,8 +174,8 @@ impl Volumes {
     /// Whether a volume has classic snapshots, be they whose they may. As LVM takes a thin snapshot of such a volume, it
     /// suspends what is below those, and the file system above does not hear of it.
     pub(super) fn has_classic_snapshots(&self, origin: &Origin) -> Result<bool, Problem> {
-        let record = intended(origin)?;
-        let device = DeviceUuid { group: record.group, volume: record.origin };
+        let (group, volume) = place(origin)?;
+        let device = DeviceUuid { group, volume };
         let state = self.tools()?.control.table(Selector::Uuid(&device.to_string()))?;
         Ok(state.targets.first().is_some_and(|target| OriginTable::parse(target).is_ok()))
     }
@@ -302,7 +303,11 @@ impl Volumes {
 
     /// What LVM lists of the volumes that these records speak of, and of those that look like them.
     pub(super) fn look(&self, records: Records) -> Result<Sight, Problem> {
-        let known: Vec<Uuid> = records.values().filter_map(|record| record.volume).collect();
+        let known = records.values().filter_map(|record| match record.volume {
+            Which::Known(uuid) => Some(uuid),
+            Which::MadeSince(_) => None,
+        });
+        let known: Vec<Uuid> = known.collect();
         let lvm = self.lvm()?;
         let (volumes, groups) = (lvm.tagged_or(&known)?, lvm.groups()?);
         let sight = Sight::new(Installation { id: self.installation.clone(), records }, volumes, groups);
@@ -337,14 +342,23 @@ fn unseen(id: &VersionId, name: &str, why: &str) -> Problem {
 
 /// What is recorded of a snapshot, for LVM. Of one whose making did not end well no UUID is known.
 pub(super) fn record(snapshot: &Snapshot) -> Result<Record, Problem> {
-    let origin = intended(&snapshot.origin)?;
-    let known = Some(&snapshot.uuid).filter(|text| !text.is_empty());
-    Ok(Record { volume: known.map(|text| uuid(text)).transpose()?, ..origin })
+    let volume = match snapshot.uuid.as_str() {
+        "" => Which::MadeSince(snapshot.not_before.unwrap_or(Timestamp::MAX)),
+        known => Which::Known(uuid(known)?),
+    };
+    let (group, origin) = place(&snapshot.origin)?;
+    Ok(Record { group, origin, volume })
 }
 
-/// What is recorded of a snapshot that is about to be taken.
-pub(super) fn intended(origin: &Origin) -> Result<Record, Problem> {
-    Ok(Record { group: uuid(&origin.group)?, origin: uuid(&origin.volume)?, volume: None })
+/// What is recorded of a snapshot that was about to be taken at this instant.
+pub(super) fn intended(origin: &Origin, at: Timestamp) -> Result<Record, Problem> {
+    let (group, origin) = place(origin)?;
+    Ok(Record { group, origin, volume: Which::MadeSince(at) })
+}
+
+/// The group and the volume that snapshots are taken of.
+fn place(origin: &Origin) -> Result<(Uuid, Uuid), Problem> {
+    Ok((uuid(&origin.group)?, uuid(&origin.volume)?))
 }
 
 fn uuid(text: &str) -> Result<Uuid, Problem> {

@@ -87,7 +87,11 @@ pub(crate) fn content(dice: &mut Dice) -> Content {
 }
 
 fn holding(dice: &mut Dice) -> Holding {
-    if dice.coin() { Holding::Archive { bytes: dice.bytes() } } else { Holding::Snapshot(snapshot(dice)) }
+    if dice.coin() {
+        Holding::Archive { bytes: dice.bytes() }
+    } else {
+        Holding::Snapshot(Box::new(snapshot(dice)))
+    }
 }
 
 fn snapshot(dice: &mut Dice) -> Snapshot {
@@ -106,6 +110,7 @@ fn snapshot(dice: &mut Dice) -> Snapshot {
         with_wal: dice.coin(),
         bytes: dice.bytes(),
         lost: dice.coin(),
+        not_before: dice.maybe(Dice::instant),
     }
 }
 

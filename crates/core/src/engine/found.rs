@@ -69,7 +69,7 @@ impl Engine {
         let version = unheard_of(id, content.cut_at);
         match snapshot {
             Ok(snapshot) => {
-                let held = ready(&version, content, Holding::Snapshot(snapshot.clone()));
+                let held = ready(&version, content, Holding::Snapshot(Box::new(snapshot.clone())));
                 if snapshot.lost {
                     draft.end(&held, State::Lost, format!("its snapshot {name} was full"));
                 } else {
@@ -92,6 +92,6 @@ fn left_alone(draft: &mut Draft<'_>, id: &VersionId, name: &str, why: &str) {
 
 /// The version with a snapshot that it was not known to have.
 pub(super) fn holding(mut version: Version, snapshot: &Snapshot) -> Version {
-    version.holdings.push(Holding::Snapshot(snapshot.clone()));
+    version.holdings.push(Holding::Snapshot(Box::new(snapshot.clone())));
     version
 }

@@ -117,7 +117,7 @@ impl Engine {
                 let known = || Ok(Answer::Now(Ok(Reply::Known(taken.number))));
                 return Some(if is_same { known() } else { Err(refusal) });
             }
-            Kept::Snapshot { snapshot, .. } => vec![Holding::Snapshot((**snapshot).clone())],
+            Kept::Snapshot { snapshot, .. } => vec![Holding::Snapshot(snapshot.clone())],
             Kept::Stored { .. } => Vec::new(),
         };
         draft.end(&Version { holdings: left, ..version.clone() }, State::Failed, refusal.to_string());

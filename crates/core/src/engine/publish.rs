@@ -146,7 +146,7 @@ impl Engine {
     ) -> Result<(VersionId, bool), Problem> {
         match kept {
             Kept::Snapshot { content, snapshot } => {
-                draft.put(ready(version, content, Holding::Snapshot((**snapshot).clone())));
+                draft.put(ready(version, content, Holding::Snapshot(snapshot.clone())));
                 Ok((version.id.clone(), false))
             }
             Kept::Stored { content, bytes } => {
@@ -258,7 +258,7 @@ pub(super) fn begin_version(draft: &mut Draft<'_>, history: &History) -> Version
 /// Ends a version whose cut has failed.
 pub(super) fn fail_cut(draft: &mut Draft<'_>, version: &Version, failure: &CutFailure, reason: &str) {
     if failure.begun {
-        let left = failure.left.iter().map(|left| Holding::Snapshot((**left).clone())).collect();
+        let left = failure.left.iter().cloned().map(Holding::Snapshot).collect();
         draft.end(&Version { holdings: left, ..version.clone() }, State::Failed, reason);
         // Whatever may have reached the archive goes again, and so does a snapshot that is left.
         draft.intend(Effect::Retire { version: version.id.clone() });

@@ -102,7 +102,7 @@ fn the_ways_to_cut_are_told_apart() {
     let shown = |backend, lost| {
         let origin = asat_core::snapshot::Origin { backend, ..crate::world::folder() };
         let (name, uuid) = Default::default();
-        Snapshot { origin, name, uuid, with_wal: false, bytes: 0, lost }.can_be_shown()
+        Snapshot { origin, name, uuid, with_wal: false, bytes: 0, lost, not_before: None }.can_be_shown()
     };
     assert!(shown(Backend::LvmThin, false) && !shown(Backend::LvmThin, true));
     assert!(!shown(Backend::Reflink, false));

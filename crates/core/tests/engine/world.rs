@@ -461,6 +461,7 @@ impl World {
             with_wal: self.with_wal,
             bytes: if origin.backend == Backend::LvmClassic { 64 } else { 0 },
             lost: false,
+            not_before: None,
         };
         let kept = content.clone();
         let volume = Volume { snapshot: snapshot.clone(), content, full: false, shown: false };

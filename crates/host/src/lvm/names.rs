@@ -12,21 +12,23 @@
 //! Besides, its tags say what is known of the version itself (see [`further`](further())), for where all records are lost.
 //!
 //! A volume that was made just before a crash has no recorded UUID. Its name and tags must agree with a
-//! recorded intent then, and it must be a snapshot of the very volume that the intent names, or a plain volume
-//! that was about to become one (see `is_half_made`). [`Ours`] can be had from [`recognise`], and by making a
+//! recorded intent then, it must say that it was made after that, and it must be a snapshot of the very volume that the intent
+//! names, or a plain volume that was about to become one (see `marks::is_half_made`). [`Ours`] can be had from [`recognise`], and by making a
 //! volume, and in no other way; whatever changes a volume should ask for one.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use asat_core::{Code, Problem, StoreName, VersionId};
+use jiff::Timestamp;
 
-use super::report::{Kind, LogicalVolume, Name, Uuid};
+use super::report::{LogicalVolume, Name, Uuid};
 
 mod marks;
 
 pub(super) use marks::tagged;
-pub use marks::{further, is_finished, made_by};
+pub use marks::{further, is_finished, made_by, named_for};
+use marks::{is_half_made, is_older};
 
 /// The tag that all of our volumes have, so that `lvs @asat` lists them.
 pub(super) const TAG: &str = "asat";
@@ -58,8 +60,18 @@ pub struct Record {
     pub group: Uuid,
     /// The volume that it was to be a snapshot of.
     pub origin: Uuid,
-    /// Its own UUID; `None` while only the intent is recorded.
-    pub volume: Option<Uuid>,
+    /// Which volume it is.
+    pub volume: Which,
+}
+
+/// Which volume is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this UUID.
+    Known(Uuid),
+    /// None yet: only the intent is recorded, and a volume that was made for it says an instant that is not before this one. What
+    /// is older is a version that nothing is recorded of any more, whose number was given again.
+    MadeSince(Timestamp),
 }
 
 /// Whose a volume is.
@@ -135,8 +147,11 @@ fn check(volume: &LogicalVolume, installation: &Installation) -> Result<Ours, Fo
         return Err(Foreign::Group);
     }
     match record.volume {
-        Some(uuid) if uuid != volume.uuid => return Err(Foreign::Uuid),
-        None if !is_of(volume, record.origin) && !is_half_made(volume) => return Err(Foreign::Origin),
+        Which::Known(uuid) if uuid != volume.uuid => return Err(Foreign::Uuid),
+        Which::MadeSince(at) if is_older(volume, at) => return Err(Foreign::NotRecorded(version)),
+        Which::MadeSince(_) if !is_of(volume, record.origin) && !is_half_made(volume) => {
+            return Err(Foreign::Origin);
+        }
         _ => {}
     }
     // A snapshot is never the volume that it is taken from, whatever a damaged record says.
@@ -150,27 +165,12 @@ fn check(volume: &LogicalVolume, installation: &Installation) -> Result<Ours, Fo
         group_uuid: volume.group_uuid,
         name: volume.name.clone(),
         uuid: volume.uuid,
-        recorded: record.volume.is_some(),
+        recorded: matches!(record.volume, Which::Known(_)),
     })
 }
 
 fn is_of(volume: &LogicalVolume, origin: Uuid) -> bool {
     volume.origin.as_ref().is_some_and(|(_, uuid)| *uuid == origin)
-}
-
-/// Whether a volume can be what a power cut leaves of a classic snapshot.
-///
-/// LVM makes one in two steps. It records a plain volume with the name and the tags, clears it, and only then
-/// records whose snapshot it is; it spends most of the command's time in between. Such a volume has no origin
-/// yet, and nothing else could tell which one it was to have: so it must be just that, and nobody may use it.
-/// A thin snapshot has its origin from the first step on.
-fn is_half_made(volume: &LogicalVolume) -> bool {
-    let plain = ["linear", "striped"].map(|word| [word.to_owned()].into());
-    volume.origin.is_none()
-        && volume.pool.is_none()
-        && volume.attributes.kind == Kind::Plain
-        && plain.contains(&volume.layout)
-        && !volume.attributes.open
 }
 
 /// Every tag of ours must be there, and no second one of its kind. The administrator may add tags.

@@ -2,6 +2,7 @@
 //! Where the catalogue is lost, a version can be made of that again, before its pages are in the archive.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use asat_core::PageSize;
 use jiff::Timestamp;
@@ -24,6 +25,9 @@ pub struct Told {
     pub wal: bool,
     /// What tells whether the snapshot contains the state.
     pub witness: Witness,
+    /// The store's path from the root of its file system, of which the snapshot is; the store may be moved later. It is left out where
+    /// it is no text, or too long for a line.
+    pub inside: Option<PathBuf>,
     /// What was said of the publication, as the archive takes it. It is left out where it is too long for a line.
     pub note: Option<String>,
 }
@@ -40,17 +44,26 @@ pub enum Unclear {
 }
 
 impl Told {
-    /// What is to be written down of a state that is cut at this instant.
+    /// What is to be written down of a state that is cut at this instant, in a snapshot of all of its file system where the store's
+    /// path in that is given.
     #[must_use]
-    pub fn of(state: &State, cut_at: Timestamp, note: String) -> Self {
+    pub fn of(state: &State, cut_at: Timestamp, inside: Option<&Path>, note: String) -> Self {
         let State { page_size, page_count, wal, witness, .. } = state.clone();
-        Self { cut_at, page_size, page_count, wal, witness, note: Some(note) }
+        let inside = inside.map(Path::to_owned);
+        Self { cut_at, page_size, page_count, wal, witness, inside, note: Some(note) }
     }
 
     /// Whether the store's WAL belongs to the version.
     #[must_use]
     pub fn with_wal(&self) -> bool {
         self.witness.with_wal()
+    }
+
+    /// The instant that lines say, which may say nothing else that is understood.
+    pub fn cut_at<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Timestamp> {
+        let mut instants = lines.filter_map(|line| line.strip_prefix("cut="));
+        let instant = instants.next().filter(|_| instants.next().is_none())?;
+        instant.parse().ok()
     }
 
     /// Its lines.
@@ -63,8 +76,10 @@ impl Told {
             format!("mode={mode}"),
             format!("witness={}", self.witness.written()),
         ];
-        let note = self.note.iter().map(|note| format!("note={}", spelled(note)));
-        lines.extend(note.filter(|line| line.len() <= LONGEST));
+        let inside = self.inside.as_deref().and_then(Path::to_str);
+        let texts = [("inside", inside), ("note", self.note.as_deref())];
+        let texts = texts.iter().filter_map(|(name, text)| Some(format!("{name}={}", spelled((*text)?))));
+        lines.extend(texts.filter(|line| line.len() <= LONGEST));
         lines
     }
 
@@ -84,6 +99,10 @@ impl Told {
             let (size, count) = one("pages").ok()?.split_once('/')?;
             Some((PageSize::new(size.parse().ok()?)?, count.parse().ok()?))
         };
+        let text = |name| match all(name).next() {
+            None => Ok(None),
+            Some(_) => unspelled(one(name)?).map(Some).ok_or(Unclear::Unreadable(name)),
+        };
         one("pages")?;
         let (page_size, page_count) = pages().ok_or(Unclear::Unreadable("pages"))?;
         let told = Self {
@@ -92,14 +111,12 @@ impl Told {
             page_count,
             wal: one("mode")? == "wal",
             witness: Witness::read(one("witness")?).ok_or(Unclear::Unreadable("witness"))?,
-            note: match all("note").next() {
-                None => None,
-                Some(_) => Some(unspelled(one("note")?).ok_or(Unclear::Unreadable("note"))?),
-            },
+            inside: text("inside")?.map(PathBuf::from),
+            note: text("note")?,
         };
         // Each value has one spelling.
         let again = told.lines();
-        for name in ["cut", "pages", "mode", "note"] {
+        for name in ["cut", "pages", "mode", "inside", "note"] {
             let line = all(name).next().map(|value| format!("{name}={value}"));
             if line.is_some_and(|line| !again.contains(&line)) {
                 return Err(Unclear::Unreadable(name));

@@ -1,5 +1,7 @@
 //! What is ours is recognised, and nothing else ever is.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -20,7 +22,9 @@ fn version(text: &str) -> VersionId {
 }
 
 fn installation(recorded: Option<&str>) -> Installation {
-    let record = Record { group: uuid(GROUP), origin: uuid(ORIGIN), volume: recorded.map(uuid) };
+    let intended = Which::MadeSince("2026-11-19T17:00:03Z".parse().unwrap());
+    let volume = recorded.map_or(intended, |recorded| Which::Known(uuid(recorded)));
+    let record = Record { group: uuid(GROUP), origin: uuid(ORIGIN), volume };
     Installation { id: ID.parse().unwrap(), records: [(version("re_port-x@12"), record)].into() }
 }
 
@@ -29,7 +33,7 @@ fn ours() -> LogicalVolume {
     let text = format!(
         r#"{{"report":[{{"lv":[{{"vg_name":"vg","lv_name":"asat.12.d0e1f2a3.re+port-x","lv_uuid":"{VOLUME}","lv_attr":"swi-a-s---",
         "lv_size":"8388608","origin":"data","origin_uuid":"{ORIGIN}","pool_lv":"","pool_lv_uuid":"","thin_id":"",
-        "lv_tags":"asat,asat.installation={ID},asat.number=12,asat.store=re_port-x","data_percent":"0.00",
+        "lv_tags":"asat,asat.cut=2026-11-19T17:00:03.000456Z,asat.installation={ID},asat.number=12,asat.store=re_port-x","data_percent":"0.00",
         "metadata_percent":"","lv_kernel_major":"254","lv_kernel_minor":"3","lv_layout":"linear",
         "lv_role":"public,snapshot,thicksnapshot","lv_metadata_size":"","vg_uuid":"{GROUP}"}}]}}]}}"#
     );
@@ -88,7 +92,7 @@ fn one_mark_that_differs_makes_it_foreign() {
     );
     assert_eq!(change(&|v| v.name = "asat.12.d0e1f2a3.re_port-x".parse().unwrap()), both(Foreign::Name));
     assert_eq!(change(&|v| v.name = "data".parse().unwrap()), both(Foreign::Name));
-    for tag in ours().tags {
+    for tag in tags(&version("re_port-x@12"), &ID.parse().unwrap()) {
         let (one, two) = change(&|v| assert!(v.tags.remove(&tag)));
         assert!(matches!((one, two), (Some(Foreign::Tags(_)), Some(Foreign::Tags(_)))), "{tag}");
     }
@@ -131,12 +135,38 @@ fn what_a_power_cut_leaves_is_ours_where_it_was_intended_and_nobody_uses_it() {
     assert_eq!(change(&|v| v.origin = pool()), Some(Foreign::Origin));
     assert_eq!(change(&|v| v.uuid = uuid(ORIGIN)), Some(Foreign::Origin));
     assert_eq!(change(&|v| v.group_uuid = uuid(OTHER)), Some(Foreign::Group));
-    for tag in ours().tags {
+    for tag in tags(&version("re_port-x@12"), &ID.parse().unwrap()) {
         let found = change(&|v| assert!(v.tags.remove(&tag)));
         assert!(matches!(found, Some(Foreign::Tags(_))), "{tag}");
     }
     let nothing = Installation { id: ID.parse().unwrap(), records: BTreeMap::new() };
     assert_eq!(reason(&half_made(), &nothing), Some(Foreign::NotRecorded(version("re_port-x@12"))));
+}
+
+/// Its number was given again, after the catalogue was lost that knew of it.
+#[test]
+fn what_says_an_earlier_instant_than_the_intent_was_not_made_for_it() {
+    let with_cut = |volume: &LogicalVolume, cuts: &[&str]| {
+        let mut volume = volume.clone();
+        volume.tags.retain(|tag| !tag.starts_with("asat.cut="));
+        volume.tags.extend(cuts.iter().map(|cut| format!("asat.cut={cut}")));
+        reason(&volume, &installation(None))
+    };
+    let not_recorded = || Some(Foreign::NotRecorded(version("re_port-x@12")));
+    for volume in [ours(), half_made()] {
+        for later in ["2026-11-19T17:00:03.000000Z", "2027-01-01T00:00:00.000000Z"] {
+            assert_eq!(with_cut(&volume, &[later]), None, "{later}");
+        }
+        assert_eq!(with_cut(&volume, &["2026-11-19T17:00:02.999999Z"]), not_recorded());
+        // Nothing says when it was made.
+        for unclear in [&[][..], &["yesterday"], &["2026-11-19T17:00:04Z", "2026-11-19T17:00:05Z"]] {
+            assert_eq!(with_cut(&volume, unclear), not_recorded(), "{unclear:?}");
+        }
+    }
+    // The recorded one is known by its UUID, whatever it says.
+    let mut older = ours();
+    older.tags.retain(|tag| !tag.starts_with("asat.cut="));
+    assert_eq!(reason(&older, &installation(Some(VOLUME))), None);
 }
 
 #[test]
@@ -145,7 +175,8 @@ fn a_record_that_names_the_origin_itself_gives_nothing_away() {
     let mut volume = ours();
     volume.uuid = uuid(ORIGIN);
     assert_eq!(reason(&volume, &damaged), Some(Foreign::Origin));
-    damaged.records.values_mut().for_each(|record| record.volume = None);
+    let intended = installation(None).records.into_values().next().unwrap();
+    damaged.records.values_mut().for_each(|record| *record = intended);
     assert_eq!(reason(&volume, &damaged), Some(Foreign::Origin));
 }
 
@@ -161,8 +192,20 @@ fn names_are_those_that_lvm_takes() {
     }
     let [tag, ..] = tags(&version("re_port-x@12"), &id);
     assert_eq!(tag, "asat");
-    let expected: std::collections::BTreeSet<_> = tags(&version("re_port-x@12"), &id).into();
-    assert_eq!(ours().tags, expected);
+    let expected: BTreeSet<_> = tags(&version("re_port-x@12"), &id).into();
+    assert!(expected.is_subset(&ours().tags));
+}
+
+#[test]
+fn a_number_is_a_names_whatever_the_tags_say() {
+    let id: InstallationId = ID.parse().unwrap();
+    let mut volume = ours();
+    volume.tags.clear();
+    assert_eq!(named_for(&volume, &id), Some(version("re_port-x@12")));
+    for other in ["asat.12.00000000.re+port-x", "asat.012.d0e1f2a3.re+port-x", "data"] {
+        volume.name = other.parse().unwrap();
+        assert_eq!(named_for(&volume, &id), None, "{other}");
+    }
 }
 
 #[test]
@@ -212,6 +255,8 @@ fn near_tags() -> impl Strategy<Value = Vec<String>> {
         Just("asat.number=12".to_owned()),
         Just("asat.number=13".to_owned()),
         Just("asat.number=012".to_owned()),
+        Just("asat.cut=2026-11-19T17:00:03.000456Z".to_owned()),
+        Just("asat.cut=2026-11-19T17:00:02.000456Z".to_owned()),
         Just("other".to_owned()),
     ];
     proptest::collection::vec(tag, 0..8)
@@ -273,11 +318,14 @@ proptest! {
         if !same_uuid { volume.uuid = uuid(OTHER); }
         if !same_group { volume.group_uuid = uuid(OTHER); }
         if !same_origin { volume.origin = Some(("data".parse().unwrap(), uuid(OTHER))); }
+        let is_cut = |tag: &String| tag.starts_with("asat.cut=");
+        let marks: BTreeSet<_> = real.tags.iter().filter(|tag| !is_cut(tag)).collect();
+        let of_now = volume.tags.iter().filter(|tag| is_cut(tag)).eq(real.tags.iter().filter(|tag| is_cut(tag)));
         let all_agree = volume.name == real.name
-            && real.tags.is_subset(&volume.tags)
-            && volume.tags.iter().all(|tag| real.tags.contains(tag) || !tag.starts_with("asat."))
+            && marks.iter().all(|tag| volume.tags.contains(*tag))
+            && volume.tags.iter().all(|tag| marks.contains(tag) || is_cut(tag) || !tag.starts_with("asat."))
             && !hidden && same_group
-            && if recorded { same_uuid } else { same_origin };
+            && if recorded { same_uuid } else { same_origin && of_now };
         let found = recognise(&volume, &installation(recorded.then_some(VOLUME)));
         prop_assert_eq!(matches!(found, Whose::Ours(_)), all_agree);
     }

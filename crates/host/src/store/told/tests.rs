@@ -1,5 +1,8 @@
 //! What is written down is read back as it was, and nothing else is taken for it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -17,6 +20,7 @@ fn told(note: Option<&str>) -> Told {
         page_count: 2,
         wal: true,
         witness: Witness::read(&file()).unwrap(),
+        inside: Some(PathBuf::from("/Große Läden/report=1.db")),
         note: note.map(str::to_owned),
     }
 }
@@ -51,13 +55,22 @@ fn a_note_that_is_too_long_for_a_line_is_left_out() {
 }
 
 #[test]
+fn a_path_that_is_no_text_or_too_long_for_a_line_is_left_out() {
+    let without = Told { inside: None, ..told(None) };
+    for path in [OsStr::from_bytes(b"/report-\xff.db"), OsStr::new(&"/ü".repeat(200))] {
+        let told = Told { inside: Some(PathBuf::from(path)), ..told(None) };
+        assert_eq!(read(&told.lines()), Ok(without.clone()));
+    }
+}
+
+#[test]
 fn what_is_missing_or_there_twice_or_spelled_otherwise_is_refused() {
     let lines = told(Some("{}")).lines();
     for (index, line) in lines.iter().enumerate() {
         let name = line.split('=').next().unwrap();
         let mut without = lines.clone();
         without.remove(index);
-        assert_eq!(read(&without).is_ok(), name == "note", "{name}");
+        assert_eq!(read(&without).is_ok(), ["inside", "note"].contains(&name), "{name}");
         let mut twice = lines.clone();
         twice.push(format!("{name}=1"));
         assert!(matches!(read(&twice), Err(Unclear::Missing(_))), "{name}");
@@ -80,6 +93,8 @@ fn what_is_missing_or_there_twice_or_spelled_otherwise_is_refused() {
         ("file/12", "log/12", "witness"),
         ("53514c", "53514C", "witness"),
         ("53514c", "5351", "witness"),
+        ("inside=/Gro=C3", "inside=/Gro=C", "inside"),
+        ("inside=/Gro=C3", "inside=/Gro=c3", "inside"),
         ("note==7B", "note==7b", "note"),
         ("note==7B", "note=={B", "note"),
         ("note==7B", "note==FF", "note"),
@@ -94,13 +109,13 @@ proptest! {
     fn any_note_comes_back(note in ".{0,200}") {
         let lines = told(Some(&note)).lines();
         prop_assert!(lines.iter().all(|line| is_taken(line)));
-        if lines.len() == 5 {
+        if lines.len() == 6 {
             prop_assert_eq!(read(&lines), Ok(told(Some(&note))));
         }
     }
 
     #[test]
-    fn anything_else_is_refused_or_has_one_spelling(lines in prop::collection::vec("(cut|pages|mode|witness|note)=[0-9a-z=/.:TZ-]{0,30}", 0..8)) {
+    fn anything_else_is_refused_or_has_one_spelling(lines in prop::collection::vec("(cut|pages|mode|witness|inside|note)=[0-9a-z=/.:TZ-]{0,30}", 0..8)) {
         if let Ok(told) = read(&lines) {
             prop_assert!(told.lines().iter().all(|line| lines.contains(line)));
         }
