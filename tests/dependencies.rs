@@ -13,7 +13,7 @@ fn rules() -> toml::Table {
     include_str!("../deny.toml").parse().unwrap()
 }
 
-fn names<'a>(list: &'a toml::Value, name: fn(&toml::Value) -> &toml::Value) -> BTreeSet<&'a str> {
+fn names(list: &toml::Value, name: fn(&toml::Value) -> &toml::Value) -> BTreeSet<&str> {
     list.as_array().unwrap().iter().map(|entry| name(entry).as_str().unwrap()).collect()
 }
 
