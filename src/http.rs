@@ -12,6 +12,7 @@ mod database;
 mod document;
 mod events;
 mod extract;
+mod head;
 mod leases;
 mod metrics;
 mod mounts;
@@ -154,6 +155,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .fallback(status::not_found)
         .method_not_allowed_fallback(status::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(axum::middleware::from_fn_with_state(head::Bare::new(&document), head::check))
         .layer(axum::middleware::from_fn_with_state(access, access::check))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&face), requests::observe))
         .with_state(face)

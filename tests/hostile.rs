@@ -109,6 +109,20 @@ fn a_body_without_end_is_refused_by_its_time_or_by_its_length() {
 }
 
 #[test]
+fn a_body_that_is_promised_to_be_too_long_is_not_waited_for() {
+    let world = started("request_timeout = \"1h\"");
+    let head = "POST /snapshots HTTP/1.1\r\nHost: asat\r\nContent-Type: application/json\r\n";
+    let mut stream = connect(&world);
+    stream
+        .write_all(format!("{head}Content-Length: 5000000000\r\n\r\n{{\"label\": \"x\"}}").as_bytes())
+        .unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 413");
+    is_well(&world);
+}
+
+#[test]
 fn a_head_of_any_size_takes_no_more_than_its_bound() {
     let world = started("");
     let bombs = [
