@@ -230,6 +230,7 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
         .write_all(b"GET /versions/report@1/database HTTP/1.1\r\nHost: asat\r\nConnection: close\r\n\r\n")
         .unwrap();
     stream.read_exact(&mut [0; 9]).unwrap();
+    let began = std::time::Instant::now();
     for _ in 0..20 {
         world.get("/versions").expect_problem(503, "overloaded");
     }
@@ -237,6 +238,14 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.len() > 400_000, "{} bytes came", rest.len());
     is_well(&world);
+    // It is told of, and not of each.
+    let mut daemon = world.daemon.take().unwrap();
+    daemon.terminate();
+    assert!(daemon.child.wait().unwrap().success());
+    let log = daemon.rest_of_log();
+    let lines = log.matches("listen.max_connections may be raised").count();
+    assert!((1..=1 + usize::try_from(began.elapsed().as_secs()).unwrap()).contains(&lines), "{log}");
+    assert!(!log.contains("answered 503"), "{log}");
 }
 
 /// How much memory a process has, in KiB.
