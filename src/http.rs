@@ -151,11 +151,11 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
     let document = document::complete(&document, &access);
     router
         .merge(page::routes(&document, access.clone()))
+        .route_layer(axum::middleware::from_fn_with_state(head::Bare::new(&document), head::check))
         .layer(Extension(status::Written::new(&document)))
         .fallback(status::not_found)
         .method_not_allowed_fallback(status::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(axum::middleware::from_fn_with_state(head::Bare::new(&document), head::check))
         .layer(axum::middleware::from_fn_with_state(access, access::check))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&face), requests::observe))
         .with_state(face)
