@@ -12,6 +12,7 @@ mod database;
 mod document;
 mod events;
 mod extract;
+mod head;
 mod leases;
 mod metrics;
 mod mounts;
@@ -41,7 +42,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use access::Caller;
-pub use access::{Access, Peer, Rules};
+pub use access::{Access, Address, Peer, Rules};
 pub use answers::{Known, Pages};
 use problem::Failure;
 pub use problem::overloaded;
@@ -150,6 +151,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
     let document = document::complete(&document, &access);
     router
         .merge(page::routes(&document, access.clone()))
+        .route_layer(axum::middleware::from_fn_with_state(head::Bare::new(&document), head::check))
         .layer(Extension(status::Written::new(&document)))
         .fallback(status::not_found)
         .method_not_allowed_fallback(status::method_not_allowed)

@@ -16,6 +16,7 @@ mod set;
 mod tag;
 mod version;
 mod watch;
+mod whole;
 
 use asat_core::register::{Entry, History};
 use asat_core::version::{self as core, Free, LeaseId};
@@ -101,8 +102,8 @@ pub struct MountRequest {
     /// Who will read it.
     #[schema(min_length = 1, max_length = 200, example = "month-end report")]
     pub holder: String,
-    /// For how long, in seconds; one hour where left out.
-    #[serde(default = "default_ttl")]
+    /// For how long, in seconds, up to `copies.max_lease`; one hour where left out.
+    #[serde(default = "default_ttl", deserialize_with = "whole::deserialize")]
     #[schema(minimum = 1, default = 3600)]
     pub ttl_seconds: u32,
 }
@@ -111,8 +112,8 @@ pub struct MountRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    /// From now on, in seconds; one hour where left out.
-    #[serde(default = "default_ttl")]
+    /// From now on, in seconds, up to `copies.max_lease`; one hour where left out.
+    #[serde(default = "default_ttl", deserialize_with = "whole::deserialize")]
     #[schema(minimum = 1, default = 3600)]
     pub ttl_seconds: u32,
 }
@@ -151,7 +152,7 @@ pub struct PinRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub owner: Option<String>,
-    /// When the pin stops counting; never where left out.
+    /// When the pin stops counting, which is yet to come; never where left out.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,

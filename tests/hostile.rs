@@ -109,6 +109,20 @@ fn a_body_without_end_is_refused_by_its_time_or_by_its_length() {
 }
 
 #[test]
+fn a_body_that_is_promised_to_be_too_long_is_not_waited_for() {
+    let world = started("request_timeout = \"1h\"");
+    let head = "POST /snapshots HTTP/1.1\r\nHost: asat\r\nContent-Type: application/json\r\n";
+    let mut stream = connect(&world);
+    stream
+        .write_all(format!("{head}Content-Length: 5000000000\r\n\r\n{{\"label\": \"x\"}}").as_bytes())
+        .unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 413");
+    is_well(&world);
+}
+
+#[test]
 fn a_head_of_any_size_takes_no_more_than_its_bound() {
     let world = started("");
     let bombs = [
@@ -216,6 +230,7 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
         .write_all(b"GET /versions/report@1/database HTTP/1.1\r\nHost: asat\r\nConnection: close\r\n\r\n")
         .unwrap();
     stream.read_exact(&mut [0; 9]).unwrap();
+    let began = std::time::Instant::now();
     for _ in 0..20 {
         world.get("/versions").expect_problem(503, "overloaded");
     }
@@ -223,6 +238,14 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.len() > 400_000, "{} bytes came", rest.len());
     is_well(&world);
+    // It is told of, and not of each.
+    let mut daemon = world.daemon.take().unwrap();
+    daemon.terminate();
+    assert!(daemon.child.wait().unwrap().success());
+    let log = daemon.rest_of_log();
+    let lines = log.matches("listen.max_connections may be raised").count();
+    assert!((1..=1 + usize::try_from(began.elapsed().as_secs()).unwrap()).contains(&lines), "{log}");
+    assert!(!log.contains("answered 503"), "{log}");
 }
 
 /// How much memory a process has, in KiB.

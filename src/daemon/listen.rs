@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use asat_core::{Code, Problem};
 use asat_host::socket::{self, Handed};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -20,7 +20,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Face, Known, Names, Pages, Peer, Rules, router};
+use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Rules, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -51,7 +51,7 @@ pub(super) async fn serve(
     let (unix, own) = unix_listeners(config, handed.unix)?;
     for listener in unix {
         let app = router(Arc::clone(&face), Access::Socket(rules.clone()));
-        let peer = |stream: &UnixStream| Some(Peer::of(stream));
+        let peer = |stream: &UnixStream| Peer::of(stream);
         let handle = daemon.handle.clone();
         servers.spawn(connections::serve(
             listener,
@@ -67,7 +67,7 @@ pub(super) async fn serve(
         let handle = daemon.handle.clone();
         servers.spawn(connections::serve(
             listener,
-            |_| None,
+            |stream: &TcpStream| Address::of(stream),
             app,
             handle,
             config.listen.clone(),

@@ -1,6 +1,7 @@
 //! Who may: over the Unix socket whom its permissions let in, or whom the configuration names; over TCP a token says what, or a
 //! session that was begun with one.
 
+mod address;
 mod peers;
 mod rules;
 mod sessions;
@@ -11,10 +12,11 @@ use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+pub use address::Address;
 pub use peers::Peer;
 use peers::Peers;
 pub use rules::Rules;
@@ -59,7 +61,7 @@ pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
-    let found = access.caller(request.extensions().get::<Peer>(), request.headers()).await;
+    let found = access.caller(request.extensions(), request.headers()).await;
     let found =
         found.map(|(Caller { role, by }, means)| (Caller { role, by: By { request: name, ..by } }, means));
     // The route and not the path: what a path says is the caller's own text.
@@ -101,16 +103,22 @@ enum Means {
 }
 
 impl Access {
-    async fn caller(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<(Caller, Means), Problem> {
+    async fn caller(&self, from: &Extensions, headers: &HeaderMap) -> Result<(Caller, Means), Problem> {
         match self {
-            Self::Socket(rules) => Ok((rules.peers().caller(peer).await?, Means::Own)),
+            Self::Socket(rules) => Ok((rules.peers().caller(from.get::<Peer>()).await?, Means::Own)),
             Self::Tokens(rules) => {
                 let (tokens, now) = (rules.tokens(), asat_host::clock::now());
                 let session = rules.sessions().token(&tokens, headers, now);
-                match session.filter(|_| tokens::bearer(headers).is_none()) {
-                    Some(token) => Ok((Caller::with(token), Means::Cookie)),
-                    None => Ok((tokens::caller(&tokens, headers, now)?, Means::Own)),
+                let bearer = tokens::bearer(headers);
+                if let Some(token) = session.filter(|_| bearer.is_none()) {
+                    return Ok((Caller::with(token), Means::Cookie));
                 }
+                let caller = tokens::caller(&tokens, headers, now);
+                // Who shows none has not tried one.
+                if let (Err(problem), Some(_)) = (&caller, bearer) {
+                    rules.refusals().tell(from.get::<Address>(), problem);
+                }
+                Ok((caller?, Means::Own))
             }
         }
     }
@@ -119,13 +127,14 @@ impl Access {
     ///
     /// # Errors
     /// [`Code::Unauthenticated`] where the token does not count.
-    pub(super) fn sign_in(&self, token: &str) -> Result<Option<String>, Problem> {
+    pub(super) fn sign_in(&self, token: &str, from: Option<&Address>) -> Result<Option<String>, Problem> {
         let Self::Tokens(rules) = self else { return Ok(None) };
         let (tokens, now) = (rules.tokens(), asat_host::clock::now());
-        let Some(token) = tokens::shown(&tokens, token.trim(), now)? else {
+        let known = tokens::shown(&tokens, token.trim(), now).and_then(|token| {
             let hint = "see that it was copied whole, or ask whoever runs asat for one";
-            return Err(Problem::new(Code::Unauthenticated, "the token is not known", hint));
-        };
+            token.ok_or_else(|| Problem::new(Code::Unauthenticated, "the token is not known", hint))
+        });
+        let token = known.inspect_err(|problem| rules.refusals().tell(from, problem))?;
         rules.sessions().begin(token, now).map(Some)
     }
 

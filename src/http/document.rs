@@ -48,6 +48,8 @@ fn complete_operation(path: &str, operation: &mut Value, access: &Access) {
     if path != "/healthz" {
         add(responses, "500", "An unexpected error");
     }
+    // What cannot be read, or is not taken, is refused before a handler is asked.
+    add(responses, "400", "The query has a parameter, and none is taken; or the request cannot be read");
     add(responses, "503", "The daemon serves as many connections as it may, or stops");
     let public = access::is_public(path);
     if !public {

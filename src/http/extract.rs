@@ -2,13 +2,16 @@
 
 use asat_core::version::LeaseId;
 use asat_core::{Code, Problem, VersionRef};
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody as _};
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::TimeZone;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failure;
@@ -20,13 +23,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        // What is promised to be too long need not be waited for.
+        if request.body().size_hint().lower() > u64::try_from(super::MAX_BODY).unwrap_or(u64::MAX) {
+            return Err(too_large());
+        }
+        check_coding(request.headers())?;
         let is_json = is_json(request.headers());
         let bytes = Bytes::from_request(request, state).await.map_err(|error| body_lost(&error))?;
         if bytes.is_empty() {
             return read_json(b"{}");
         }
         if !is_json {
-            let hint = "send the header Content-Type: application/json";
+            let hint = "send the header Content-Type: application/json, and JSON in UTF-8";
             return Err(Failure::new(Code::UnsupportedMediaType, "the body is not declared as JSON", hint));
         }
         read_json(&bytes)
@@ -35,16 +43,38 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
 fn body_lost(error: &BytesRejection) -> Failure {
     if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        let detail = format!("the body is longer than {} bytes", super::MAX_BODY);
-        return Failure::new(Code::TooLarge, detail, "shorten the note");
+        return too_large();
     }
     Failure::new(Code::Malformed, format!("the body did not arrive whole: {error}"), "send it again")
 }
 
+fn too_large() -> Failure {
+    let detail = format!("the body is longer than {} bytes", super::MAX_BODY);
+    Failure::new(Code::TooLarge, detail, "shorten the note")
+}
+
+/// Refuses a body that would have to be unpacked.
+fn check_coding(headers: &HeaderMap) -> Result<(), Failure> {
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Ok(());
+    }
+    let hint = "send it as it is, without the header Content-Encoding";
+    Err(Failure::new(Code::UnsupportedMediaType, "the body is compressed or encoded otherwise", hint))
+}
+
+/// Whether a body is declared as JSON, which is in UTF-8 and in nothing else.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    let mut parts = kind.split(';').map(str::trim);
+    let is_utf_8 = |part: &str| match part.split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    };
+    parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+        && parts.all(is_utf_8)
 }
 
 fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Failure> {
@@ -120,12 +150,13 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
 }
 
 /// An instant in a path or a query.
-pub(super) fn timestamp(field: &str, text: &str) -> Result<jiff::Timestamp, Problem> {
-    text.parse().map_err(|error: jiff::Error| {
+pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
+    let instant = text.parse().or_else(|error| beyond_all(text).ok_or(error));
+    instant.map_err(|error: jiff::Error| {
         let error = error.to_string();
         let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
         // In a query, a plus sign stands for a space.
-        let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<jiff::Timestamp>().is_ok();
+        let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok();
         let hint = if lost_plus {
             "write the + of the offset as %2B"
         } else {
@@ -135,12 +166,20 @@ pub(super) fn timestamp(field: &str, text: &str) -> Result<jiff::Timestamp, Prob
     })
 }
 
+/// The last instant of all, for one in the last hours of the year 9999: they are written where an end is far away, and nothing
+/// comes later.
+fn beyond_all(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let is_instant = pieces.time().is_some() && pieces.offset().is_some();
+    (is_instant && pieces.date() >= Timestamp::MAX.to_zoned(TimeZone::UTC).date()).then_some(Timestamp::MAX)
+}
+
 /// A lease's name in a path. Whatever the text, it is only looked up; a long one is cut before it is quoted.
 pub(super) fn lease(text: &str) -> LeaseId {
     LeaseId(shorten(text, 80))
 }
 
 /// Keeps a hostile text from filling the answer that quotes it.
-fn shorten(text: &str, characters: usize) -> String {
+pub(super) fn shorten(text: &str, characters: usize) -> String {
     text.chars().take(characters).collect()
 }

@@ -35,7 +35,8 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self(problem) = self;
         let status = status(problem.code);
-        if status.is_server_error() {
+        // Whoever turns connections away tells of it, and not of each.
+        if status.is_server_error() && problem.code != Code::Overloaded {
             tracing::warn!(code = problem.code.text().0, "answered {status}: {problem}");
         }
         let (code, title) = problem.code.text();

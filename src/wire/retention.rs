@@ -13,10 +13,10 @@ pub struct RetentionRules {
     #[schema(example = "all for 14 days, then daily for 3 months, then month ends for 7 years")]
     pub keep: Option<String>,
     /// The most that the archive may take, in bytes.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::whole::option::deserialize")]
     pub at_most_bytes: Option<u64>,
     /// So many of the newest versions stay whatever the other rules say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::whole::deserialize")]
     pub at_least: u32,
     /// What is kept besides, by its label.
     #[serde(default)]

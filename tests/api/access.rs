@@ -104,6 +104,25 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
 }
 
 #[test]
+fn tokens_that_do_not_count_are_told_of_and_not_each_nor_what_they_are() {
+    let mut tcp = Tcp::start();
+    let began = std::time::Instant::now();
+    tcp.call("GET", "/versions", None, "").expect_problem(401, "unauthenticated");
+    for _ in 0..50 {
+        tcp.call("GET", "/versions", Some("Bearer the-wrong-one"), "").expect_problem(401, "unauthenticated");
+    }
+    let mut daemon = tcp.world.daemon.take().unwrap();
+    daemon.terminate();
+    assert!(daemon.child.wait().unwrap().success());
+    let log = daemon.rest_of_log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("a token from 127.0.0.1:")).collect();
+    let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    assert!((1..=most).contains(&lines.len()), "{log}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("as were 0 since"), "{log}");
+    assert!(!log.contains("the-wrong-one"), "{log}");
+}
+
+#[test]
 fn without_a_valid_token_nothing_is_told_but_that_the_daemon_lives() {
     let tcp = Tcp::start();
     let operations = tcp.world.contract.as_ref().unwrap().operations();

@@ -132,6 +132,64 @@ fn parameters_are_known_and_within_their_bounds() {
 }
 
 #[test]
+fn what_takes_no_parameters_refuses_each_and_does_nothing() {
+    let kept = Kept::start();
+    let calls = [
+        ("DELETE", "/versions/report@1?dry_run=true&force=no"),
+        ("GET", "/versions/report@1?at=now"),
+        ("HEAD", "/versions/report@1?at=now"),
+        ("GET", "/versions/report@1/database?at=now"),
+        ("PUT", "/versions/report@1/pin?dry_run=true"),
+        ("POST", "/snapshots?dry_run=true"),
+        ("POST", "/stores/report/restore?dry_run=true"),
+        ("GET", "/stores/report/retention?x"),
+        ("POST", "/stores/report/retention?x"),
+        ("GET", "/stores/report/archive?x=1"),
+        ("GET", "/stores/report/tags?x=1"),
+        ("GET", "/stores?x=1"),
+        ("GET", "/capacity?x=1"),
+        ("GET", "/metrics?x=1"),
+        ("GET", "/events?x=1"),
+        ("GET", "/healthz?x=1"),
+    ];
+    for (method, path) in calls {
+        let answer = kept.request(method, path, &[], b"");
+        assert_eq!(answer.status, 400, "{method} {path}: {answer}");
+        if method != "HEAD" {
+            let problem = answer.expect_problem(400, "malformed");
+            assert!(problem["detail"].as_str().unwrap().contains("unknown parameter"), "{problem}");
+        }
+    }
+    assert_eq!(kept.get("/stores?").status, 200);
+    kept.check_unharmed("parameters that nothing takes");
+}
+
+#[test]
+fn a_query_that_cannot_be_read_is_refused_on_every_route() {
+    let kept = Kept::start();
+    for query in ["label=%ff", "label=%zz", "%ff=1", "label=%", "%c3%28"] {
+        for path in ["/versions", "/audit", "/stores", "/capacity", "/"] {
+            kept.get(&format!("{path}?{query}")).expect_problem(400, "malformed");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_time_is_an_instant() {
+    let kept = Kept::start();
+    for end in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999999-12:00", "9999-12-30T22:00:01Z"] {
+        assert_eq!(kept.get(&format!("/as-of/{end}")).json()["id"], "report@1", "{end}");
+        for (filter, found) in [("to", 1), ("from", 0)] {
+            let list = kept.get(&format!("/versions?{filter}={end}")).json();
+            assert_eq!(list["versions"].as_array().unwrap().len(), found, "{filter} {end}: {list}");
+        }
+    }
+    for text in ["9999-12-31", "9999-12-31T23:59:59", "9999-12-32T00:00:00Z", "9999-12-31T24:00:00Z"] {
+        kept.get(&format!("/as-of/{text}")).expect_problem(400, "malformed");
+    }
+}
+
+#[test]
 fn a_cursor_leads_on_in_its_own_list_only() {
     let kept = Kept::start();
     kept.sqlite().execute("delete from ledger", []).unwrap();
@@ -278,6 +336,36 @@ fn bytes_that_are_no_request_are_refused_or_dropped() {
         "0\r\n\r\nPOST /snapshots HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
     );
     assert!(raw(&kept, &both).matches("HTTP/1.1 2").count() <= 1);
+}
+
+#[test]
+fn a_request_says_for_which_host_it_is_and_its_body_is_plain_utf_8() {
+    let kept = Kept::start();
+    for (head, status) in [
+        ("GET /stores HTTP/1.1\r\n", "400"),
+        ("GET /stores HTTP/1.1\r\nHost: a\r\nHost: b\r\n", "400"),
+        ("GET /stores HTTP/1.1\r\nHost:\r\n", "200"),
+        ("GET /stores HTTP/1.0\r\n", "200"),
+    ] {
+        let reply = raw(&kept, format!("{head}Connection: close\r\n\r\n").as_bytes());
+        assert_eq!(reply.split(' ').nth(1), Some(status), "{head}: {reply}");
+    }
+    let json = "application/json";
+    for headers in [
+        [("Content-Type", json), ("Content-Encoding", "gzip")],
+        [("Content-Type", json), ("Content-Encoding", "identity, br")],
+        [("Content-Type", "application/json; charset=latin1"), ("X-Other", "")],
+    ] {
+        kept.request("POST", "/stores/report/retention", &headers, b"{}")
+            .expect_problem(415, "unsupported_media_type");
+    }
+    for headers in [
+        [("Content-Type", "application/json; charset=UTF-8"), ("Content-Encoding", "identity")],
+        [("Content-Type", "application/json;charset=\"utf-8\""), ("X-Other", "")],
+    ] {
+        let answer = kept.request("POST", "/stores/report/retention", &headers, b"{}");
+        assert_eq!(answer.status, 200, "{headers:?}: {answer}");
+    }
 }
 
 #[test]

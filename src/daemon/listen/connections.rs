@@ -8,8 +8,9 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use asat_core::Code;
 use axum::Router;
 use axum::body::Body;
 use axum::serve::Listener;
@@ -29,7 +30,8 @@ use super::slots::{Slot, Slots};
 use super::until;
 use crate::config::Listen;
 use crate::daemon::Handle;
-use crate::http::{self, Peer};
+use crate::http;
+use crate::log::Seldom;
 use crate::metrics::{TurnedAway, count};
 
 /// The longest head of a request, in bytes; what is longer is answered with 431, or 414 where it is the path.
@@ -49,12 +51,14 @@ struct Server {
     max_connections: usize,
     request_timeout: Duration,
     stopped: watch::Receiver<bool>,
+    refusals: Arc<Seldom>,
 }
 
-/// Serves everybody who connects, until the daemon stops and the last request is answered. `peer` says who is at the other end.
-pub(super) async fn serve<L: Listener>(
+/// Serves everybody who connects, until the daemon stops and the last request is answered. `peer` says who is at the other end, and each
+/// request brings that along.
+pub(super) async fn serve<L: Listener, P: Clone + Send + Sync + 'static>(
     mut listener: L,
-    peer: fn(&L::Io) -> Option<Peer>,
+    peer: fn(&L::Io) -> P,
     app: Router,
     handle: Handle,
     limits: Listen,
@@ -62,7 +66,14 @@ pub(super) async fn serve<L: Listener>(
 ) {
     let Listen { max_connections, request_timeout, .. } = limits;
     let app = TowerToHyperService::new(app);
-    let server = Server { app, handle, max_connections, request_timeout, stopped: stopped.clone() };
+    let server = Server {
+        app,
+        handle,
+        max_connections,
+        request_timeout,
+        stopped: stopped.clone(),
+        refusals: Arc::default(),
+    };
     let slots = Slots::new(max_connections);
     let spare = Arc::new(Semaphore::new(SPARE));
     let places = Arc::new(Semaphore::new(max_connections + SPARE + LEAVING));
@@ -104,16 +115,14 @@ impl Server {
     async fn serve(
         &self,
         io: impl AsyncRead + AsyncWrite + Send + 'static,
-        peer: Option<Peer>,
+        peer: impl Clone + Send + Sync + 'static,
         slot: &Arc<Slot>,
     ) {
         let service = service_fn(|request: Request<Incoming>| {
             let busy = slot.answer();
             let slot = Some(Arc::clone(slot));
             let mut request = request.map(|body| Body::new(InTime::new(body, slot, self.request_timeout)));
-            if let Some(peer) = &peer {
-                request.extensions_mut().insert(peer.clone());
-            }
+            request.extensions_mut().insert(peer.clone());
             let answering = self.app.call(request);
             async move { answering.await.map(|response| response.map(|body| Held::new(body, busy))) }
         });
@@ -147,12 +156,25 @@ impl Server {
                     Some(answering) => answering.await,
                     None => {
                         count(&self.turned_away().refused);
+                        self.tell_refused();
                         Ok::<_, Infallible>(http::overloaded(self.max_connections))
                     }
                 }
             }
         });
         let _ = self.http().keep_alive(false).serve_connection(self.timed(io), service).await;
+    }
+
+    fn tell_refused(&self) {
+        if let Some(left_out) = self.refusals.turn(Instant::now()) {
+            let most = self.max_connections;
+            tracing::warn!(
+                code = Code::Overloaded.text().0,
+                left_out,
+                "a connection beyond {most} was refused, as were {left_out} since the last such line; \
+                 listen.max_connections may be raised"
+            );
+        }
     }
 
     fn turned_away(&self) -> &TurnedAway {

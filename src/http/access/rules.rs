@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::Peers;
+use super::address::Refusals;
 use super::sessions::Sessions;
 use crate::config::{Config, Token};
 
@@ -13,6 +14,7 @@ use crate::config::{Config, Token};
 pub struct Rules {
     now: Arc<ArcSwap<Now>>,
     sessions: Arc<Sessions>,
+    refusals: Arc<Refusals>,
 }
 
 struct Now {
@@ -24,7 +26,8 @@ impl Rules {
     /// Those of a configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        Self { now: Arc::new(ArcSwap::from_pointee(Now::of(config))), sessions: Arc::default() }
+        let now = Arc::new(ArcSwap::from_pointee(Now::of(config)));
+        Self { now, sessions: Arc::default(), refusals: Arc::default() }
     }
 
     /// From now on those of this configuration.
@@ -39,6 +42,11 @@ impl Rules {
     /// The sessions that were begun with its tokens. They outlast a change, as long as their tokens do.
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// What is told of tokens that do not count.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     pub(super) fn peers(&self) -> Arc<Peers> {

@@ -19,11 +19,16 @@ pub(super) fn complete_parameters(path: &str, operation: &mut Value) {
     }
 }
 
-/// Says the same of the fields of requests.
+/// Says the same of the fields of requests, and that a store and a set exclude each other.
 pub(super) fn complete_requests(schemas: &mut Map<String, Value>) {
     for (_, schema) in schemas.iter_mut().filter(|(name, _)| name.ends_with("Request")) {
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
         fields.into_iter().flatten().for_each(|(name, field)| spell(field, "", name));
+    }
+    if let Some(publish) = schemas.get_mut("PublishRequest") {
+        // What is null counts as left out.
+        let named = |name: &str| json!({ "required": [name], "properties": { name: { "type": "string" } } });
+        publish["not"] = json!({ "allOf": [named("store"), named("set")] });
     }
 }
 
@@ -60,6 +65,16 @@ fn spell(schema: &mut Value, path: &str, name: &str) {
     }
 }
 
+/// A text without what cannot be printed, but for what is `allowed`, and with something in it that can be seen. Which characters
+/// have no shape is more than a pattern can say: it names the common ones.
+fn line(allowed: &str) -> String {
+    let controls = if allowed.is_empty() { "\\x00-\\x1f" } else { "\\x00-\\x08\\x0b-\\x1f" };
+    let unprintable = format!("{controls}\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069");
+    let unseen =
+        "\\s\\xad\\u115f\\u1160\\u200b-\\u200f\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0";
+    format!("[^{unprintable}]*[^{unprintable}{unseen}][^{unprintable}]*")
+}
+
 fn pattern(path: &str, name: &str) -> Option<String> {
     Some(match (name, path) {
         ("name" | "store" | "set", _) => NAME.to_owned(),
@@ -70,6 +85,8 @@ fn pattern(path: &str, name: &str) -> Option<String> {
         ("state", _) => format!("(any|{STATE}(,{STATE})*)"),
         ("attribute", _) => "[^:]+:.*".to_owned(),
         ("noted", _) => format!("(0|{NUMBER}):[0-9a-f]{{64}}"),
+        ("label" | "certified_by" | "holder" | "owner" | "reason", "") => line(""),
+        ("note", "") => line("\\t\\n"),
         ("Idempotency-Key", _) => "[!-~]([ -~]{0,253}[!-~])?".to_owned(),
         _ => return None,
     })

@@ -118,7 +118,7 @@ pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Refuses a text that is empty, too long, or has control characters.
+/// Refuses a text that is empty or cannot be seen, is too long, or has control characters.
 ///
 /// # Errors
 /// [`Code::Invalid`], naming the field.
@@ -131,6 +131,8 @@ pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(
         format!("has {length} characters, and at most {max_chars} are taken")
     } else if text.chars().any(is_unprintable) {
         "has control characters".to_owned()
+    } else if !text.chars().any(is_visible) {
+        "has no character that can be seen".to_owned()
     } else {
         return Ok(());
     };
@@ -146,6 +148,13 @@ fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// What is not blank and has a shape of its own. The standard library escapes what has none, but for a few letters and signs
+/// that are drawn as nothing.
+fn is_visible(c: char) -> bool {
+    let is_drawn_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+    !c.is_whitespace() && !is_drawn_blank && c.escape_debug().nth(1) != Some('u')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +167,13 @@ mod tests {
         {
             let refused = label(text).check();
             assert_eq!(refused.map_err(|p| p.code), Err(Code::Invalid), "{text:?}");
+        }
+        for unseen in ["\u{200b}", "\u{feff}", "\u{e0001}", " \u{200d}\u{ad} ", "\u{2800}", "\u{3164}"] {
+            let refused = label(unseen).check().unwrap_err();
+            assert!(refused.detail.contains("no character that can be seen"), "{unseen:?}: {refused}");
+        }
+        for text in ["x", "\"", "\\", "'", "→", "🎉", "व\u{200d}", "\u{feff}close"] {
+            assert_eq!(label(text).check(), Ok(()), "{text:?}");
         }
         for text in ["x", "2026-11-19 close", "größer → 🎉", &"ü".repeat(200)] {
             assert_eq!(label(text).check(), Ok(()), "{text:?}");
