@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
+#[path = "recovery/damage.rs"]
+mod damage;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;

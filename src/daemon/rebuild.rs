@@ -4,14 +4,15 @@
 //! old one was of. The engine adopts them as it does at a start; here it is shown an empty catalogue. That is made under another name
 //! and put in place when it is whole, so that until then everything is as it was.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::By;
-use asat_core::event::Event;
+use asat_core::event::{Archived, Event};
 use asat_core::version::State;
-use asat_core::{Code, Engine, Problem};
+use asat_core::{Code, Engine, Problem, VersionId};
 use asat_host::StateFolder;
 use asat_host::lvm::InstallationId;
 
@@ -60,25 +61,49 @@ pub fn rebuild(
         None => state.installation()?,
     };
     let mut anew = Catalogue::begin_anew(&path, installation.as_ref().map(InstallationId::as_str))?;
+    let told = match tell_all(&config, &mut anew, tell) {
+        Ok(told) => told,
+        Err(problem) => {
+            // Why it was given up says more than why it cannot be removed.
+            let _ = anew.give_up();
+            return Err(problem);
+        }
+    };
+    let installation: InstallationId = anew.installation().parse()?;
+    state.write_down(&installation)?;
+    let now = asat_host::clock::now();
+    let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
+    let kept = kept.map(|kept| kept.display().to_string());
+    Ok(Rebuilt { kept, ..told })
+}
+
+/// Tells an empty catalogue of everything that the archives and the snapshots hold.
+fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Result<Rebuilt, Problem> {
     let installation: InstallationId = anew.installation().parse()?;
     tell("reading what the archives and the snapshots say of themselves");
     let metrics = Arc::<Metrics>::default();
-    let (machine, backings) = Machine::open(&config, installation.clone(), None, notices(), &metrics)?;
+    let (machine, backings) = Machine::open(config, installation.clone(), None, notices(), &metrics)?;
     let mut engine = Engine::new(config.policy(&backings), anew.load()?);
     let survey = machine.look_for_all()?;
-    let now = asat_host::clock::now();
-    let decision = engine.decide_for(now, &By::asat(), &Event::Started(survey));
+    let is_damaged = |archived: &&Archived| matches!(archived.described, Some(Err(_)));
+    let damaged: BTreeSet<VersionId> =
+        survey.archived.iter().filter(is_damaged).map(|archived| archived.version.clone()).collect();
+    let decision = engine.decide_for(asat_host::clock::now(), &By::asat(), &Event::Started(survey));
     let remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
     remarks.iter().for_each(|remark| tell(remark));
     anew.record(&decision.changes)?;
     decision.changes.iter().for_each(|change| engine.evolve(change));
     let entries = engine.register().stores().flat_map(|history| history.versions.values());
-    let ready = entries.map(|entry| &entry.version).filter(|version| version.state == State::Ready);
-    let versions = ready.map(|version| version.id.to_string()).collect();
-    state.write_down(&installation)?;
-    let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
-    let kept = kept.map(|kept| kept.display().to_string());
-    Ok(Rebuilt { versions, kept, installation: installation.as_str().to_owned(), remarks })
+    let (mut versions, mut lost) = (Vec::new(), Vec::new());
+    for version in entries.map(|entry| &entry.version) {
+        match version.state {
+            State::Ready => versions.push(version.id.to_string()),
+            State::Lost if damaged.contains(&version.id) => lost.push(version.id.to_string()),
+            _ => {}
+        }
+    }
+    let installation = installation.as_str().to_owned();
+    Ok(Rebuilt { versions, damaged: lost, kept: None, installation, remarks })
 }
 
 fn no_id(named: &str) -> Problem {

@@ -178,6 +178,16 @@ impl Catalogue {
         Self::open_of(&draft, installation)
     }
 
+    /// Gives up a catalogue that was begun anew.
+    ///
+    /// # Errors
+    /// What the machine answered.
+    pub fn give_up(self) -> Result<(), Error> {
+        let Self { connection, path: draft, .. } = self;
+        drop(connection);
+        create::discard(&draft)
+    }
+
     /// Puts a catalogue that was begun anew at `path`. What is there is kept beside it, under a name with the suffix
     /// `.<kept>`, which is answered.
     ///
