@@ -5,6 +5,8 @@
 mod common;
 #[path = "recovery/damage.rs"]
 mod damage;
+#[path = "recovery/doctor.rs"]
+mod doctor;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;

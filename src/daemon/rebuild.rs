@@ -51,7 +51,7 @@ pub fn rebuild(
     let config = Config::load(config)?;
     let state = StateFolder::claim(&config.state)?;
     let path = config.catalogue();
-    if !replace && !Catalogue::is_missing(&path)? {
+    if !Catalogue::is_missing(&path)? && !replace {
         let detail = format!("there is a catalogue at {}", path.display());
         let hint = "start the daemon, which goes by it; or add --replace, which keeps it beside the new one";
         return Err(Problem::new(Code::InUse, detail, hint));

@@ -12,6 +12,7 @@ mod audit;
 mod create;
 mod error;
 mod guard;
+mod look;
 mod migrate;
 mod read;
 #[cfg(test)]
@@ -150,6 +151,15 @@ impl Catalogue {
     /// What the machine answered.
     pub fn is_missing(path: &Path) -> Result<bool, Error> {
         create::is_missing(path)
+    }
+
+    /// Finds out what would keep a daemon from opening the catalogue at `path`, as far as that shows without changing anything, and
+    /// without being in the way of one that has it open.
+    ///
+    /// # Errors
+    /// What opening it would answer.
+    pub fn look(path: &Path) -> Result<(), Error> {
+        look::look(path)
     }
 
     /// Writes a consistent copy of the catalogue at `path`, which a daemon may have open, to a path at which there is no
