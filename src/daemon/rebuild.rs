@@ -24,15 +24,33 @@ use crate::wire::{BackedUp, Rebuilt};
 /// Writes a consistent copy of the catalogue, which a daemon may be using, to a path at which there is nothing.
 ///
 /// # Errors
-/// Where there is no catalogue, or something at `to` already, or the copy cannot be written. Nothing is left there then.
+/// Where there is no catalogue, something is at `to` already or that is in the state folder, or the copy cannot be written. Nothing
+/// is left there then.
 pub fn back_up(config: &Path, to: &Path) -> Result<BackedUp, Problem> {
-    let path = Config::load(config)?.catalogue();
+    let config = Config::load(config)?;
+    let path = config.catalogue();
+    // To SQLite a name alone may be more than that, such as `:memory:`.
+    let to =
+        &std::path::absolute(to).map_err(|error| super::failed("tell where the copy is to be", &error))?;
+    check_outside(&config.state, to)?;
     // One that is not brought forward yet may have no trail: then there is nothing to note down, and nothing is copied.
     Trail::open(&path)?.head()?;
     Catalogue::back_up(&path, to)?;
     let bytes = std::fs::metadata(to).map_err(|error| super::failed("look at the copy", &error))?.len();
     let audit_head = Trail::open(to)?.head()?.to_string();
     Ok(BackedUp { path: to.display().to_string(), bytes, audit_head })
+}
+
+/// Refuses a copy in the state folder: what has the name of a log there is applied to the catalogue or removed, and the rest is lost
+/// with it.
+fn check_outside(state: &Path, to: &Path) -> Result<(), Problem> {
+    let folder = to.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_inside = folder.zip(state.canonicalize().ok()).is_some_and(|(to, state)| to.starts_with(state));
+    if !is_inside {
+        return Ok(());
+    }
+    let detail = format!("{} is in the state folder, where a backup is in the way", to.display());
+    Err(Problem::new(Code::Invalid, detail, "name a file elsewhere, on another disk if there is one"))
 }
 
 /// Makes the catalogue anew; `tell` hears how far it is. One that is there is kept beside it, where it may be replaced. The new one is

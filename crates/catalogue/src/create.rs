@@ -142,7 +142,10 @@ pub(crate) fn copy_to_new(connection: &Connection, path: &Path) -> Result<(), Er
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => fs::rename(&draft, path),
             linked => linked,
         }
-        .map_err(|source| Error::io("write a copy of the catalogue to", path, source))
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Taken { path: path.to_owned() },
+            _ => Error::io("write a copy of the catalogue to", path, source),
+        })
     });
     discard(&draft)?;
     made?;

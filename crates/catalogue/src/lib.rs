@@ -166,13 +166,12 @@ impl Catalogue {
     /// file yet. What is being cut at this moment is not in it.
     ///
     /// # Errors
-    /// [`Error::Foreign`] and [`Error::Newer`], or what the machine answered. Nothing is left at `to` then.
+    /// [`Error::Foreign`], [`Error::Newer`] and [`Error::Taken`], or what the machine answered. Nothing is left at `to` then.
     pub fn back_up(path: &Path, to: &Path) -> Result<(), Error> {
         create::check_identity(path, MIGRATIONS.len())?;
         let taken = to.try_exists().map_err(|source| Error::io("look at", to, source))?;
         if taken {
-            let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(Error::io("write a copy of the catalogue to", to, source));
+            return Err(Error::Taken { path: to.to_owned() });
         }
         create::copy_to_new(&read_only(path)?, to)
     }
