@@ -172,12 +172,24 @@ fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
     let RebuildArgs { config, replace, installation } = args;
     let rebuilt =
         crate::daemon::rebuild(config, *replace, installation.as_deref(), &|text| output.remark(text))?;
-    output.answer(&rebuilt, |Rebuilt { versions, kept, .. }| {
-        let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
+    output.answer(&rebuilt, |Rebuilt { versions, damaged, kept, .. }| {
+        let counted = |versions: &[String], what| {
+            text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), what)
+        };
+        let versions = match damaged.as_slice() {
+            [] => counted(versions, "version"),
+            damaged => format!(
+                "{}, {} that the archives cannot give ({})",
+                counted(versions, "version"),
+                damaged.len(),
+                damaged.join(", ")
+            ),
+        };
         let kept =
             kept.as_ref().map_or_else(String::new, |kept| format!("; what was there is kept as {kept}"));
         format!("the catalogue is made anew, with {versions}{kept}")
-    })
+    })?;
+    if rebuilt.damaged.is_empty() { Ok(()) } else { Err(Failure::DamageFound) }
 }
 
 /// Runs a benchmark against a daemon that it starts itself.

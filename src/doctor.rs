@@ -1,6 +1,6 @@
 //! The doctor: what this machine offers, what the configuration asks of it, and where the two do not fit.
 //!
-//! It needs no daemon and changes nothing. [`facts`] gathers what there is, by way of the host; every judgement
+//! It needs no daemon and changes nothing. [`facts`] gathers what there is, by way of the host and the catalogue; every judgement
 //! is a pure function from facts to [`Finding`]s: [`machine`] judges what no configuration is needed for,
 //! [`stores`] and [`site`] the rest.
 

@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "recovery/backup.rs"]
+mod backup;
 mod common;
+#[path = "recovery/damage.rs"]
+mod damage;
+#[path = "recovery/doctor.rs"]
+mod doctor;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -89,7 +95,8 @@ fn a_copy_is_taken_beside_the_running_daemon_and_is_the_catalogue_again() {
     let told = answer(&asat(&world, &["backup", &to]));
     let head = world.get("/audit").json()["head"]["place"].clone();
     assert_eq!((&told["path"], &told["audit_head"]), (&Value::from(to.clone()), &head));
-    assert!(refused(&asat(&world, &["backup", &to])).contains(&to));
+    let refusal = refused(&asat(&world, &["backup", &to]));
+    assert!(refusal.contains(&format!("there is something at {to} already")), "{refusal}");
     assert!(refused(&asat(&world, &["backup", "/dev/full/copy.db"])).contains("/dev/full/copy.db"));
     let before = recorded(&world);
     world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
@@ -225,6 +232,8 @@ fn type_in(world: &World, commands: &str) {
     let (config, state) = (world.path("asat.toml"), world.path("state"));
     let commands = commands
         .replace("runuser -u asat -- ", "")
+        .replace("install -d -o asat -g asat", "install -d")
+        .replace("/var/backups/asat", world.path("backups").to_str().unwrap())
         .replace("/etc/asat/asat.toml", config.to_str().unwrap())
         .replace("/var/lib/asat", state.to_str().unwrap());
     let path = format!("{}:{}", Path::new(ASAT).parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -267,8 +276,9 @@ fn the_recipe_for_a_disk_that_died_runs_as_it_stands() {
     world.kill();
     fs::remove_dir_all(world.path("state")).unwrap();
     fs::create_dir(world.path("state")).unwrap();
-    for (saved, name) in [("catalogue-copy.db", "catalogue.db"), ("archive", "archive")] {
-        copy(&backup.join(saved), &world.path("state").join(name));
+    let saved = fs::read_dir(world.path("backups")).unwrap().next().unwrap().unwrap().path();
+    for (saved, name) in [(saved, "catalogue.db"), (backup.join("archive"), "archive")] {
+        copy(&saved, &world.path("state").join(name));
     }
     world.start();
     assert_eq!(known(&world), before.0);

@@ -113,9 +113,11 @@ impl History {
 
     /// Whether the archive has exactly this version.
     fn is_stored(&self, version: &Exported) -> bool {
-        self.archive.describe(version.id.number).is_ok_and(|meta| {
+        let number = version.id.number;
+        let is_same = self.archive.describe(number).is_ok_and(|meta| {
             meta.fingerprint == version.fingerprint && meta.cut_at == version.content.cut_at
-        })
+        });
+        is_same && self.archive.read(number).is_ok()
     }
 
     /// Whether a version is to be taken in, or is there; refuses one that fits neither way.

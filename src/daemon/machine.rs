@@ -273,10 +273,6 @@ impl Machine {
         Ok(self.archive(store)?.weigh()?)
     }
 
-    fn describe(&self, id: &VersionId) -> Result<Described, Problem> {
-        describe(&*self.archive(&id.store)?, id)
-    }
-
     fn tell(&self, progress: crate::wire::Progress) {
         // Nobody has to listen.
         let _ = self.notices.send(Notice::Progress(progress));

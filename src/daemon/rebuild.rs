@@ -4,14 +4,15 @@
 //! old one was of. The engine adopts them as it does at a start; here it is shown an empty catalogue. That is made under another name
 //! and put in place when it is whole, so that until then everything is as it was.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::By;
-use asat_core::event::Event;
+use asat_core::event::{Archived, Event};
 use asat_core::version::State;
-use asat_core::{Code, Engine, Problem};
+use asat_core::{Code, Engine, Problem, VersionId};
 use asat_host::StateFolder;
 use asat_host::lvm::InstallationId;
 
@@ -23,15 +24,33 @@ use crate::wire::{BackedUp, Rebuilt};
 /// Writes a consistent copy of the catalogue, which a daemon may be using, to a path at which there is nothing.
 ///
 /// # Errors
-/// Where there is no catalogue, or something at `to` already, or the copy cannot be written. Nothing is left there then.
+/// Where there is no catalogue, something is at `to` already or that is in the state folder, or the copy cannot be written. Nothing
+/// is left there then.
 pub fn back_up(config: &Path, to: &Path) -> Result<BackedUp, Problem> {
-    let path = Config::load(config)?.catalogue();
+    let config = Config::load(config)?;
+    let path = config.catalogue();
+    // To SQLite a name alone may be more than that, such as `:memory:`.
+    let to =
+        &std::path::absolute(to).map_err(|error| super::failed("tell where the copy is to be", &error))?;
+    check_outside(&config.state, to)?;
     // One that is not brought forward yet may have no trail: then there is nothing to note down, and nothing is copied.
     Trail::open(&path)?.head()?;
     Catalogue::back_up(&path, to)?;
     let bytes = std::fs::metadata(to).map_err(|error| super::failed("look at the copy", &error))?.len();
     let audit_head = Trail::open(to)?.head()?.to_string();
     Ok(BackedUp { path: to.display().to_string(), bytes, audit_head })
+}
+
+/// Refuses a copy in the state folder: what has the name of a log there is applied to the catalogue or removed, and the rest is lost
+/// with it.
+fn check_outside(state: &Path, to: &Path) -> Result<(), Problem> {
+    let folder = to.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_inside = folder.zip(state.canonicalize().ok()).is_some_and(|(to, state)| to.starts_with(state));
+    if !is_inside {
+        return Ok(());
+    }
+    let detail = format!("{} is in the state folder, where a backup is in the way", to.display());
+    Err(Problem::new(Code::Invalid, detail, "name a file elsewhere, on another disk if there is one"))
 }
 
 /// Makes the catalogue anew; `tell` hears how far it is. One that is there is kept beside it, where it may be replaced. The new one is
@@ -50,7 +69,7 @@ pub fn rebuild(
     let config = Config::load(config)?;
     let state = StateFolder::claim(&config.state)?;
     let path = config.catalogue();
-    if !replace && !Catalogue::is_missing(&path)? {
+    if !Catalogue::is_missing(&path)? && !replace {
         let detail = format!("there is a catalogue at {}", path.display());
         let hint = "start the daemon, which goes by it; or add --replace, which keeps it beside the new one";
         return Err(Problem::new(Code::InUse, detail, hint));
@@ -60,25 +79,49 @@ pub fn rebuild(
         None => state.installation()?,
     };
     let mut anew = Catalogue::begin_anew(&path, installation.as_ref().map(InstallationId::as_str))?;
+    let told = match tell_all(&config, &mut anew, tell) {
+        Ok(told) => told,
+        Err(problem) => {
+            // Why it was given up says more than why it cannot be removed.
+            let _ = anew.give_up();
+            return Err(problem);
+        }
+    };
+    let installation: InstallationId = anew.installation().parse()?;
+    state.write_down(&installation)?;
+    let now = asat_host::clock::now();
+    let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
+    let kept = kept.map(|kept| kept.display().to_string());
+    Ok(Rebuilt { kept, ..told })
+}
+
+/// Tells an empty catalogue of everything that the archives and the snapshots hold.
+fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Result<Rebuilt, Problem> {
     let installation: InstallationId = anew.installation().parse()?;
     tell("reading what the archives and the snapshots say of themselves");
     let metrics = Arc::<Metrics>::default();
-    let (machine, backings) = Machine::open(&config, installation.clone(), None, notices(), &metrics)?;
+    let (machine, backings) = Machine::open(config, installation.clone(), None, notices(), &metrics)?;
     let mut engine = Engine::new(config.policy(&backings), anew.load()?);
     let survey = machine.look_for_all()?;
-    let now = asat_host::clock::now();
-    let decision = engine.decide_for(now, &By::asat(), &Event::Started(survey));
+    let is_damaged = |archived: &&Archived| matches!(archived.described, Some(Err(_)));
+    let damaged: BTreeSet<VersionId> =
+        survey.archived.iter().filter(is_damaged).map(|archived| archived.version.clone()).collect();
+    let decision = engine.decide_for(asat_host::clock::now(), &By::asat(), &Event::Started(survey));
     let remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
     remarks.iter().for_each(|remark| tell(remark));
     anew.record(&decision.changes)?;
     decision.changes.iter().for_each(|change| engine.evolve(change));
     let entries = engine.register().stores().flat_map(|history| history.versions.values());
-    let ready = entries.map(|entry| &entry.version).filter(|version| version.state == State::Ready);
-    let versions = ready.map(|version| version.id.to_string()).collect();
-    state.write_down(&installation)?;
-    let kept = anew.put_in_place(&path, &format!("replaced-{}", now.as_microsecond()))?;
-    let kept = kept.map(|kept| kept.display().to_string());
-    Ok(Rebuilt { versions, kept, installation: installation.as_str().to_owned(), remarks })
+    let (mut versions, mut lost) = (Vec::new(), Vec::new());
+    for version in entries.map(|entry| &entry.version) {
+        match version.state {
+            State::Ready => versions.push(version.id.to_string()),
+            State::Lost if damaged.contains(&version.id) => lost.push(version.id.to_string()),
+            _ => {}
+        }
+    }
+    let installation = installation.as_str().to_owned();
+    Ok(Rebuilt { versions, damaged: lost, kept: None, installation, remarks })
 }
 
 fn no_id(named: &str) -> Problem {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use asat_catalogue::Catalogue;
 use asat_core::Problem;
 use asat_core::snapshot::Backend;
 use asat_host::clones;
@@ -80,6 +81,8 @@ pub(super) struct State {
     pub(super) copy_bytes: Option<u64>,
     /// Whether anything has been kept yet.
     pub(super) begun: bool,
+    /// What would keep the daemon from opening its catalogue.
+    pub(super) catalogue: Result<(), Problem>,
 }
 
 pub(super) struct Listener {
@@ -159,6 +162,7 @@ fn state(config: &Config) -> State {
         max_copy_bytes: config.max_copy_bytes,
         copy_bytes: host::bytes_below(&config.copies()),
         begun: host::entry(&config.catalogue()) != Entry::Missing,
+        catalogue: Catalogue::look(&config.catalogue()).map_err(Problem::from),
     }
 }
 

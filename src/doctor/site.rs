@@ -1,5 +1,6 @@
 //! What a configuration names beside the stores, judged: itself, the state folder, and where clients connect.
 
+use asat_core::Code;
 use asat_host::doctor::{Entry, Kind, Listening, Place};
 use bytesize::ByteSize;
 
@@ -36,6 +37,7 @@ pub(super) fn configuration(configuration: &Configuration) -> Finding {
 
 pub(super) fn state(site: &Site, user: u32) -> Vec<Finding> {
     let mut findings = vec![folder(&site.state, user)];
+    findings.extend(catalogue(&site.state));
     match &site.state.place {
         Err(why) => findings.push(about_state("file-system", Level::Warning, why.clone())),
         Ok(place) => {
@@ -78,6 +80,21 @@ fn folder(state: &State, user: u32) -> Finding {
         }
         Entry::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
             .advise("run `asat doctor` as the daemon's user, and let that user reach the folder"),
+    }
+}
+
+/// The catalogue, as far as it can be looked into: whoever asks may not be the daemon's user.
+fn catalogue(state: &State) -> Option<Finding> {
+    let finding = |level, what: &str| about_state("catalogue", level, what);
+    match &state.catalogue {
+        Ok(()) if !state.begun => None,
+        Ok(()) => {
+            Some(finding(Level::Ok, "nothing is wrong with its catalogue, as far as that shows from beside"))
+        }
+        Err(problem) => {
+            let level = if problem.code == Code::Internal { Level::Warning } else { Level::Problem };
+            Some(finding(level, &problem.detail).advise(problem.hint.clone()))
+        }
     }
 }
 

@@ -18,6 +18,8 @@ pub struct BackedUp {
 pub struct Rebuilt {
     /// The versions that are known again.
     pub versions: Vec<String>,
+    /// The versions whose pages the archives cannot give; they are recorded as lost.
+    pub damaged: Vec<String>,
     /// Where the catalogue is that was there before; `None` where there was none.
     pub kept: Option<String>,
     /// The installation that it is of: whose snapshots are its own.

@@ -92,7 +92,7 @@ impl Archive {
         self.inner.layers().get(&number).is_some_and(|layer| layer.live)
     }
 
-    /// What a live version's layer says about it; everything but the pages themselves is checked.
+    /// What a live version's layer says about it. Whether its pages can be had, [`Self::read`] finds out.
     pub fn describe(&self, number: u64) -> Result<Meta, Error> {
         let layers = self.inner.layers();
         let layer = layers.get(&number).filter(|layer| layer.live);
@@ -102,7 +102,6 @@ impl Archive {
             Err(_) if !self.contains(number) => return Err(self.inner.no_such_version(number)),
             pack => pack?,
         };
-        pack.index()?.each(|_| {})?;
         Ok(pack.meta().clone())
     }
 

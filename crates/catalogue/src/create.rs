@@ -28,7 +28,8 @@ const UNUSED: &str = ".unused";
 /// Whether there is no catalogue at a path. An empty file counts as none.
 pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
-        Ok(found) => Ok(found.is_file() && found.len() == 0),
+        Ok(found) if !found.is_file() => Err(Error::NoFile { path: path.to_owned() }),
+        Ok(found) => Ok(found.len() == 0),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(Error::io("look at", path, error)),
     }
@@ -37,12 +38,7 @@ pub(crate) fn is_missing(path: &Path) -> Result<bool, Error> {
 /// Creates an empty catalogue, of this installation or of a new one.
 pub(crate) fn create(path: &Path, migrations: &[Migration], installation: Option<&str>) -> Result<(), Error> {
     // SQLite would apply a log that was left behind to the new file.
-    for suffix in ["-wal", "-journal"] {
-        let log = beside(path, suffix);
-        if log.try_exists().map_err(|source| Error::io("look at", &log, source))? {
-            return Err(Error::Orphaned { path: path.to_owned(), log });
-        }
-    }
+    check_no_log(path)?;
     put_in_place(path, |draft| {
         let mut connection = crate::connect(draft)?;
         let marked = connection.pragma_update(None, "application_id", APPLICATION_ID);
@@ -54,6 +50,21 @@ pub(crate) fn create(path: &Path, migrations: &[Migration], installation: Option
         }
         connection.close().map_err(|(_, error)| Error::sqlite("create", draft, error))
     })
+}
+
+/// Refuses where there is a log of a catalogue.
+pub(crate) fn check_no_log(path: &Path) -> Result<(), Error> {
+    for suffix in ["-wal", "-journal"] {
+        let log = beside(path, suffix);
+        if exists(&log)? {
+            return Err(Error::Orphaned { path: path.to_owned(), log });
+        }
+    }
+    Ok(())
+}
+
+fn exists(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(|source| Error::io("look at", path, source))
 }
 
 /// Gives an empty catalogue the name of an installation that was there before. Its audit trail begins with that.
@@ -131,7 +142,10 @@ pub(crate) fn copy_to_new(connection: &Connection, path: &Path) -> Result<(), Er
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => fs::rename(&draft, path),
             linked => linked,
         }
-        .map_err(|source| Error::io("write a copy of the catalogue to", path, source))
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Taken { path: path.to_owned() },
+            _ => Error::io("write a copy of the catalogue to", path, source),
+        })
     });
     discard(&draft)?;
     made?;
@@ -188,12 +202,17 @@ pub(crate) fn exchange(draft: &Path, path: &Path, kept: &str) -> Result<Option<P
     Ok(found.then(|| aside("")))
 }
 
+/// Whether another catalogue is to take the place of what is at `path`.
+pub(crate) fn has_successor(path: &Path) -> Result<bool, Error> {
+    exists(&beside(path, SUCCESSOR))
+}
+
 /// Goes on where [`exchange`] had decided that another catalogue takes the place of what is at `path`.
 pub(crate) fn take_place(path: &Path) -> Result<(), Error> {
-    let successor = beside(path, SUCCESSOR);
-    if !successor.try_exists().map_err(|source| Error::io("look at", &successor, source))? {
+    if !has_successor(path)? {
         return Ok(());
     }
+    let successor = beside(path, SUCCESSOR);
     match fs::metadata(path) {
         // It has another name, by which it is kept. It goes before its logs.
         Ok(file) if file.nlink() > 1 => {

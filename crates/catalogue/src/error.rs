@@ -91,6 +91,18 @@ pub enum Error {
         /// Its write-ahead log or its journal.
         log: PathBuf,
     },
+    /// What is there is no file.
+    #[error("{} is a folder or a device, and no catalogue", .path.display())]
+    NoFile {
+        /// What has the catalogue's name.
+        path: PathBuf,
+    },
+    /// There is something where a copy is to be.
+    #[error("there is something at {} already, and a backup never replaces anything", .path.display())]
+    Taken {
+        /// The path that was named for the copy.
+        path: PathBuf,
+    },
     /// The catalogue cannot work where it is.
     #[error("the catalogue {} cannot be used: {what}", .path.display())]
     Unsuitable {
@@ -143,11 +155,20 @@ impl Error {
             Self::Full { .. } => "free or add space under the state folder, then try again",
             Self::Busy { .. } => "end whatever else has the catalogue open for writing",
             Self::Damaged { .. } | Self::Row { .. } => {
-                "stop the daemon, keep the file aside, and restore the catalogue from a backup"
+                "with the daemon stopped, move it and its logs away and put a copy by `asat backup` in its place; or type, which \
+                 keeps it aside: asat rebuild-catalogue --replace"
             }
             Self::Foreign { .. } => "name a state folder of asat's own in the configuration",
             Self::Newer { .. } => "use the asat that wrote it or a newer one, or restore a backup",
-            Self::Orphaned { .. } => "bring the catalogue back, or move its log away to begin a new one",
+            Self::Orphaned { .. } => {
+                "bring the catalogue back; or type, which keeps its log aside: asat rebuild-catalogue"
+            }
+            Self::NoFile { .. } => {
+                "move it away, and put a copy by `asat backup` in its place; or type: asat rebuild-catalogue"
+            }
+            Self::Taken { .. } => {
+                "name another file, as catalogue-$(date +%F-%H%M%S).db, or move away what is there"
+            }
             Self::Unsuitable { .. } => "put the state folder on a local file system",
         }
     }
@@ -157,9 +178,11 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Full { .. } => Code::StorageFull,
-            Error::Busy { .. } => Code::InUse,
+            Error::Busy { .. } | Error::Taken { .. } => Code::InUse,
             Error::Damaged { .. } | Error::Row { .. } | Error::Orphaned { .. } => Code::Damaged,
-            Error::Foreign { .. } | Error::Newer { .. } | Error::Unsuitable { .. } => Code::Configuration,
+            Error::Foreign { .. } | Error::Newer { .. } | Error::NoFile { .. } | Error::Unsuitable { .. } => {
+                Code::Configuration
+            }
             Error::Io { .. } | Error::Sqlite { .. } => Code::Internal,
         };
         let hint = error.hint();

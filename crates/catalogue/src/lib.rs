@@ -12,6 +12,7 @@ mod audit;
 mod create;
 mod error;
 mod guard;
+mod look;
 mod migrate;
 mod read;
 #[cfg(test)]
@@ -152,17 +153,25 @@ impl Catalogue {
         create::is_missing(path)
     }
 
+    /// Finds out what would keep a daemon from opening the catalogue at `path`, as far as that shows without changing anything, and
+    /// without being in the way of one that has it open.
+    ///
+    /// # Errors
+    /// What opening it would answer.
+    pub fn look(path: &Path) -> Result<(), Error> {
+        look::look(path)
+    }
+
     /// Writes a consistent copy of the catalogue at `path`, which a daemon may have open, to a path at which there is no
     /// file yet. What is being cut at this moment is not in it.
     ///
     /// # Errors
-    /// [`Error::Foreign`] and [`Error::Newer`], or what the machine answered. Nothing is left at `to` then.
+    /// [`Error::Foreign`], [`Error::Newer`] and [`Error::Taken`], or what the machine answered. Nothing is left at `to` then.
     pub fn back_up(path: &Path, to: &Path) -> Result<(), Error> {
         create::check_identity(path, MIGRATIONS.len())?;
         let taken = to.try_exists().map_err(|source| Error::io("look at", to, source))?;
         if taken {
-            let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(Error::io("write a copy of the catalogue to", to, source));
+            return Err(Error::Taken { path: to.to_owned() });
         }
         create::copy_to_new(&read_only(path)?, to)
     }
@@ -176,6 +185,16 @@ impl Catalogue {
         let draft = create::beside(path, ".anew");
         create::discard(&draft)?;
         Self::open_of(&draft, installation)
+    }
+
+    /// Gives up a catalogue that was begun anew.
+    ///
+    /// # Errors
+    /// What the machine answered.
+    pub fn give_up(self) -> Result<(), Error> {
+        let Self { connection, path: draft, .. } = self;
+        drop(connection);
+        create::discard(&draft)
     }
 
     /// Puts a catalogue that was begun anew at `path`. What is there is kept beside it, under a name with the suffix

@@ -21,7 +21,7 @@ use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
 pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Remark, Retired, SetCut};
 pub use request::{Open, Publish, PublishSet, Restore};
-pub use survey::{Archived, Condition, Described, Found, Survey, Surveyed};
+pub use survey::{Archived, Condition, Damaged, Described, Found, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]

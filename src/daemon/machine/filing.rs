@@ -12,7 +12,7 @@ use asat_host::store::{read_changed, read_frozen};
 
 use super::cut::Sink;
 use super::hot::Hot;
-use super::{Described, Machine, lock};
+use super::{Described, Machine, describe, lock};
 use crate::daemon::progress::Meter;
 
 /// How long an archive run is taken to last where none was seen yet, beside the time that the reading takes.
@@ -38,7 +38,8 @@ impl Machine {
         let failed = |problem| ArchiveFailure { problem, lost: false };
         let archive = self.archive(&id.store).map_err(failed)?;
         if archive.contains(id.number) {
-            let Described { content, bytes, .. } = self.describe(id).map_err(failed)?;
+            let Described { content, bytes, .. } = describe(&archive, id).map_err(failed)?;
+            archive.read(id.number).map_err(|error| failed(error.into()))?;
             if self.hot(id).is_ok_and(|hot| hot.content.cut_at != content.cut_at) {
                 return Err(failed(internal(
                     id,

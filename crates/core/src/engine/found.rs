@@ -1,10 +1,11 @@
-//! Snapshots that nothing is recorded of: the catalogue was lost with what it knew of them, or was put back from an older copy.
+//! Snapshots, and packs that cannot be read, that nothing is recorded of: the catalogue was lost with what it knew of them, or was
+//! put back from an older copy.
 //! Whether anybody was told of such a version cannot be known any more, so it is kept like one of which somebody was.
 
 use super::publish::{ready, take_over, unheard_of};
 use super::{Draft, Engine};
 use crate::VersionId;
-use crate::event::{Described, Found};
+use crate::event::{Damaged, Described, Found};
 use crate::snapshot::Snapshot;
 use crate::version::{Holding, State, Version};
 
@@ -40,16 +41,22 @@ impl Engine {
             (Some(_), Err(why), _) => left_alone(draft, id, name, why),
             (None, Ok(described), snapshot) => Self::adopt_found(draft, found, described, snapshot.as_ref()),
             (Some(version), Ok(described), snapshot) => {
+                // Of one whose pack is damaged, nothing may be known but the number.
+                let is_unknown = version.content.is_none() && version.state == State::Lost;
                 let same = version.content.as_ref().is_some_and(|c| c.cut_at == described.content.cut_at);
                 let is_kept = matches!(version.state, State::Ready | State::Lost);
                 match snapshot {
                     Err(why) => left_alone(draft, id, name, why),
-                    Ok(snapshot) if same && is_kept && version.snapshot().is_none() => {
+                    Ok(snapshot) if (same || is_unknown) && is_kept && version.snapshot().is_none() => {
                         draft.remark(id, format!("{name} holds {id}, and is its snapshot again"));
                         let is_ready = version.state == State::Ready || !snapshot.lost;
                         let state = if is_ready { State::Ready } else { State::Lost };
                         let end = version.end.clone().filter(|_| !is_ready);
-                        draft.put(Version { state, end, ..holding(version, snapshot) });
+                        let content = version.content.clone().or_else(|| Some(described.content.clone()));
+                        draft.put(Version { state, end, content, ..holding(version, snapshot) });
+                        if is_unknown {
+                            take_over(draft, id, described);
+                        }
                     }
                     Ok(_) => left_alone(draft, id, name, "another version has this number, or it has ended"),
                 }
@@ -84,6 +91,29 @@ impl Engine {
         }
         take_over(draft, id, described);
     }
+}
+
+/// Records a version of which the archive cannot give the pages. No other gets its number, and it can be read again from the start
+/// on at which its pages can be had.
+pub(super) fn record_damaged(draft: &mut Draft<'_>, id: &VersionId, damaged: &Damaged) {
+    let Damaged { why, described } = damaged;
+    let content = described.as_ref().map(|described| described.content.clone());
+    let begun_at = content.as_ref().map_or(draft.now, |content| content.cut_at);
+    let version = Version { content, ..unheard_of(id, begun_at) };
+    draft.end(&version, State::Lost, format!("the archive cannot give its pages: {why}"));
+    say_damaged(draft, id, damaged);
+    if let Some(described) = described {
+        take_over(draft, id, described);
+    }
+}
+
+/// Says what is to be done about such a version.
+pub(super) fn say_damaged(draft: &mut Draft<'_>, id: &VersionId, Damaged { why, .. }: &Damaged) {
+    let text = format!(
+        "the archive cannot give the pages of {id}: {why}; put the archive's file back from a backup and start asat again, or \
+         give the version up: asat retire {id}"
+    );
+    draft.remark(id, text);
 }
 
 fn left_alone(draft: &mut Draft<'_>, id: &VersionId, name: &str, why: &str) {

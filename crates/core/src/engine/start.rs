@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::holding;
+use super::found::{holding, record_damaged, say_damaged};
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
+use super::publish::take_over;
 use super::{Draft, Engine};
 use crate::audit::{Action, By, Deed};
 use crate::event::{
@@ -94,8 +95,8 @@ impl Engine {
                 }
                 let Ok(entry) = self.register.entry(id) else { return };
                 match archived.get(id).and_then(|archived| archived.described.as_ref()) {
-                    Some(described) => Self::adopt(draft, intent, &entry.version, described),
-                    None => draft.end(
+                    Some(Ok(described)) => Self::adopt(draft, intent, &entry.version, described),
+                    None | Some(Err(_)) => draft.end(
                         &entry.version,
                         State::Failed,
                         "the daemon stopped before it was acknowledged",
@@ -148,14 +149,21 @@ impl Engine {
             (State::Ready, None) if version.is_archived() => {
                 draft.end(version, State::Lost, "its pack is not in the archive");
             }
+            (State::Ready | State::Lost, Some(Archived { described: Some(Err(damaged)), .. })) => {
+                say_damaged(draft, &version.id, damaged);
+            }
             (State::Lost, Some(_)) if version.is_archived() => {
                 draft.remark(&version.id, format!("{} is in the archive again", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..version.clone() });
             }
             // It came into the archive just before the daemon ended.
-            (State::Ready | State::Lost, Some(Archived { described: Some(described), .. })) => {
+            (State::Ready | State::Lost, Some(Archived { described: Some(Ok(described)), .. })) => {
                 draft.remark(&version.id, format!("{} is complete in the archive", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..filed(version, described) });
+                // Its pack could not even say what it was published for.
+                if version.content.is_none() {
+                    take_over(draft, &version.id, described);
+                }
             }
             (State::Failed | State::Retired | State::Retiring, Some(_)) | (State::Retiring, None) => {
                 draft.intend(Effect::Retire { version: version.id.clone() });
@@ -219,8 +227,11 @@ impl Engine {
     fn settle_unknown(&self, draft: &mut Draft<'_>, archived: &Archived) {
         let Archived { version, described } = archived;
         match described {
-            Some(described) if self.is_known_store(&version.store) => {
+            Some(Ok(described)) if self.is_known_store(&version.store) => {
                 Self::adopt_unknown(draft, archived, described)
+            }
+            Some(Err(damaged)) if self.is_known_store(&version.store) => {
+                record_damaged(draft, version, damaged);
             }
             Some(_) => {
                 let text = format!(
@@ -275,9 +286,11 @@ impl Engine {
 
 /// The version with the pack that was found.
 fn filed(version: &Version, described: &Described) -> Version {
+    let content = version.content.clone().or_else(|| Some(described.content.clone()));
+    let version = Version { content, ..version.clone() };
     match described.content.fingerprint {
-        Some(fingerprint) => filed_as(version, Filed { fingerprint, bytes: described.bytes }),
-        None => version.clone(),
+        Some(fingerprint) => filed_as(&version, Filed { fingerprint, bytes: described.bytes }),
+        None => version,
     }
 }
 

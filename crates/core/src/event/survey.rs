@@ -65,8 +65,17 @@ pub struct Found {
 pub struct Archived {
     /// Which one.
     pub version: VersionId,
-    /// What the archive says of it; asked only where the register does not list it as archived.
-    pub described: Option<Described>,
+    /// What the archive says of it; asked only where the register does not list it as archived, or as lost.
+    pub described: Option<Result<Described, Damaged>>,
+}
+
+/// Why the pages of a version in the archive cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// What is wrong.
+    pub why: String,
+    /// What its pack says of it, where that can be read still.
+    pub described: Option<Box<Described>>,
 }
 
 /// What a pack says of its version, or a snapshot.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use asat_core::event::{Archived, Event, Outcome, Reply, Survey};
+use asat_core::event::{Archived, Damaged, Described, Event, Outcome, Reply, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Retention;
 use asat_core::version::{Holding, Lease, State};
@@ -196,6 +196,42 @@ fn an_undescribed_pack_is_told_of() {
     world.ask(&Event::Started(survey)).unwrap();
     assert!(world.remarks.iter().any(|remark| remark.contains("report@1")), "{:?}", world.remarks);
     assert_eq!(world.states("report"), "");
+}
+
+/// Starts on an archive that says of one version that its pages cannot be had.
+fn start_damaged(world: &mut World, version: &str, described: Option<Described>) {
+    let damaged = Damaged { why: "it was cut short".to_owned(), described: described.map(Box::new) };
+    let archived = Archived { version: id(version), described: Some(Err(damaged)) };
+    world.ask(&Event::Started(Survey { archived: vec![archived], ..Survey::default() })).unwrap();
+}
+
+#[test]
+fn a_damaged_pack_keeps_its_number_and_its_version_comes_back_with_its_pages() {
+    for tells in [true, false] {
+        let before = World::with_versions(1);
+        let pack = before.archive.get(&id("report@1")).unwrap().clone();
+        let mut world = World::report();
+        start_damaged(&mut world, "report@1", tells.then(|| pack.clone()));
+        assert_eq!(world.states("report"), "1 lost");
+        assert!(world.remarks.iter().any(|remark| remark.contains("cut short")), "{:?}", world.remarks);
+        assert_eq!(world.register().publications().count(), usize::from(tells));
+        start_damaged(&mut world, "report@1", None);
+        assert_eq!(world.states("report"), "1 lost");
+        world.archive.insert(id("report@1"), pack);
+        world.restart();
+        assert_eq!(world.states("report"), "1 ready");
+        assert_eq!(world.version("report@1").content, before.version("report@1").content);
+        assert_eq!(world.register().publications().count(), 1);
+        world.open("report@1", "a");
+    }
+}
+
+#[test]
+fn a_cut_whose_pack_is_damaged_has_failed() {
+    let mut world = World::with_versions(0);
+    world.begin(&World::publishing("report", "close", None));
+    start_damaged(&mut world, "report@1", None);
+    assert_eq!(world.states("report"), "1 failed");
 }
 
 #[test]

@@ -610,7 +610,7 @@ impl World {
         let known = |id: &VersionId| self.register().entry(id).is_ok_and(|entry| entry.version.is_archived());
         let describe = |(id, described): (&VersionId, &Described)| Archived {
             version: id.clone(),
-            described: (!known(id)).then(|| described.clone()),
+            described: (!known(id)).then(|| Ok(described.clone())),
         };
         Survey {
             archived: self.archive.iter().map(describe).collect(),

@@ -1,0 +1,129 @@
+//! Packs that are damaged or gone when the catalogue is lost: what can be read is known again, and the rest is told of.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::World;
+use crate::{asat, known};
+
+/// A stopped daemon of two stores with three versions each, whose catalogue is lost; and what was known of the first one's.
+fn without_catalogue() -> (World, Vec<Value>) {
+    let mut world = World::new();
+    let other = world.path("other.db");
+    world.config = format!("[[store]]\nname = \"other\"\npath = {other:?}");
+    let stores = [("report", world.sqlite()), ("other", rusqlite::Connection::open(&other).unwrap())];
+    stores.iter().for_each(|(_, store)| store.execute_batch("create table ledger (entry text)").unwrap());
+    world.start();
+    for version in 1..=3 {
+        for (name, store) in &stores {
+            store.execute("insert into ledger values (?1)", [format!("{version}").repeat(9000)]).unwrap();
+            let body = json!({ "store": name, "label": format!("close {version}") });
+            assert_eq!(world.send("POST", "/snapshots", &body).status, 201);
+        }
+    }
+    let before = known(&world).into_iter().filter(|version| of_report(&version[0])).collect();
+    assert!(world.stop().success());
+    fs::remove_file(world.path("state/catalogue.db")).unwrap();
+    (world, before)
+}
+
+fn of_report(id: &Value) -> bool {
+    id.as_str().unwrap().starts_with("report@")
+}
+
+/// Rebuilds the catalogue where something is damaged; answers what was said.
+fn rebuild(world: &World) -> Value {
+    world.write_config();
+    let output = asat(world, &["rebuild-catalogue", "--replace"]);
+    assert_eq!(output.status.code(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+    let drafts = fs::read_dir(world.path("state"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().contains(".anew"));
+    assert_eq!(drafts.count(), 0);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn states(world: &World) -> String {
+    let list = world.get("/versions?state=any").json();
+    let versions = list["versions"].as_array().unwrap().iter();
+    let mut states: Vec<String> = versions
+        .map(|version| format!("{} {}", version["id"].as_str().unwrap(), version["state"].as_str().unwrap()))
+        .collect();
+    states.sort();
+    states.join(", ")
+}
+
+const THIRD_IS_LOST: &str =
+    "other@1 ready, other@2 ready, other@3 ready, report@1 ready, report@2 ready, report@3 lost";
+
+/// Where a pack's metadata begin, right after its index.
+fn metadata_at(pack: &[u8]) -> usize {
+    pack.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap()
+}
+
+#[test]
+fn a_damaged_pack_costs_its_version_alone_and_a_whole_one_in_its_place_gives_it_back() {
+    for cut_short in [true, false] {
+        let (mut world, before) = without_catalogue();
+        let pack = world.path("state/archive/report/3.pack");
+        let whole = fs::read(&pack).unwrap();
+        let mut damaged = whole.clone();
+        match cut_short {
+            true => damaged.truncate(300),
+            false => damaged[metadata_at(&whole) - 1] ^= 0xff,
+        }
+        fs::write(&pack, damaged).unwrap();
+        let rebuilt = rebuild(&world);
+        assert_eq!(
+            (&rebuilt["versions"], &rebuilt["damaged"]),
+            (&json!(["other@1", "other@2", "other@3", "report@1", "report@2"]), &json!(["report@3"]))
+        );
+        let remarks = rebuilt["remarks"].to_string();
+        assert!(
+            remarks.contains("3.pack is damaged") && remarks.contains("asat retire report@3"),
+            "{remarks}"
+        );
+        world.start();
+        assert_eq!(states(&world), THIRD_IS_LOST);
+        // What the pack tells is known still.
+        let label = &world.get("/versions/report@3").json()["publications"][0]["label"];
+        assert_eq!(*label, if cut_short { Value::Null } else { "close 3".into() });
+        world.open("report@2");
+        assert!(world.stop().success());
+        fs::write(&pack, whole).unwrap();
+        world.start();
+        assert_eq!(
+            known(&world).into_iter().filter(|version| of_report(&version[0])).collect::<Vec<_>>(),
+            before
+        );
+        world.open("report@3");
+    }
+}
+
+#[test]
+fn a_daemon_starts_without_catalogue_beside_a_damaged_pack_and_gives_its_number_to_nobody() {
+    let (mut world, _) = without_catalogue();
+    fs::write(world.path("state/archive/report/3.pack"), "rubbish").unwrap();
+    let log = world.start();
+    assert!(log.contains("the archive cannot give the pages of report@3"), "{log}");
+    assert_eq!(states(&world), THIRD_IS_LOST);
+    assert_eq!(world.request("DELETE", "/versions/report@3", &[], b"").status, 200);
+    let store = world.sqlite();
+    store.execute("insert into ledger values ('later')", []).unwrap();
+    let body = json!({ "store": "report" });
+    assert_eq!(world.send("POST", "/snapshots", &body).json()["version"]["id"], "report@4");
+}
+
+#[test]
+fn versions_whose_pages_are_in_a_pack_that_is_gone_are_lost() {
+    let (mut world, _) = without_catalogue();
+    fs::remove_file(world.path("state/archive/report/1.pack")).unwrap();
+    let rebuilt = rebuild(&world);
+    assert_eq!(rebuilt["damaged"], json!(["report@2", "report@3"]));
+    world.start();
+    assert_eq!(states(&world), "other@1 ready, other@2 ready, other@3 ready, report@2 lost, report@3 lost");
+    let version = world.get("/versions/report@3").json();
+    assert_eq!(version["publications"][0]["label"], "close 3");
+    assert!(rebuilt["remarks"].to_string().contains("are in no layer"), "{rebuilt}");
+}
