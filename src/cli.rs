@@ -173,21 +173,14 @@ fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
     let rebuilt =
         crate::daemon::rebuild(config, *replace, installation.as_deref(), &|text| output.remark(text))?;
     output.answer(&rebuilt, |Rebuilt { versions, damaged, kept, .. }| {
-        let counted = |versions: &[String], what| {
-            text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), what)
-        };
-        let versions = match damaged.as_slice() {
-            [] => counted(versions, "version"),
-            damaged => format!(
-                "{}, {} that the archives cannot give ({})",
-                counted(versions, "version"),
-                damaged.len(),
-                damaged.join(", ")
-            ),
+        let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
+        let lost = match damaged.as_slice() {
+            [] => String::new(),
+            damaged => format!("; lost, since the archives cannot give their pages: {}", damaged.join(", ")),
         };
         let kept =
             kept.as_ref().map_or_else(String::new, |kept| format!("; what was there is kept as {kept}"));
-        format!("the catalogue is made anew, with {versions}{kept}")
+        format!("the catalogue is made anew, with {versions}{lost}{kept}")
     })?;
     if rebuilt.damaged.is_empty() { Ok(()) } else { Err(Failure::DamageFound) }
 }

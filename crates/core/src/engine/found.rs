@@ -101,17 +101,21 @@ pub(super) fn record_damaged(draft: &mut Draft<'_>, id: &VersionId, damaged: &Da
     let begun_at = content.as_ref().map_or(draft.now, |content| content.cut_at);
     let version = Version { content, ..unheard_of(id, begun_at) };
     draft.end(&version, State::Lost, format!("the archive cannot give its pages: {why}"));
-    say_damaged(draft, id, damaged);
+    say_what_mends(draft, id);
     if let Some(described) = described {
         take_over(draft, id, described);
     }
 }
 
-/// Says what is to be done about such a version.
+/// Says what is wrong with such a version, which is recorded already.
 pub(super) fn say_damaged(draft: &mut Draft<'_>, id: &VersionId, Damaged { why, .. }: &Damaged) {
+    draft.remark(id, format!("the archive cannot give the pages of {id}: {why}"));
+    say_what_mends(draft, id);
+}
+
+fn say_what_mends(draft: &mut Draft<'_>, id: &VersionId) {
     let text = format!(
-        "the archive cannot give the pages of {id}: {why}; put the archive's file back from a backup and start asat again, or \
-         give the version up: asat retire {id}"
+        "to have {id} again, put the archive's file back from a backup and start asat again; or give it up: asat retire {id}"
     );
     draft.remark(id, text);
 }
