@@ -89,9 +89,10 @@ impl<'a> VolumeGroup<'a> {
         self.format(self.volume(name, fs))
     }
 
-    /// A thin pool, with 64 KiB chunks and metadata of a size that never fills by chance.
+    /// A thin pool, with 64 KiB chunks and metadata of a size that never fills by chance: nor may a guard fear so that
+    /// sees a writer at full speed and has not heard from LVM yet how much there is to be mapped.
     pub fn thin_pool(&self, name: &str, size: &str) {
-        let metadata = ["--poolmetadatasize", "8M", "--poolmetadataspare", "n", "--chunksize", "64K"];
+        let metadata = ["--poolmetadatasize", "64M", "--poolmetadataspare", "n", "--chunksize", "64K"];
         self.lvcreate(
             &[&["--type", "thin-pool", "-L", size, "-n", name][..], &metadata, &[&self.name]].concat(),
         );
