@@ -131,9 +131,11 @@ fn press(
     before: Option<(Arc<Inner>, u64)>,
     batches: &Receiver<Batch>,
 ) -> Result<Packer, Error> {
-    // Where the version before cannot be read, pages are stored whole: damage to it must not reach the new one.
-    let map = before.as_ref().and_then(|(archive, number)| archive.resolve(*number).ok());
-    let map = map.map(|version| version.map);
+    // Where the version before cannot be found whole, neither can the pages that the new one has in common with it.
+    let map = match &before {
+        Some((archive, number)) => Some(archive.resolve(*number)?.map),
+        None => None,
+    };
     let mut past = match &before {
         Some((archive, _)) => {
             let layers = lock(&archive.chain).writing.clone().unwrap_or_default();

@@ -82,6 +82,17 @@ impl Error {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }
 
+    /// Whether what was to be read cannot be had: it is damaged, the disk does not give it, or its file is gone.
+    pub(crate) fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Io { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(EIO)
+            }
+            _ => false,
+        }
+    }
+
     /// The hint that goes with the error: what to do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
@@ -99,6 +110,9 @@ impl Error {
         }
     }
 }
+
+/// `EIO` on Linux: the disk could not read a sector.
+const EIO: i32 = 5;
 
 /// `EMFILE` on Linux: the process has as many files open as it may.
 const EMFILE: i32 = 24;

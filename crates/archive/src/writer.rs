@@ -53,7 +53,8 @@ pub struct Writer {
 }
 
 impl Archive {
-    /// Begins version `number`, which must be above every version that the archive holds.
+    /// Begins version `number`, which must be above every version that the archive holds. Where what the newest one was is not
+    /// known any more because of damage, this one is compared with none, and stands alone.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
         let head_number = self.inner.reserve(number)?;
         let mut writer = Writer {
@@ -69,7 +70,11 @@ impl Archive {
             broken: false,
         };
         if let Some(head_number) = head_number {
-            writer.head = Some(self.inner.head_hashes(head_number)?);
+            writer.head = match self.inner.head_hashes(head_number) {
+                Ok(head) => Some(head),
+                Err(error) if error.is_loss() => None,
+                Err(error) => return Err(error),
+            };
         }
         writer.hashes.reserve_exact(usize::try_from(page_count).unwrap_or(usize::MAX));
         Ok(writer)
@@ -190,7 +195,8 @@ impl Writer {
             return Ok(Kept::Unchanged { same_as, fingerprint });
         }
         let packer = match self.press.take() {
-            Some(press) => press.finish()?,
+            // What was kept of the version before tells of pages that cannot be had any more.
+            Some(press) => press.finish().inspect_err(|_| *lock(&self.archive.head) = None)?,
             None => Packer::create(&self.archive.folder, self.number)?,
         };
         let name = FileName::Live { from: self.number, number: self.number };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use asat_archive::{Archive, Error, Report};
+use asat_archive::{Archive, Error, Kept, Report};
 use asat_core::{Code, Problem};
 use common::{Content, Model, files, open, page, read, verify, write};
 use proptest::prelude::*;
@@ -133,6 +133,45 @@ fn a_layer_that_is_missing_or_exchanged_is_noticed() {
     // A file under another number is not that version.
     std::fs::copy(&path, folder.path().join("5.pack")).unwrap();
     assert!(matches!(read(&open(folder.path()), 5), Err(Error::Damaged { .. })));
+}
+
+/// A version whose pages were taken for those of one that cannot be read would be acknowledged and never be read.
+#[test]
+fn what_is_written_above_a_damaged_layer_can_be_read() {
+    for (reopened, pack) in [(false, "1.pack"), (true, "1.pack"), (false, "4.pack"), (true, "4.pack")] {
+        for from_end in [None, Some(1), Some(20), Some(200)] {
+            let what = format!("{pack}, {from_end:?} bytes from its end, reopened: {reopened}");
+            let folder = common::folder();
+            let mut content = small(folder.path()).remove(&4).unwrap();
+            let mut archive = open(folder.path());
+            let path = folder.path().join(pack);
+            // What is known of the newest version is in memory now.
+            drop(archive.begin(5, content.page_size(), content.count()).unwrap());
+            match from_end {
+                None => std::fs::remove_file(&path).unwrap(),
+                Some(bytes) => {
+                    let mut damaged = std::fs::read(&path).unwrap();
+                    let at = damaged.len() - bytes;
+                    damaged[at] ^= 1;
+                    std::fs::write(&path, damaged).unwrap();
+                }
+            }
+            if reopened {
+                drop(archive);
+                archive = open(folder.path());
+            }
+            content.edit(3, 50, 66);
+            // It may be noticed only when what is known turns out to be of no use any more.
+            let written = write(&archive, 5, &content).or_else(|error| {
+                assert!(matches!(error, Error::Damaged { .. } | Error::Io { .. }), "{what}: {error}");
+                write(&archive, 5, &content)
+            });
+            assert!(matches!(written, Ok(Kept::Stored { .. })), "{what}: {written:?}");
+            assert_eq!(read(&archive, 5).unwrap(), content.bytes(), "{what}");
+            drop(archive);
+            assert_eq!(read(&open(folder.path()), 5).unwrap(), content.bytes(), "{what}");
+        }
+    }
 }
 
 #[test]
