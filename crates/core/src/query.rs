@@ -1,10 +1,12 @@
 //! Questions to the register: lists, and the version as of an instant.
 
+use std::ops::Bound::{Excluded, Unbounded};
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 
 use crate::register::{Entry, History, Register};
-use crate::version::{Publication, State, plain};
+use crate::version::{Publication, State, Version, plain};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 /// Which versions a list has. Everything that is left out does not restrict it.
@@ -149,11 +151,16 @@ impl Register {
     ///
     /// # Errors
     /// [`Code::BeforeFirst`] where the instant lies before the first version, [`Code::Retired`] or
-    /// [`Code::NotReadable`] where the version of that moment is gone: an older one would be other data.
+    /// [`Code::NotReadable`] where the version of that moment is gone, or may be one that is gone and of which it is not
+    /// known when it was cut: an older one would be other data.
     pub fn as_of(&self, store: &StoreName, at: Timestamp) -> Result<&Entry, Problem> {
         let history = self.history(store)?;
         let cuts = || history.versions.values().filter(|entry| entry.version.content.is_some());
-        let Some(entry) = cuts().rev().find(|entry| entry.listed_at() <= at) else {
+        let found = cuts().rev().find(|entry| entry.listed_at() <= at);
+        let after = (found.map_or(Unbounded, |entry| Excluded(entry.version.id.number)), Unbounded);
+        let next = history.versions.range(after).map(|(_, entry)| &entry.version);
+        next.take_while(|version| version.content.is_none()).try_for_each(check_undated)?;
+        let Some(entry) = found else {
             let hint = match cuts().next() {
                 Some(first) => format!("the first is {}, cut at {}", first.version.id, first.listed_at()),
                 None => "nothing was published yet".to_owned(),
@@ -206,6 +213,18 @@ impl Register {
     }
 }
 
+/// Refuses a moment that may be that of a version which is gone, and of which not even the instant is left.
+fn check_undated(version: &Version) -> Result<(), Problem> {
+    if matches!(version.state, State::Cutting | State::Failed) {
+        return Ok(());
+    }
+    version.check_readable().map_err(|problem| {
+        let detail =
+            format!("{}; when it was cut is not known, and it may be the one of that moment", problem.detail);
+        Problem { detail, ..problem }
+    })
+}
+
 impl Entry {
     fn order(&self) -> (Timestamp, &VersionId) {
         (self.listed_at(), &self.version.id)
@@ -216,7 +235,7 @@ impl Entry {
     }
 }
 
-impl crate::version::Version {
+impl Version {
     /// Whether the version's data can be had.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ use super::publish::take_over;
 use super::{Draft, Engine};
 use crate::audit::{Action, By, Deed};
 use crate::event::{
-    Answer, Archived, Change, Condition, Described, Effect, Filed, Intent, Remark, Reply, Survey, Surveyed,
+    Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Intent, Remark, Reply, Survey,
+    Surveyed,
 };
 use crate::register::Entry;
 use crate::snapshot::Snapshot;
@@ -96,11 +97,18 @@ impl Engine {
                 let Ok(entry) = self.register.entry(id) else { return };
                 match archived.get(id).and_then(|archived| archived.described.as_ref()) {
                     Some(Ok(described)) => Self::adopt(draft, intent, &entry.version, described),
-                    None | Some(Err(_)) => draft.end(
-                        &entry.version,
-                        State::Failed,
-                        "the daemon stopped before it was acknowledged",
-                    ),
+                    None => {
+                        draft.end(
+                            &entry.version,
+                            State::Failed,
+                            "the daemon stopped before it was acknowledged",
+                        );
+                    }
+                    Some(Err(Damaged { why, .. })) => {
+                        let reason = format!("the daemon stopped before it was acknowledged, and {why}");
+                        draft.end(&entry.version, State::Failed, reason);
+                        draft.intend(Effect::Retire { version: id.clone() });
+                    }
                 }
             }
             Effect::CutSet { members, .. } => {

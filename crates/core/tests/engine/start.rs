@@ -7,6 +7,7 @@ use asat_core::register::Register;
 use asat_core::retention::Retention;
 use asat_core::version::{Holding, Lease, State};
 use asat_core::{Code, Engine};
+use jiff::SignedDuration;
 
 use crate::world::{World, exactly, id, policy, store};
 
@@ -203,6 +204,33 @@ fn start_damaged(world: &mut World, version: &str, described: Option<Described>)
     let damaged = Damaged { why: "it was cut short".to_owned(), described: described.map(Box::new) };
     let archived = Archived { version: id(version), described: Some(Err(damaged)) };
     world.ask(&Event::Started(Survey { archived: vec![archived], ..Survey::default() })).unwrap();
+}
+
+#[test]
+fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone() {
+    let before = World::with_versions(3);
+    let pack = |version: &str| before.archive.get(&id(version)).unwrap().clone();
+    let mut world = World::report();
+    let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
+    let archived = |version, described| Archived { version: id(version), described: Some(described) };
+    let archived = vec![
+        archived("report@1", Ok(pack("report@1"))),
+        archived("report@2", Err(damaged)),
+        archived("report@3", Ok(pack("report@3"))),
+    ];
+    world.ask(&Event::Started(Survey { archived, ..Survey::default() })).unwrap();
+    assert_eq!(world.states("report"), "1 ready, 2 lost, 3 ready");
+    let third = pack("report@3").content.cut_at;
+    let as_of = |world: &World, at| {
+        world.register().as_of(&store("report"), at).map(|entry| entry.version.id.clone())
+    };
+    assert_eq!(as_of(&world, third), Ok(id("report@3")));
+    let gone = as_of(&world, third - SignedDuration::from_micros(1)).unwrap_err();
+    assert_eq!(gone.code, Code::NotReadable);
+    assert!(gone.detail.contains("report@2") && gone.detail.contains("that moment"), "{gone}");
+    world.tell(&Event::Retire(exactly("report@2")));
+    let gone = as_of(&world, third - SignedDuration::from_micros(1)).unwrap_err();
+    assert_eq!(gone.code, Code::Retired);
 }
 
 #[test]
