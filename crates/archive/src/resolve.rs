@@ -11,11 +11,15 @@ use crate::disk::Folder;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::meta::Meta;
+use crate::naming::FileName;
 use crate::pack::Pack;
 use crate::pages::PageMap;
 
 /// So many layers are expected at once while they are opened one after another: a disk finds them side by side.
 const EXPECTED: usize = 64;
+
+/// So many numbers between two layers are looked at for a file that is missing: what a file says of them may be anything.
+const MOST_MISSING: usize = 1000;
 
 /// A version's pages, all found.
 #[derive(Debug)]
@@ -44,8 +48,15 @@ impl Inner {
     }
 }
 
+/// Damage to a layer below the version's own is passed over: nothing of it may be needed. Whether that is so, the
+/// fingerprint tells.
 fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, Error> {
-    let chain = chain_of(folder, layers, layer)?;
+    let mut first_loss = None;
+    let mut pass_over = |error: Error| {
+        first_loss.get_or_insert(error);
+        Ok(())
+    };
+    let chain = continued(folder, layers, layer, &mut pass_over)?;
     let Some(newest) = chain.first() else {
         return Err(Error::NoSuchVersion { number: layer.number, folder: folder.path().to_owned() });
     };
@@ -57,24 +68,49 @@ fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, 
         return Err(Error::damaged(newest.path(), what));
     }
     chain.iter().for_each(|pack| pack.expect_index());
-    let map = PageMap::find(newest, &chain, page_count)?;
-    check(newest, &map)?;
-    Ok(Resolved { meta, map })
+    let map = PageMap::find(newest, &chain, page_count, &mut pass_over)?;
+    match (check(newest, &map), first_loss) {
+        (Ok(()), _) => Ok(Resolved { meta, map }),
+        (Err(_), Some(loss)) => Err(loss),
+        (Err(error), None) => Err(missing(folder, layers, &chain).unwrap_or(error)),
+    }
+}
+
+/// Says which file is not there, where one is missing between the layers of a version that does not come out.
+fn missing(folder: &Folder, layers: &Layers, chain: &[Arc<Pack>]) -> Option<Error> {
+    let is_there = |number: u64| layers.values().any(|layer| (layer.from..=layer.number).contains(&number));
+    let numbers = chain.iter().filter_map(|pack| pack.meta().parent).flat_map(|parent| {
+        let next = below(layers, parent).map_or(0, |layer| layer.number);
+        (next + 1..=parent).rev().take(MOST_MISSING)
+    });
+    let number = numbers.into_iter().find(|&number| !is_there(number))?;
+    let path = folder.path().join(FileName::Live { from: number, number }.text());
+    Some(Error::damaged(&path, "it is missing, and a later version cannot be put together without it"))
 }
 
 /// The layers of which something may be seen in a layer's version, newest first, from its own on: those that each of them
 /// continues, and those that one refers to, even where one between continues none.
 pub(crate) fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
+    continued(folder, layers, layer, &mut Err)
+}
+
+fn continued(
+    folder: &Folder,
+    layers: &Layers,
+    layer: &Layer,
+    pass_over: PassOver<'_>,
+) -> Result<Vec<Arc<Pack>>, Error> {
     let mut refers_to = u64::MAX;
-    layers_down(folder, layers, layer, |meta| {
+    let go_on = |meta: &Meta| {
         refers_to = refers_to.min(meta.refers_to.unwrap_or(u64::MAX));
         meta.parent.or(below_all(meta).filter(|_| refers_to < meta.covers_from))
-    })
+    };
+    layers_down(folder, layers, layer, go_on, pass_over)
 }
 
 /// The layers that have pages of one size from a layer on down, newest first.
 pub(crate) fn history_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
-    layers_down(folder, layers, layer, below_all)
+    layers_down(folder, layers, layer, below_all, &mut Err)
 }
 
 /// The highest number of what lies below a layer.
@@ -82,12 +118,17 @@ fn below_all(meta: &Meta) -> Option<u64> {
     meta.covers_from.checked_sub(1)
 }
 
-/// The layers from one on down, each as the one before says.
+/// Hears of a layer that is lost below a version's own; fails where nothing may be passed over.
+pub(crate) type PassOver<'a> = &'a mut dyn FnMut(Error) -> Result<(), Error>;
+
+/// The layers from one on down, each as the one before says. What a lost one continued is not known: so what is below it is
+/// looked at, too.
 fn layers_down(
     folder: &Folder,
     layers: &Layers,
     layer: &Layer,
     mut go_on: impl FnMut(&Meta) -> Option<u64>,
+    pass_over: PassOver<'_>,
 ) -> Result<Vec<Arc<Pack>>, Error> {
     let mut chain: Vec<Arc<Pack>> = Vec::new();
     let mut next = Some(layer);
@@ -96,7 +137,15 @@ fn layers_down(
             let coming = layers.range(..=layer.number).rev().take(EXPECTED);
             coming.for_each(|(_, layer)| layer.expect(folder));
         }
-        let pack = layer.open(folder)?;
+        let pack = match layer.open(folder) {
+            Ok(pack) => pack,
+            Err(error) if !chain.is_empty() && error.is_loss() => {
+                pass_over(error)?;
+                next = layer.from.checked_sub(1).and_then(|number| below(layers, number));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         // The layer with which the store began again may be gone, when every page was another since.
         if chain.first().is_some_and(|newest| newest.meta().page_size != pack.meta().page_size) {
             break;

@@ -78,6 +78,51 @@ fn every_flipped_bit_is_found() {
     assert!(verify(&open(folder.path()), None).findings.is_empty());
 }
 
+/// Three versions of which the last has nothing of the first any more, though it continues the second, which continues that.
+fn outgrown(folder: &Path) -> Model {
+    let archive = open(folder);
+    let mut content = Content::new(512, [3, 6, 7, 9]);
+    let mut model = Model::new();
+    for number in 1..=3 {
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        for nth in [0, 1].map(|nth| nth + if number == 1 { 0 } else { 2 }) {
+            content.pages[nth] = page(512, 3 * (10 * number + u64::try_from(nth).unwrap()));
+        }
+    }
+    model
+}
+
+#[test]
+fn damage_to_a_layer_does_not_reach_a_version_that_needs_nothing_of_it() {
+    let folder = common::folder();
+    let model = outgrown(folder.path());
+    let path = folder.path().join("1.pack");
+    let good = std::fs::read(&path).unwrap();
+    let check = |what: &str| {
+        check_damaged(folder.path(), &path, &model, what);
+        let archive = open(folder.path());
+        assert_eq!(read(&archive, 3).unwrap(), model[&3].bytes(), "{what}");
+        assert!(verify(&archive, Some(3)).findings.is_empty(), "{what}");
+    };
+    for nth in 0..good.len() {
+        let mut bytes = good.clone();
+        bytes[nth] ^= 1 << (nth % 8);
+        std::fs::write(&path, bytes).unwrap();
+        check(&format!("bit {} of byte {nth}", nth % 8));
+    }
+    std::fs::write(&path, &good[..good.len() / 2]).unwrap();
+    check("cut short");
+    std::fs::remove_file(&path).unwrap();
+    let archive = open(folder.path());
+    let error = read(&archive, 2).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { path: named, .. } if *named == path), "{error}");
+    assert_eq!(read(&archive, 3).unwrap(), model[&3].bytes());
+    let report = verify(&archive, None);
+    assert_eq!((affected(&report), &report.findings[0].file), (vec![2], &path));
+    assert!(report.findings[0].what.contains("missing"), "{report:?}");
+}
+
 #[test]
 fn every_other_length_is_found() {
     let folder = common::folder();

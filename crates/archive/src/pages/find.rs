@@ -11,16 +11,22 @@ use super::{Frame, Held, NONE, PageMap, nth_of};
 use crate::error::Error;
 use crate::index::{Encoding, Entry};
 use crate::pack::Pack;
+use crate::resolve::PassOver;
 
 /// In [`Search::ends`]: the page was found, down to a frame that holds it whole.
 const WHOLE: u32 = NONE - 1;
 
 impl PageMap {
     /// The pages of the version of the newest layer, which is the first of these; each continues the one after it. So many
-    /// pages are looked for. Fails where an index is malformed, or for want of memory.
-    pub(crate) fn find(newest: &Pack, chain: &[Arc<Pack>], page_count: usize) -> Result<Self, Error> {
+    /// pages are looked for. Fails where an index is malformed and may not be passed over, or for want of memory.
+    pub(crate) fn find(
+        newest: &Pack,
+        chain: &[Arc<Pack>],
+        page_count: usize,
+        pass_over: PassOver<'_>,
+    ) -> Result<Self, Error> {
         let ends = vec![NONE; page_count];
-        Search { ends, limits: BTreeMap::new(), open: page_count }.run(newest, chain)
+        Search { ends, limits: BTreeMap::new(), open: page_count }.run(newest, chain, pass_over)
     }
 
     /// Some pages, counted from 0 and below `page_count`, each as a certain version of these layers has it.
@@ -36,7 +42,7 @@ impl PageMap {
                 *end = NONE;
             }
         }
-        Search { ends, open: wanted.len(), limits: wanted }.run(newest, chain)
+        Search { ends, open: wanted.len(), limits: wanted }.run(newest, chain, &mut Err)
     }
 }
 
@@ -51,7 +57,7 @@ struct Search {
 }
 
 impl Search {
-    fn run(mut self, newest: &Pack, chain: &[Arc<Pack>]) -> Result<PageMap, Error> {
+    fn run(mut self, newest: &Pack, chain: &[Arc<Pack>], pass_over: PassOver<'_>) -> Result<PageMap, Error> {
         let mut map = PageMap::new(newest.meta().page_size, self.ends.len());
         map.resize(self.ends.len(), newest, &mut |_, _| {})?;
         let layers = u32::try_from(chain.len()).unwrap_or(NONE);
@@ -59,7 +65,13 @@ impl Search {
             let number = pack.meta().number;
             map.held.push(Held { pack: Some(Arc::clone(pack)), number, uses: 0 });
             if self.open > 0 {
-                pack.index()?.each(|entry| self.add(&mut map, nth, number, &entry))?;
+                let read = pack
+                    .index()
+                    .and_then(|index| index.each(|entry| self.add(&mut map, nth, number, &entry)));
+                match read {
+                    Err(error) if number != newest.meta().number && error.is_loss() => pass_over(error)?,
+                    read => read?,
+                }
             }
         }
         // Layers are known by their place from the oldest on.
