@@ -182,7 +182,7 @@ impl Machine {
     }
 
     /// Verifies what is kept of a store, or what one version of it needs; answers also how many bytes were read. What is
-    /// damaged, and is in the store still, is repaired.
+    /// damaged is put right, where that can be.
     ///
     /// # Errors
     /// Where the archive cannot be read at all, or the daemon stops.

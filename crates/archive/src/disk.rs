@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use asat_core::boundary;
@@ -84,6 +84,20 @@ impl Folder {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         boundary::pass("archive: created");
         file.map_err(|source| Error::io("create", &path, source))
+    }
+
+    /// Writes one byte of a file anew, durably.
+    pub(crate) fn put_byte(&self, name: &str, offset: u64, byte: u8) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let at = |doing| move |source| (doing, source);
+        boundary::pass("archive: put byte");
+        let file = OpenOptions::new().write(true).open(&path).map_err(at("open"));
+        let put = file.and_then(|file| {
+            file.write_all_at(&[byte], offset).map_err(at("write"))?;
+            rustix::fs::fsync(&file).map_err(|errno| ("sync", errno.into()))
+        });
+        boundary::pass("archive: byte put");
+        put.map_err(|(doing, source)| Error::io(doing, &path, source))
     }
 
     /// Makes a file's content durable.

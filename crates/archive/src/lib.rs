@@ -12,6 +12,7 @@ mod chain;
 mod codec;
 mod compact;
 mod compress;
+mod correct;
 mod disk;
 mod error;
 pub mod fingerprint;

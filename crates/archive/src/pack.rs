@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -54,16 +55,7 @@ impl Pack {
     }
 
     fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
-        let at = |source| Error::io("read", &path, source);
-        let file_len = file.metadata().map_err(at)?.len();
-        let footer_offset =
-            file_len.checked_sub(FOOTER_LEN).filter(|&offset| offset >= HEADER_LEN).ok_or_else(|| {
-                Error::damaged(&path, format!("it is {file_len} bytes long, too short for a pack"))
-            })?;
-        let (mut header, mut footer) = ([0; 12], [0; 116]);
-        file.read_exact_at(&mut header, 0).map_err(at)?;
-        file.read_exact_at(&mut footer, footer_offset).map_err(at)?;
-        let footer = Footer::decode(&path, &header, &footer, file_len)?;
+        let footer = Ends::read(&path, &file)?.decode(&path)?;
         let json = read_range(&path, &file, footer.index_offset + footer.index_len, footer.meta_len)?;
         if Hasher::oneshot(&json) != footer.meta_checksum {
             return Err(Error::damaged(&path, "its metadata do not match their checksum"));
@@ -150,18 +142,11 @@ impl Pack {
         &self,
         mut progress: impl FnMut(u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let end = self.footer.file_len - FOOTER_LEN;
-        let piece_bytes = usize::try_from(end).unwrap_or(usize::MAX).min(1 << 20);
-        let (mut state, mut offset, mut buffer) = (Hasher::new(), 0, vec![0; piece_bytes]);
-        while offset < end {
-            let piece = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
-            let piece = buffer.get_mut(..piece).unwrap_or_default();
-            self.read_at(offset, piece)?;
+        let mut state = Hasher::new();
+        each_piece(&self.path, &self.file, 0..self.footer.file_len - FOOTER_LEN, |piece| {
             state.write(piece);
-            let read = u64::try_from(piece.len()).unwrap_or(u64::MAX);
-            offset += read;
-            progress(read)?;
-        }
+            progress(u64::try_from(piece.len()).unwrap_or(u64::MAX))
+        })?;
         if state.finish_128() == self.footer.body_checksum {
             Ok(())
         } else {
@@ -176,8 +161,67 @@ fn expect(file: &File, offset: u64, len: u64) {
     }
 }
 
+/// The header and the footer of a file, as they are.
+pub(crate) struct Ends {
+    /// One after the other.
+    pub(crate) bytes: [u8; 128],
+    pub(crate) file_len: u64,
+}
+
+impl Ends {
+    pub(crate) fn read(path: &Path, file: &File) -> Result<Self, Error> {
+        let at = |source| Error::io("read", path, source);
+        let file_len = file.metadata().map_err(at)?.len();
+        if file_len < HEADER_LEN + FOOTER_LEN {
+            return Err(Error::damaged(path, format!("it is {file_len} bytes long, too short for a pack")));
+        }
+        let mut bytes = [0; 128];
+        let (header, footer) = bytes.split_at_mut(12);
+        file.read_exact_at(header, 0).map_err(at)?;
+        file.read_exact_at(footer, file_len - FOOTER_LEN).map_err(at)?;
+        Ok(Self { bytes, file_len })
+    }
+
+    /// The header.
+    pub(crate) fn header(&self) -> &[u8] {
+        self.bytes.split_at(12).0
+    }
+
+    /// What they say.
+    pub(crate) fn decode(&self, path: &Path) -> Result<Footer, Error> {
+        let (header, footer) = self.bytes.split_at(12);
+        Footer::decode(path, header, footer, self.file_len)
+    }
+
+    /// Where in the file one of the bytes stands.
+    pub(crate) fn offset(&self, nth: usize) -> Option<u64> {
+        let nth = u64::try_from(nth).ok()?;
+        Some(if nth < HEADER_LEN { nth } else { self.file_len - FOOTER_LEN + (nth - HEADER_LEN) })
+    }
+}
+
+/// Reads a part of a file piece by piece.
+pub(crate) fn each_piece(
+    path: &Path,
+    file: &File,
+    part: Range<u64>,
+    mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let len = part.end.saturating_sub(part.start);
+    let (mut offset, mut buffer) =
+        (part.start, vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)]);
+    while offset < part.end {
+        let piece = usize::try_from(part.end - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let piece = buffer.get_mut(..piece).unwrap_or_default();
+        file.read_exact_at(piece, offset).map_err(|source| read_error(path, source))?;
+        each(piece)?;
+        offset += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+    }
+    Ok(())
+}
+
 /// Reads a range that the footer bounds by the file's length.
-fn read_range(path: &Path, file: &File, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_range(path: &Path, file: &File, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
     let refused = || Error::io("read", path, io::ErrorKind::OutOfMemory.into());
     let len = usize::try_from(len).map_err(|_| refused())?;
     let mut bytes = Vec::new();

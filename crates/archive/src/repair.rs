@@ -1,9 +1,10 @@
-//! Repairs layers: pages that are damaged in them are stored again, where somebody still has their content.
+//! Repairs layers: pages that are damaged in them are stored again, where somebody still has their content, and a flipped bit
+//! around them is flipped back.
 //!
 //! What a page was is known by its hash, which the index has. So content from anywhere will do: the store as it is, a
-//! snapshot, or another archive of it. A layer whose index, metadata or footer is damaged cannot be repaired so.
+//! snapshot, or another archive of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::archive::{Archive, Inner};
@@ -15,12 +16,14 @@ use crate::index::{Encoding, Entry};
 use crate::meta::Meta;
 use crate::packer::Packer;
 
-/// Pages that are damaged.
+/// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Of each layer, known by the versions that it covers, the pages and what they must hash to. None: its bytes are
     /// not what was written, and still all pages come out.
     layers: BTreeMap<(u64, u64), BTreeMap<u32, u128>>,
+    /// The layers of which something around the frames is damaged.
+    around: BTreeSet<(u64, u64)>,
 }
 
 /// Pages by their hashes.
@@ -30,7 +33,7 @@ impl Damage {
     /// Whether nothing is damaged that could be repaired.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.layers.is_empty()
+        self.layers.is_empty() && self.around.is_empty()
     }
 
     /// The hashes of the pages whose content is wanted.
@@ -41,15 +44,23 @@ impl Damage {
     pub(crate) fn note(&mut self, layer: &Meta, pages: impl IntoIterator<Item = (u32, u128)>) {
         self.layers.entry((layer.covers_from, layer.number)).or_default().extend(pages);
     }
+
+    pub(crate) fn note_around(&mut self, layer: &Layer) {
+        self.around.insert((layer.from, layer.number));
+    }
 }
 
 impl Archive {
-    /// Writes those damaged layers anew of which at least one page is among `contents`; answers their files. What is not
-    /// there stays damaged.
+    /// Corrects what is one flipped bit around the frames, and writes those damaged layers anew of which at least one page is
+    /// among `contents`; answers their files. What is not there stays damaged.
     pub fn repair(&self, damage: &Damage, contents: &Contents) -> Result<Vec<PathBuf>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let mut repaired = Vec::new();
+        for &(from, number) in &damage.around {
+            let Some(layer) = archive.layer(from, number) else { continue };
+            repaired.extend(archive.correct(&layer)?);
+        }
         for (&(from, number), pages) in &damage.layers {
             let can_be = pages.is_empty() || pages.values().any(|hash| contents.contains_key(hash));
             let Some(layer) = archive.layer(from, number).filter(|_| can_be) else { continue };
@@ -75,7 +86,7 @@ impl Archive {
 
 impl Inner {
     /// A layer that covers just these versions.
-    fn layer(&self, from: u64, number: u64) -> Option<Layer> {
+    pub(crate) fn layer(&self, from: u64, number: u64) -> Option<Layer> {
         self.layers().get(&number).filter(|layer| layer.from == from).cloned()
     }
 

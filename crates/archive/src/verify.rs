@@ -137,6 +137,9 @@ impl<'a> Check<'a> {
             Err(_) if !self.archive.has(layer) => Ok(None),
             Err(error) => {
                 self.report.layers += 1;
+                if matches!(error, Error::Damaged { .. }) {
+                    self.report.damage.note_around(layer);
+                }
                 self.find(self.archive.folder.path().join(layer.name().text()), error);
                 Ok(None)
             }

@@ -1,4 +1,4 @@
-//! Damaged pages are stored again, where the store or a snapshot of it still has them.
+//! Damage is put right: pages where the store or a snapshot of it still has them, and a flipped bit around them.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,7 @@ use super::{Machine, lock};
 /// So much is held in memory at most; what is more is repaired after the next verification.
 const MOST_BYTES: usize = 64 << 20;
 
-const REPAIRED: &str =
-    "what the store or a snapshot still has of it was stored again: verify once more to see what is left";
+const REPAIRED: &str = "what could be put right of it was: verify once more to see what is left";
 
 impl Machine {
     /// Repairs what a verification found, and says so there. That the store cannot be read is no reason to keep the

@@ -1,0 +1,119 @@
+//! Corrects a single flipped bit in what lies around a layer's frames: header, index, metadata and footer.
+//!
+//! Each of them has a checksum of 128 bits, so the flip that makes it match is the one that happened, and every flip is
+//! tried. The byte is written where it stands: as it was, the layer was of no use, so a crash leaves nothing worse.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use twox_hash::xxhash3_128::Hasher;
+
+use crate::archive::Inner;
+use crate::chain::{Layer, lock};
+use crate::error::Error;
+use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
+use crate::pack::{Ends, each_piece, read_range};
+
+/// Nothing longer is tried: the time grows with the square of the length, and is ten seconds or so at this one, which is an index
+/// of 13,800 pages.
+const MOST_TRIED_BYTES: usize = 256 << 10;
+/// Those bytes of both ends that the footer's own checksum vouches for, and the checksum. Which of the others is right, only the
+/// whole file can tell: they say the format twice.
+const SUMMED: Range<usize> = 12..116;
+
+/// A byte as it was written.
+struct Correction {
+    offset: u64,
+    byte: u8,
+}
+
+impl Inner {
+    /// Corrects a flipped bit around the frames of a layer; answers its file. `None`: it is not one bit, or the layer is gone
+    /// meanwhile.
+    pub(crate) fn correct(&self, layer: &Layer) -> Result<Option<PathBuf>, Error> {
+        let name = layer.name().text();
+        let path = self.folder.path().join(&name);
+        let file = self.folder.read(&name).map_err(|source| Error::io("open", &path, source))?;
+        let Some(Correction { offset, byte }) = find(&path, &file)? else { return Ok(None) };
+        let _upkeep = lock(&self.upkeep);
+        // It may have been given up meanwhile, which changes its name, or be gone.
+        let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
+        self.folder.put_byte(&now.name().text(), offset, byte)?;
+        Ok(Some(self.folder.path().join(now.name().text())))
+    }
+}
+
+/// The byte of a file that was written otherwise, where one bit of it accounts for what is wrong around the frames.
+fn find(path: &Path, file: &File) -> Result<Option<Correction>, Error> {
+    let ends = Ends::read(path, file)?;
+    let footer = match ends.decode(path) {
+        Ok(footer) => footer,
+        Err(Error::Damaged { .. }) => return find_in_ends(path, file, ends),
+        Err(error) => return Err(error),
+    };
+    let index = (footer.index_offset, footer.index_len, footer.index_checksum);
+    let meta = (footer.index_offset + footer.index_len, footer.meta_len, footer.meta_checksum);
+    for (offset, len, checksum) in [meta, index] {
+        let mut bytes = read_range(path, file, offset, len)?;
+        if Hasher::oneshot(&bytes) != checksum {
+            let nth = flip_back(&mut bytes, checksum);
+            let byte = nth.and_then(|nth| bytes.get(nth).copied());
+            let nth = nth.and_then(|nth| u64::try_from(nth).ok());
+            return Ok(nth.zip(byte).map(|(nth, byte)| Correction { offset: offset + nth, byte }));
+        }
+    }
+    Ok(None)
+}
+
+/// Flips the bit that makes bytes match their checksum; answers which byte has it.
+fn flip_back(bytes: &mut [u8], checksum: u128) -> Option<usize> {
+    if bytes.len() > MOST_TRIED_BYTES {
+        return None;
+    }
+    for nth in 0..bytes.len() {
+        for bit in 0..8 {
+            *bytes.get_mut(nth)? ^= 1 << bit;
+            if Hasher::oneshot(bytes) == checksum {
+                return Some(nth);
+            }
+            *bytes.get_mut(nth)? ^= 1 << bit;
+        }
+    }
+    None
+}
+
+/// The same where header and footer cannot be read.
+fn find_in_ends(path: &Path, file: &File, mut ends: Ends) -> Result<Option<Correction>, Error> {
+    for nth in 0..ends.bytes.len() {
+        for bit in 0..8 {
+            flip(&mut ends, nth, bit);
+            if let Ok(footer) = ends.decode(path)
+                && (SUMMED.contains(&nth) || is_as_written(path, file, &ends, &footer)?)
+            {
+                let byte = ends.bytes.get(nth).copied();
+                return Ok(ends.offset(nth).zip(byte).map(|(offset, byte)| Correction { offset, byte }));
+            }
+            flip(&mut ends, nth, bit);
+        }
+    }
+    Ok(None)
+}
+
+fn flip(ends: &mut Ends, nth: usize, bit: u32) {
+    if let Some(byte) = ends.bytes.get_mut(nth) {
+        *byte ^= 1 << bit;
+    }
+}
+
+/// Whether a file that begins as these ends do has the checksum that they tell.
+fn is_as_written(path: &Path, file: &File, ends: &Ends, footer: &Footer) -> Result<bool, Error> {
+    let mut sum = Hasher::new();
+    sum.write(ends.header());
+    let body = HEADER_LEN..footer.file_len - FOOTER_LEN;
+    each_piece(path, file, body, |piece| {
+        sum.write(piece);
+        Ok(())
+    })?;
+    Ok(sum.finish_128() == footer.body_checksum)
+}
