@@ -38,17 +38,23 @@ mod tests {
 
     #[test]
     fn statistics_for_people() {
-        let version = ArchivedVersion { id: "report@3".to_owned(), bytes: 4096, only_bytes: 1024 };
+        let version = |number: u64, damaged| ArchivedVersion {
+            id: format!("report@{number}"),
+            bytes: 4096,
+            only_bytes: 1024,
+            damaged,
+        };
         let mut stats = ArchiveStats {
             store: "report".to_owned(),
             bytes: 8192,
             files: 1,
             retired_bytes: 0,
-            versions: vec![version],
+            versions: vec![version(3, false), version(4, true)],
         };
         let lines: Vec<String> = text(&stats).lines().map(|line| line.trim_end().to_owned()).collect();
         let head = "report: 8.0 KiB in 1 file, of which 0 B hold what is left of versions that were retired";
-        assert_eq!(lines, [head, "VERSION   KEPT     ONLY FOR IT", "report@3  4.0 KiB  1.0 KiB"]);
+        let rows = ["report@3  4.0 KiB  1.0 KiB", "report@4  4.0 KiB  not known: damaged"];
+        assert_eq!(lines, [head, "VERSION   KEPT     ONLY FOR IT", rows[0], rows[1]]);
         stats.versions.clear();
         assert_eq!(text(&stats), head);
     }

@@ -84,6 +84,7 @@ pub(super) async fn archive(
         id: VersionId { store: store.clone(), number: version.number }.to_string(),
         bytes: version.bytes,
         only_bytes: version.only_bytes,
+        damaged: version.damaged,
     };
     Ok(Json(ArchiveStats {
         store: store.to_string(),

@@ -28,4 +28,7 @@ pub struct ArchivedVersion {
     pub bytes: u64,
     /// What no other version needs: at least this much comes back where this version alone is retired.
     pub only_bytes: u64,
+    /// Whether its file cannot be read: what would come back of it is not known then, and not counted. Verifying says more.
+    #[serde(default)]
+    pub damaged: bool,
 }

@@ -85,13 +85,13 @@ impl Inner {
 
     /// Compacts the run below one live version; answers the bytes given back.
     fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<u64, Error> {
-        self.redirect(above)?;
+        self.redirect(above, pace)?;
         let Some(survey) = self.survey(above)? else {
             return Ok(0);
         };
         if survey.worth_folding() {
             return match self.fold(&survey, pace) {
-                Err(full @ Error::Full { .. }) => self.compact_in_little_room(survey, full),
+                Err(full @ Error::Full { .. }) => self.compact_in_little_room(survey, full, pace),
                 folded => folded,
             };
         }
@@ -106,10 +106,15 @@ impl Inner {
     }
 
     /// Gives back what can be had without folding, for which the disk was too `full`.
-    pub(crate) fn compact_in_little_room(&self, mut survey: Survey, full: Error) -> Result<u64, Error> {
+    pub(crate) fn compact_in_little_room(
+        &self,
+        mut survey: Survey,
+        full: Error,
+        pace: Pace<'_>,
+    ) -> Result<u64, Error> {
         let freed = self.remove(&survey.dead())?;
         survey.forget_dead();
-        match self.trim(&survey)? {
+        match self.trim(&survey, pace)? {
             Some(more) => Ok(freed + more),
             None if freed > 0 => Ok(freed),
             None => Err(full),

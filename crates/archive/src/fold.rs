@@ -25,6 +25,33 @@ pub type Pace<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 /// How much is written between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
 
+/// What a file has grown by while it is written, told to a pace.
+pub(crate) struct Paced<'a> {
+    pace: Pace<'a>,
+    told: u64,
+}
+
+impl<'a> Paced<'a> {
+    pub(crate) fn new(pace: Pace<'a>) -> Self {
+        Self { pace, told: 0 }
+    }
+
+    /// Tells once there is enough to tell. Fails where the pace says to stop.
+    pub(crate) fn reach(&mut self, written: u64) -> Result<(), Error> {
+        let news = written.saturating_sub(self.told);
+        if news < PACE_BYTES {
+            return Ok(());
+        }
+        self.told = written;
+        if (self.pace)(news).is_break() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    /// Tells of all of a file that is there. It is too late to stop.
+    pub(crate) fn end(self, written: u64) {
+        let _ = (self.pace)(written.saturating_sub(self.told));
+    }
+}
+
 impl Inner {
     /// Folds the surveyed run; answers the bytes given back. Where the pace says to stop, or there is no room, nothing
     /// has changed.
@@ -39,7 +66,8 @@ impl Inner {
             below: self.version_below(survey, parent)?,
             stacked: self.stacked_upon(above.number, map)?,
         };
-        rest.write(&mut packer, pace)?;
+        let mut paced = Paced::new(pace);
+        rest.write(&mut packer, &mut paced)?;
         // Layers above may refer to versions below even where this one does not.
         let needs_below = packer.needs_below
             || packer.count() < u64::from(above.page_count)
@@ -50,13 +78,17 @@ impl Inner {
             parent: parent.filter(|_| needs_below).map(|layer| layer.number),
             ..above.clone()
         };
-        let _upkeep = lock(&self.upkeep);
+        let upkeep = lock(&self.upkeep);
         if !self.layers().get(&above.number).is_some_and(|layer| layer.live) {
             // Given up meanwhile, and the run now belongs to the version above it.
             return Ok(0);
         }
         let bytes = packer.publish(&meta, FileName::Live { from, number: above.number })?;
-        self.put_in_place(&survey.above, &survey.run, Layer::new(from, above.number, true, bytes))
+        let new = Layer::new(from, above.number, true, bytes);
+        let freed = self.put_in_place(&survey.above, &survey.run, new);
+        drop(upkeep);
+        paced.end(bytes);
+        freed
     }
 
     /// Lets a new layer stand where an old one of the same number and others below it stood; answers the bytes given
@@ -107,7 +139,7 @@ struct Bench {
 }
 
 impl Rest<'_> {
-    fn write(&self, packer: &mut Packer, pace: Pace<'_>) -> Result<(), Error> {
+    fn write(&self, packer: &mut Packer, paced: &mut Paced<'_>) -> Result<(), Error> {
         let page_len = self.survey.version.meta.page_size.as_usize();
         let mut bench = Bench {
             encoder: Encoder::new(page_len)?,
@@ -116,16 +148,9 @@ impl Rest<'_> {
             page: vec![0; page_len],
             page_below: vec![0; page_len],
         };
-        let mut told = 0;
         for page in 0..self.survey.version.map.page_count() {
             self.page(page, &mut bench, packer)?;
-            let news = packer.len() - told;
-            if news >= PACE_BYTES {
-                told += news;
-                if pace(news).is_break() {
-                    return Err(Error::Stopped);
-                }
-            }
+            paced.reach(packer.len())?;
         }
         Ok(())
     }
@@ -222,17 +247,23 @@ mod tests {
         deepest
     }
 
-    /// Compacts as where there is no room to fold.
-    fn trim(archive: &Archive) {
+    /// Compacts as where there is no room to fold; answers of how many bytes the pace hears.
+    fn trim(archive: &Archive) -> u64 {
+        let mut told = 0;
+        let mut pace = |bytes| {
+            told += bytes;
+            ControlFlow::Continue(())
+        };
         for above in archive.inner.unsettled() {
             let survey = archive.inner.survey(above).unwrap().unwrap();
-            match archive.inner.compact_in_little_room(survey, Error::Stopped) {
+            match archive.inner.compact_in_little_room(survey, Error::Stopped, &mut pace) {
                 Ok(_) | Err(Error::Stopped) => {}
                 Err(error) => panic!("{error}"),
             }
         }
         let report = archive.verify(None, &mut |_, _| ControlFlow::Continue(())).unwrap();
         assert_eq!(report.findings, []);
+        told
     }
 
     #[test]
@@ -248,7 +279,8 @@ mod tests {
         };
         names(&archive).iter().for_each(|name| copy(name, folder.path(), old.path()));
         let before = archive.bytes();
-        trim(&archive);
+        let told = trim(&archive);
+        assert_eq!(told, fs::metadata(folder.path().join("3-39.layer")).unwrap().len());
         assert!(archive.bytes() < before, "{} and {before} before", archive.bytes());
         // Of the second version nothing was needed.
         let trimmed = names(&archive);

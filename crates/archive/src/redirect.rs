@@ -14,6 +14,7 @@ use crate::chain::{Layer, lock, run_below};
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
+use crate::fold::Pace;
 use crate::frames::{Frames, Reading};
 use crate::index::{Encoding, Entry};
 use crate::pack::Pack;
@@ -23,7 +24,7 @@ use crate::resolve::{Resolved, chain_of};
 
 impl Inner {
     /// Has no layer from a live version's on refer to the run below that version.
-    pub(crate) fn redirect(&self, above: u64) -> Result<(), Error> {
+    pub(crate) fn redirect(&self, above: u64, pace: Pace<'_>) -> Result<(), Error> {
         let layers = self.layers();
         let Some(lowest) = run_below(&layers, above).last().map(|layer| layer.number) else { return Ok(()) };
         let mut version = None;
@@ -45,8 +46,12 @@ impl Inner {
                     None => version.insert(self.resolve(above)?),
                 };
                 let chain = chain_of(&self.folder, &layers, layer)?;
+                let page_bytes = u64::from(pack.meta().page_size.bytes());
+                let most_bytes = page_bytes.saturating_mul(u64::try_from(wanted.len()).unwrap_or(u64::MAX));
                 let mut lead = Lead::new(lowest..above, version, &chain, &pack, wanted)?;
-                self.write_anew(layer, &mut |entry, packer| lead.write(entry, packer))?;
+                // At most, each of these pages is stored whole in it.
+                self.check_room(layer.bytes.saturating_add(most_bytes))?;
+                self.write_anew(layer, pace, &mut |entry, packer| lead.write(entry, packer))?;
             }
         }
         Ok(())

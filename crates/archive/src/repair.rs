@@ -5,6 +5,7 @@
 //! snapshot, or another archive of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use crate::archive::{Archive, Inner};
@@ -12,6 +13,7 @@ use crate::chain::{Layer, lock};
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
+use crate::fold::{Pace, Paced};
 use crate::index::{Encoding, Entry};
 use crate::meta::Meta;
 use crate::packer::Packer;
@@ -76,7 +78,9 @@ impl Archive {
                     None => Ok(false),
                 }
             };
-            if let Some(layer) = archive.write_anew(&layer, &mut repair)? {
+            if let Some(layer) =
+                archive.write_anew(&layer, &mut |_| ControlFlow::Continue(()), &mut repair)?
+            {
                 repaired.push(archive.folder.path().join(layer.name().text()));
             }
         }
@@ -95,13 +99,16 @@ impl Inner {
     pub(crate) fn write_anew(
         &self,
         layer: &Layer,
+        pace: Pace<'_>,
         write: &mut dyn FnMut(&Entry, &mut Packer) -> Result<bool, Error>,
     ) -> Result<Option<Layer>, Error> {
         let pack = layer.open(&self.folder)?;
         let mut entries = Vec::new();
         pack.index()?.each(|entry| entries.push(entry))?;
         let (mut packer, mut frame) = (Packer::create(&self.folder, layer.number)?, Vec::new());
+        let mut paced = Paced::new(pace);
         for entry in entries {
+            paced.reach(packer.len())?;
             if write(&entry, &mut packer)? {
                 continue;
             }
@@ -113,12 +120,14 @@ impl Inner {
             pack.read_at(entry.offset, &mut frame)?;
             packer.frame(entry.page, (entry.encoding, &frame), entry.hash)?;
         }
-        let _upkeep = lock(&self.upkeep);
+        let upkeep = lock(&self.upkeep);
         // It may have been given up meanwhile, which changes its name, or be gone.
         let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
         let bytes = packer.publish(pack.meta(), now.name())?;
         let repaired = Layer::new(now.from, now.number, now.live, bytes);
         lock(&self.chain).put(repaired.clone());
+        drop(upkeep);
+        paced.end(bytes);
         Ok(Some(repaired))
     }
 }

@@ -12,6 +12,7 @@ use crate::chain::{Layer, lock};
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
+use crate::fold::{Pace, Paced};
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::meta::Meta;
@@ -35,7 +36,7 @@ impl Inner {
 
     /// Leaves of the surveyed run what is needed; answers the bytes given back. `None`: that would be less than
     /// a tenth of it.
-    pub(crate) fn trim(&self, survey: &Survey) -> Result<Option<u64>, Error> {
+    pub(crate) fn trim(&self, survey: &Survey, pace: Pace<'_>) -> Result<Option<u64>, Error> {
         let (Some(newest), Some(oldest)) = (survey.run.first(), survey.run.last()) else {
             return Ok(None);
         };
@@ -45,12 +46,13 @@ impl Inner {
             return Ok(None);
         }
         let mut packer = Packer::create(&self.folder, newest.number)?;
-        let stands_alone = needed.write(self, &mut packer)?;
+        let mut paced = Paced::new(pace);
+        let stands_alone = needed.write(self, &mut packer, &mut paced)?;
         let newest_pack = newest.open(&self.folder)?;
         let below = self.layers().range(..oldest.number).next_back().map(|(&number, _)| number);
         let parent = below.filter(|_| !stands_alone);
         let meta = Meta { covers_from: oldest.from, parent, ..newest_pack.meta().clone() };
-        let _upkeep = lock(&self.upkeep);
+        let upkeep = lock(&self.upkeep);
         let layers = self.layers();
         if survey.run.iter().any(|layer| !layers.contains_key(&layer.number)) {
             // The version above was given up, and the run with it.
@@ -59,7 +61,10 @@ impl Inner {
         let (from, number) = (oldest.from, newest.number);
         let bytes = packer.publish(&meta, FileName::Retired { from, number })?;
         let others = survey.run.get(1..).unwrap_or_default();
-        self.put_in_place(newest, others, Layer::new(from, number, false, bytes)).map(Some)
+        let freed = self.put_in_place(newest, others, Layer::new(from, number, false, bytes));
+        drop(upkeep);
+        paced.end(bytes);
+        freed.map(Some)
     }
 }
 
@@ -114,13 +119,14 @@ impl<'a> Needed<'a> {
     }
 
     /// Writes it; answers whether no page below the run is seen through it.
-    fn write(&self, archive: &Inner, packer: &mut Packer) -> Result<bool, Error> {
+    fn write(&self, archive: &Inner, packer: &mut Packer, paced: &mut Paced<'_>) -> Result<bool, Error> {
         let (hashes, stands_alone) = self.hashes(archive)?;
         let map = &self.survey.version.map;
         let page_len = map.page_size().as_usize();
         let (mut encoder, mut reading) = (Encoder::new(page_len)?, Frames::new()?);
         let (mut page, mut below) = (vec![0; page_len], vec![0; page_len]);
         for (&nth, &hash) in &hashes {
+            paced.reach(packer.len())?;
             let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
             let frames: Vec<&Frame> = self.frames(nth).collect();
             if let [only] = frames.as_slice() {

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -66,6 +67,27 @@ fn what_a_later_version_has_from_a_given_up_one_stays() {
     let fresh = open(fresh.path());
     model.iter().for_each(|(&number, content)| _ = write(&fresh, number, content).unwrap());
     assert!(archive.bytes() < fresh.bytes() * 6 / 5, "{} bytes, {} fresh", archive.bytes(), fresh.bytes());
+}
+
+#[test]
+fn the_pace_hears_of_every_byte_that_compaction_writes() {
+    let folder = folder();
+    let archive = open(folder.path());
+    let model = history(&archive, 6);
+    // It refers to versions up to the third, and is written anew when those are folded.
+    write(&archive, 7, &model[&3]).unwrap();
+    [1, 2, 3].map(|number| archive.retire(number).unwrap());
+    let (before, mut told) = (files(folder.path()), 0);
+    let compacted = archive.compact(&mut |bytes| {
+        told += bytes;
+        ControlFlow::Continue(())
+    });
+    compacted.unwrap();
+    let after = files(folder.path());
+    let new: Vec<_> = after.iter().filter(|file| !before.contains(file)).collect();
+    let names: Vec<&str> = new.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["1-4.pack", "7.pack"]);
+    assert_eq!(told, new.iter().map(|(_, bytes)| u64::try_from(bytes.len()).unwrap()).sum::<u64>());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Statistics: what each version takes, and what of it no other version needs.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
 
 mod common;
 
+use asat_archive::VersionStats;
 use common::{Content, compact, open, page, write};
 
 /// A page that cannot be compressed, its entry in the index, and a page that differs from it in a few bytes.
@@ -55,4 +56,36 @@ fn what_only_one_version_needs_is_what_comes_back_with_it() {
     assert!(compacted.freed_bytes >= only[1], "{compacted:?}");
     assert_eq!(archive.stats().unwrap().retired_bytes, 0);
     assert_eq!(open(common::folder().path()).stats().unwrap(), asat_archive::Stats::default());
+}
+
+#[test]
+fn a_damaged_layer_is_named_and_the_others_are_counted() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, [3, 6, 9, 12]);
+    for number in 1..=4 {
+        write(&archive, number, &content).unwrap();
+        content.pages[0] = page(512, 15 + 3 * number);
+    }
+    let sound = archive.stats().unwrap();
+    assert!(sound.versions.iter().all(|version| !version.damaged));
+    let path = folder.path().join("2.pack");
+    let good = std::fs::read(&path).unwrap();
+    // One frame of a page comes before the index.
+    for (place, what) in
+        [(good.len() - 30, "footer"), (good.len() - 117, "metadata"), (12 + 512 + 5, "index")]
+    {
+        let mut bytes = good.clone();
+        bytes[place] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let stats = archive.stats().unwrap();
+        assert_eq!((stats.bytes, stats.layers), (sound.bytes, 4));
+        let expected = sound.versions.iter().map(|version| match version.number {
+            // Whether the second needs what it has of the first is not known.
+            1 => VersionStats { only_bytes: 0, ..*version },
+            2 => VersionStats { only_bytes: 0, damaged: true, ..*version },
+            _ => *version,
+        });
+        assert_eq!(stats.versions, expected.collect::<Vec<_>>(), "{what}");
+    }
 }
