@@ -30,6 +30,10 @@ impl Archive {
         let Some(layer) = layers.get(&number).filter(|layer| layer.live) else {
             return Ok(Retired::AlreadyGone);
         };
+        // What a newer asat has written may not be this one's to give up.
+        if let Err(error @ Error::Newer { .. }) = layer.open(&archive.folder) {
+            return Err(error);
+        }
         match live_above(&layers, number) {
             Some(above) => {
                 archive.retire_below(layer, above)?;

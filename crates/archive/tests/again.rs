@@ -76,7 +76,7 @@ fn the_pace_hears_of_every_byte_that_compaction_writes() {
     let model = history(&archive, 6);
     // It refers to versions up to the third, and is written anew when those are folded.
     write(&archive, 7, &model[&3]).unwrap();
-    [1, 2, 3].map(|number| archive.retire(number).unwrap());
+    (1..=3).for_each(|number| _ = archive.retire(number).unwrap());
     let (before, mut told) = (files(folder.path()), 0);
     let compacted = archive.compact(&mut |bytes| {
         told += bytes;

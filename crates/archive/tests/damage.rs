@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -155,6 +156,17 @@ fn a_newer_format_is_refused_and_not_called_damaged() {
     assert_eq!(Problem::from(error).code, Code::NotReadable);
     let report = verify(&archive, None);
     assert_eq!(affected(&report), [2, 3, 4]);
+    assert!(report.damage.is_empty());
+    // Nothing of it is changed, whatever is asked for.
+    archive.retire(3).unwrap();
+    let before = files(folder.path());
+    for refused in
+        [archive.retire(2).map(drop), archive.compact(&mut |_| ControlFlow::Continue(())).map(drop)]
+    {
+        assert!(matches!(&refused, Err(Error::Newer { path: named, .. }) if *named == path), "{refused:?}");
+    }
+    assert!(archive.repair(&report.damage, &Default::default()).unwrap().is_empty());
+    assert!(files(folder.path()) == before);
 }
 
 #[test]
