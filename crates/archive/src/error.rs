@@ -83,7 +83,8 @@ impl Error {
     }
 
     /// Whether what was to be read cannot be had: it is damaged, the disk does not give it, or its file is gone.
-    pub(crate) fn is_loss(&self) -> bool {
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,
             Self::Io { source, .. } => {

@@ -37,6 +37,7 @@ mod spool;
 mod stats;
 mod survey;
 mod trim;
+mod unreadable;
 mod verify;
 mod writer;
 

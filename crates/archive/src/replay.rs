@@ -98,6 +98,6 @@ impl Replay {
         let Some(map) = &self.map else { return false };
         let count = usize::try_from(meta.page_count).unwrap_or(usize::MAX);
         let found = || Fingerprinter::of_hashes(meta.page_size, meta.page_count, map.hashes());
-        map.page_count() == count && found() == meta.fingerprint
+        map.page_count() == count && map.missing().next().is_none() && found() == meta.fingerprint
     }
 }

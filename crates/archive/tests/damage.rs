@@ -51,6 +51,10 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
         }
         let _ = archive.describe(number);
     }
+    // Pages are not read for it.
+    let resolved = |number: &u64| archive.read(*number).is_err();
+    let named: Vec<u64> = archive.unreadable().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(named, model.keys().copied().filter(resolved).collect::<Vec<_>>(), "{what}");
     let report = verify(&archive, None);
     assert!(!report.findings.is_empty(), "{what}: not found");
     assert!(report.findings.iter().any(|finding| finding.file == file), "{what}: {report:?}");
