@@ -8,6 +8,7 @@ mod cut;
 mod filing;
 mod found;
 mod ground;
+mod held;
 mod hot;
 mod marker;
 mod mend;

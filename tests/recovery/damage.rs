@@ -121,7 +121,48 @@ fn versions_whose_pages_are_in_a_pack_that_is_gone_are_lost() {
     assert_eq!(states(&world), "other@1 ready, other@2 ready, other@3 ready, report@2 lost, report@3 lost");
     let version = world.get("/versions/report@3").json();
     assert_eq!(version["publications"][0]["label"], "close 3");
-    assert!(rebuilt["remarks"].to_string().contains("are in no layer"), "{rebuilt}");
+    assert!(rebuilt["remarks"].to_string().contains("1.pack is damaged: it is missing"), "{rebuilt}");
+}
+
+/// The catalogue says that all is well, and still nobody is promised what cannot be read.
+#[test]
+fn beside_a_catalogue_that_knows_of_them_versions_whose_pages_are_gone_are_lost_until_they_are_back() {
+    let mut world = World::new();
+    let store = world.sqlite();
+    store.execute_batch("create table ledger (entry text)").unwrap();
+    world.start();
+    for version in 1..=3 {
+        store.execute("insert into ledger values (?1)", [format!("{version}").repeat(9000)]).unwrap();
+        assert_eq!(world.send("POST", "/snapshots", &json!({ "store": "report" })).status, 201);
+    }
+    let before = known(&world);
+    assert!(world.stop().success());
+    let pack = world.path("state/archive/report/1.pack");
+    let whole = fs::read(&pack).unwrap();
+    fs::remove_file(&pack).unwrap();
+    for _ in 0..2 {
+        let log = world.start();
+        assert_eq!(states(&world), "report@1 lost, report@2 lost, report@3 lost", "{log}");
+        let version = world.get("/versions/report@3").json();
+        assert!(version["end_reason"].as_str().unwrap().contains("1.pack is damaged"), "{version}");
+        let opened = world.send("POST", "/versions/report@2/mounts", &json!({ "holder": "test" }));
+        opened.expect_problem(409, "not_readable");
+        assert!(world.stop().success());
+    }
+    // What is published meanwhile needs nothing of them.
+    world.start();
+    store.execute("insert into ledger values ('later')", []).unwrap();
+    let later = world.send("POST", "/snapshots", &json!({ "store": "report" }));
+    assert_eq!(later.json()["version"]["id"], "report@4");
+    world.open("report@4");
+    assert!(world.stop().success());
+    fs::write(&pack, whole).unwrap();
+    world.start();
+    let after = known(&world);
+    assert_eq!(after.iter().filter(|version| version[0] != "report@4").cloned().collect::<Vec<_>>(), before);
+    for version in ["report@1", "report@2", "report@3", "report@4"] {
+        world.open(version);
+    }
 }
 
 #[test]

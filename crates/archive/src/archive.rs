@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{PageSize, StoreName};
 
-use crate::chain::{Chain, Layer, Layers, lock};
+use crate::chain::{Chain, Layer, Layers, head, lock};
 use crate::disk::Folder;
 use crate::error::Error;
 use crate::meta::Meta;
@@ -84,6 +84,12 @@ impl Archive {
     #[must_use]
     pub fn live(&self) -> Vec<u64> {
         self.inner.layers().values().filter(|layer| layer.live).map(|layer| layer.number).collect()
+    }
+
+    /// The highest number of a live version.
+    #[must_use]
+    pub fn newest(&self) -> Option<u64> {
+        head(&self.inner.layers()).map(|layer| layer.number)
     }
 
     /// Whether a version can be read.

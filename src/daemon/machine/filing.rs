@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use asat_archive::Archive;
 use asat_core::event::{ArchiveFailure, Filed};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -38,17 +39,15 @@ impl Machine {
         let failed = |problem| ArchiveFailure { problem, lost: false };
         let archive = self.archive(&id.store).map_err(failed)?;
         if archive.contains(id.number) {
-            let Described { content, bytes, .. } = describe(&archive, id).map_err(failed)?;
-            archive.read(id.number).map_err(|error| failed(error.into()))?;
-            if self.hot(id).is_ok_and(|hot| hot.content.cut_at != content.cut_at) {
-                return Err(failed(internal(
-                    id,
-                    "is in the archive with another instant than it was cut at",
-                )));
+            match self.filed(&archive, id) {
+                // Nobody was told that it is there, and nothing was written on top of it.
+                Err(problem) if problem.code == Code::Damaged && archive.newest() == Some(id.number) => {
+                    tracing::warn!(version = %id, %problem, "{id}: what the archive has of it is damaged: it is read from its snapshot again");
+                    self.hot(id).map_err(failed)?;
+                    archive.retire(id.number).map_err(|error| failed(error.into()))?;
+                }
+                filed => return filed.map_err(failed),
             }
-            let fingerprint =
-                content.fingerprint.ok_or_else(|| failed(internal(id, "has no fingerprint")))?;
-            return Ok(Filed { fingerprint, bytes });
         }
         let hot = self.hot(id).map_err(failed)?;
         let began = Instant::now();
@@ -56,6 +55,17 @@ impl Machine {
         let seconds = began.elapsed().as_secs().saturating_add(1);
         self.paces.change(&id.store, |pace| pace.seconds = Some(seconds));
         filed.map_err(|problem| self.explain(id, &hot, problem))
+    }
+
+    /// What the archive has of a version.
+    fn filed(&self, archive: &Archive, id: &VersionId) -> Result<Filed, Problem> {
+        let Described { content, bytes, .. } = describe(archive, id)?;
+        archive.read(id.number)?;
+        if self.hot(id).is_ok_and(|hot| hot.content.cut_at != content.cut_at) {
+            return Err(internal(id, "is in the archive with another instant than it was cut at"));
+        }
+        let fingerprint = content.fingerprint.ok_or_else(|| internal(id, "has no fingerprint"))?;
+        Ok(Filed { fingerprint, bytes })
     }
 
     fn read_out(&self, id: &VersionId, hot: &Hot) -> Result<Filed, Problem> {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use asat_archive::Archive;
-use asat_core::event::{Archived, Condition, Damaged, Described, Effect, Found, Survey, Surveyed};
+use asat_core::event::{Condition, Effect, Found, Survey, Surveyed};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
-use asat_core::version::State;
-use asat_core::{Code, Problem, VersionId};
+use asat_core::{Problem, VersionId};
 use asat_host::lvm::names::Foreign;
 use asat_host::lvm::report::{Activity, LogicalVolume};
 use jiff::Timestamp;
@@ -15,7 +13,7 @@ use jiff::Timestamp;
 use super::hot::Hot;
 use super::sight::{Presence, Sight};
 use super::volumes::{intended, record};
-use super::{Machine, Note, describe, lock};
+use super::{Machine, Note, lock};
 
 /// What was found of snapshots.
 #[derive(Default)]
@@ -71,22 +69,6 @@ impl Machine {
         let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), &nothing);
         found.extend(self.found_clones(&[], &nothing));
         Ok(Survey { archived, found, remarks, ..Survey::default() })
-    }
-
-    fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
-        let known = |id: &VersionId| {
-            let version = register.entry(id).map(|entry| &entry.version);
-            version.is_ok_and(|version| version.is_archived() && version.state != State::Lost)
-        };
-        let mut archived = Vec::new();
-        for (store, archive) in &*self.archives() {
-            for number in archive.live() {
-                let version = VersionId { store: store.clone(), number };
-                let described = if known(&version) { None } else { Some(look_into(archive, &version)?) };
-                archived.push(Archived { version, described });
-            }
-        }
-        Ok(archived)
     }
 
     /// What has become of every snapshot of a volume that the register speaks of, and what other volumes of this installation's
@@ -206,20 +188,6 @@ impl Machine {
             }
         }
         shown
-    }
-}
-
-/// What an archive says of a version, and whether its pages can be put together. Damage keeps nobody from the other versions; what
-/// this asat cannot know, or this machine not read, does.
-fn look_into(archive: &Archive, id: &VersionId) -> Result<Result<Described, Damaged>, Problem> {
-    let (described, problem) = match (describe(archive, id), archive.read(id.number)) {
-        (Ok(described), Ok(_)) => return Ok(Ok(described)),
-        (Ok(described), Err(error)) => (Some(Box::new(described)), error.into()),
-        (Err(problem), _) => (None, problem),
-    };
-    match problem.code {
-        Code::Damaged => Ok(Err(Damaged { why: problem.detail, described })),
-        _ => Err(problem),
     }
 }
 

@@ -107,6 +107,21 @@ pub(super) fn record_damaged(draft: &mut Draft<'_>, id: &VersionId, damaged: &Da
     }
 }
 
+/// Records that the archive cannot give the pages of a version any more. One that was not recorded as archived yet is in its
+/// snapshot, and comes into the archive again.
+pub(super) fn lose_pages(draft: &mut Draft<'_>, version: &Version, damaged: &Damaged) {
+    let (id, why) = (&version.id, &damaged.why);
+    if version.is_archived() {
+        draft.end(version, State::Lost, format!("the archive cannot give its pages: {why}"));
+        say_what_mends(draft, id);
+    } else {
+        draft.remark(
+            id,
+            format!("what the archive has of {id} is damaged, and it is read from its snapshot again: {why}"),
+        );
+    }
+}
+
 /// Says what is wrong with such a version, which is recorded already.
 pub(super) fn say_damaged(draft: &mut Draft<'_>, id: &VersionId, Damaged { why, .. }: &Damaged) {
     draft.remark(id, format!("the archive cannot give the pages of {id}: {why}"));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{holding, record_damaged, say_damaged};
+use super::found::{holding, lose_pages, record_damaged, say_damaged};
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::publish::take_over;
@@ -157,7 +157,10 @@ impl Engine {
             (State::Ready, None) if version.is_archived() => {
                 draft.end(version, State::Lost, "its pack is not in the archive");
             }
-            (State::Ready | State::Lost, Some(Archived { described: Some(Err(damaged)), .. })) => {
+            (State::Ready, Some(Archived { described: Some(Err(damaged)), .. })) => {
+                lose_pages(draft, version, damaged);
+            }
+            (State::Lost, Some(Archived { described: Some(Err(damaged)), .. })) => {
                 say_damaged(draft, &version.id, damaged);
             }
             (State::Lost, Some(_)) if version.is_archived() => {

@@ -255,6 +255,41 @@ fn a_damaged_pack_keeps_its_number_and_its_version_comes_back_with_its_pages() {
 }
 
 #[test]
+fn a_version_whose_pages_the_archive_cannot_give_any_more_is_lost_until_it_can() {
+    let mut world = World::with_versions(3);
+    let before = world.version("report@2").content.clone();
+    world.damaged.insert(id("report@2"));
+    for _ in 0..2 {
+        world.restart();
+        assert_eq!(world.states("report"), "1 ready, 2 lost, 3 ready");
+        assert_eq!(world.version("report@2").content, before);
+        let end = &world.version("report@2").end.as_ref().unwrap().reason;
+        assert!(end.contains("cut short"), "{end}");
+        assert!(world.remarks.iter().any(|remark| remark.contains("asat retire report@2")));
+    }
+    world.damaged.clear();
+    world.restart();
+    assert_eq!(world.states("report"), "1 ready, 2 ready, 3 ready");
+}
+
+#[test]
+fn a_version_in_its_snapshot_outlives_a_damaged_pack_of_it_and_is_archived_again() {
+    let mut world = World::new(&[("hot", Retention::default())]);
+    world.publish_new("hot");
+    // The daemon dies as it has been put into the archive.
+    let archive = world.register().intents().next().unwrap().effect.clone();
+    world.act(&archive);
+    world.damaged.insert(id("hot@1"));
+    world.restart();
+    assert_eq!(world.states("hot"), "1 ready");
+    let told = |words: &str| world.remarks.iter().any(|remark| remark.contains(words));
+    assert!(told("read from its snapshot") && !told("asat retire"), "{:?}", world.remarks);
+    world.settle();
+    assert_eq!((world.states("hot").as_str(), world.archive.len()), ("1 ready", 1));
+    assert!(world.version("hot@1").is_archived() && world.version("hot@1").snapshot().is_none());
+}
+
+#[test]
 fn a_cut_whose_pack_is_damaged_has_failed() {
     let mut world = World::with_versions(0);
     world.begin(&World::publishing("report", "close", None));

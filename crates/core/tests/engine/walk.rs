@@ -165,8 +165,13 @@ fn step(world: &mut World, step: Step) {
             }
         }
         16 => {
-            // Disks come and go.
+            // Disks come and go, and so do the files of an archive.
             world.group_is_there = b % 4 > 0;
+            match world.archive.keys().nth(usize::from(a)) {
+                Some(pack) => _ = world.damaged.insert(pack.clone()),
+                None if b % 3 == 0 => world.damaged.clear(),
+                None => {}
+            }
             world.restart();
         }
         17 if a % 16 == 0 => {
@@ -184,6 +189,7 @@ fn step(world: &mut World, step: Step) {
 /// When everything has come to rest after a start, records and machine say the same.
 fn check_at_rest(world: &mut World) {
     world.group_is_there = true;
+    world.damaged.clear();
     world.restart();
     for _ in 0..2 {
         while let Some(effect) = world.oldest_effect() {

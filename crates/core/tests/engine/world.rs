@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use asat_core::audit::{By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{
-    Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Described, Effect,
+    Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Damaged, Described, Effect,
     EffectId, Event, Filed, Found, Kept, Open, Outcome, Publish, Reply, Restore, Retired, SetCut, SetMember,
     Survey, Surveyed,
 };
@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: Timestamp,
     pub(crate) archive: BTreeMap<VersionId, Described>,
+    /// Those of them that cannot be read, and say nothing of themselves.
+    pub(crate) damaged: BTreeSet<VersionId>,
     /// The snapshots on the machine, with the content that each holds.
     pub(crate) snapshots: BTreeMap<VersionId, Volume>,
     /// Whether the volume group is there.
@@ -167,6 +169,7 @@ impl World {
             engine: Engine::new(policy(stores), Register::default()),
             now: "2026-11-19T17:00:00Z".parse().unwrap(),
             archive: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             snapshots: BTreeMap::new(),
             group_is_there: true,
             with_wal: false,
@@ -359,6 +362,7 @@ impl World {
                 Outcome::DropSnapshot(Ok(()))
             }
             Effect::Retire { version } => {
+                self.damaged.remove(version);
                 let freed_bytes = self.archive.remove(version).map_or(0, |described| described.bytes);
                 Outcome::Retire(Ok(Retired { freed_bytes, worth_compacting: false }))
             }
@@ -482,6 +486,9 @@ impl World {
         if !self.group_is_there || volume.full {
             return Err(lost(volume.full));
         }
+        if self.damaged.remove(id) {
+            self.archive.remove(id);
+        }
         let newest = self.archive.keys().rfind(|other| other.store == id.store);
         assert!(newest.is_none_or(|newest| newest < id), "{id} comes into the archive after {newest:?}");
         let fingerprint = volume.content.fingerprint.unwrap();
@@ -500,7 +507,8 @@ impl World {
 
     /// The content that the machine can still read of a version, wherever.
     fn held(&self, id: &VersionId) -> Option<Option<Fingerprint>> {
-        let archived = self.archive.get(id).map(|described| described.content.fingerprint);
+        let sound = self.archive.get(id).filter(|_| !self.damaged.contains(id));
+        let archived = sound.map(|described| described.content.fingerprint);
         let whole = || self.snapshots.get(id).filter(|volume| !volume.full);
         archived.or_else(|| whole().map(|volume| volume.content.fingerprint))
     }
@@ -607,10 +615,17 @@ impl World {
 
     /// What a daemon sees that starts now.
     pub(crate) fn survey(&self) -> Survey {
-        let known = |id: &VersionId| self.register().entry(id).is_ok_and(|entry| entry.version.is_archived());
-        let describe = |(id, described): (&VersionId, &Described)| Archived {
-            version: id.clone(),
-            described: (!known(id)).then(|| Ok(described.clone())),
+        let known = |id: &VersionId| {
+            let version = self.register().entry(id).map(|entry| &entry.version);
+            version.is_ok_and(|version| version.is_archived() && version.state != State::Lost)
+        };
+        let describe = |(id, described): (&VersionId, &Described)| {
+            let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
+            let described = match self.damaged.contains(id) {
+                true => Some(Err(damaged)),
+                false => (!known(id)).then(|| Ok(described.clone())),
+            };
+            Archived { version: id.clone(), described }
         };
         Survey {
             archived: self.archive.iter().map(describe).collect(),
@@ -669,7 +684,6 @@ impl World {
         assert_eq!(cutting, None, "after a start nothing is being cut");
     }
 
-    /// The same with another configuration.
     /// What the archive of a store takes, where versions share nothing.
     pub(crate) fn weigh(&self, store: &StoreName) -> Weight {
         let archived = self.archive.iter().filter(|(id, _)| id.store == *store);

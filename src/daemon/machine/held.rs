@@ -1,0 +1,82 @@
+//! What the archives hold of versions, when the daemon starts.
+
+use asat_archive::{Archive, Error};
+use asat_core::event::{Archived, Damaged, Described};
+use asat_core::register::Register;
+use asat_core::version::{State, Version};
+use asat_core::{Code, Problem, StoreName, VersionId};
+
+use super::{Machine, describe};
+
+impl Machine {
+    /// What the archives have.
+    ///
+    /// # Errors
+    /// Where one cannot be read at this time, or only by a newer asat.
+    pub(super) fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
+        let mut archived = Vec::new();
+        for (store, archive) in &*self.archives() {
+            archived.extend(look_at_archive(archive, store, register)?);
+        }
+        Ok(archived)
+    }
+}
+
+/// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is
+/// damaged or gone: then any of them may need it.
+fn look_at_archive(
+    archive: &Archive,
+    store: &StoreName,
+    register: &Register,
+) -> Result<Vec<Archived>, Problem> {
+    let version_of = |id: &VersionId| register.entry(id).ok().map(|entry| &entry.version);
+    let is_known = |id: &VersionId| {
+        version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
+    };
+    let live = archive.live();
+    let mut archived = Vec::new();
+    for &number in &live {
+        let version = VersionId { store: store.clone(), number };
+        let was_lost = version_of(&version).is_some_and(|version| version.state == State::Lost);
+        let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
+        archived.push(Archived { version, described });
+    }
+    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
+    let is_held =
+        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
+    let mut held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
+    let is_whole = archived.iter().all(|archived| !matches!(archived.described, Some(Err(_))))
+        && held.all(|version| live.binary_search(&version.id.number).is_ok());
+    if !is_whole {
+        for (number, error) in archive.unreadable() {
+            let Ok(place) = live.binary_search(&number) else { continue };
+            if let Some(Archived { version, described: described @ None }) = archived.get_mut(place) {
+                let known = describe(archive, version).ok().map(Box::new);
+                *described = Some(Err(Damaged { why: Problem::from(error).detail, described: known }));
+            }
+        }
+    }
+    Ok(archived)
+}
+
+/// What an archive says of a version, and whether its pages can be put together. Damage keeps nobody from the other versions, nor
+/// does one that was lost before; what this asat cannot know, or this machine not read at the moment, does.
+fn look_into(
+    archive: &Archive,
+    id: &VersionId,
+    was_lost: bool,
+) -> Result<Result<Described, Damaged>, Problem> {
+    let read = archive.describe(id.number).and_then(|_| archive.read(id.number).map(drop));
+    let is_loss = read.as_ref().is_err_and(Error::is_loss);
+    let (described, problem) = match (describe(archive, id), read) {
+        (Ok(described), Ok(())) => return Ok(Ok(described)),
+        (Ok(described), Err(error)) => (Some(Box::new(described)), error.into()),
+        (Err(problem), _) => (None, problem),
+    };
+    match problem.code {
+        code if is_loss || was_lost || code == Code::Damaged => {
+            Ok(Err(Damaged { why: problem.detail, described }))
+        }
+        _ => Err(problem),
+    }
+}
