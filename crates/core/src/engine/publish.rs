@@ -242,7 +242,8 @@ pub(super) fn begin_cut(
         version,
         attributes: request.attributes.clone(),
         key: request.key.clone(),
-        after: draft.register.last_cut(history),
+        // And after the intent: what is older is taken for another's.
+        after: draft.register.last_cut(history).max(Some(draft.now)),
         origin,
         then_restore,
     })

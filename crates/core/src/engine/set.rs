@@ -19,7 +19,8 @@ impl Engine {
         if let Some(answer) = self.answer_again(Of::Set(set), attributes, key.as_deref())? {
             return Ok(answer);
         }
-        let (mut members, mut after) = (Vec::new(), None);
+        // After the intent, too: what is older is taken for another's.
+        let (mut members, mut after) = (Vec::new(), Some(draft.now));
         for store in stores {
             let history = self.register.history(store)?;
             self.check_label(draft, history, attributes)?;

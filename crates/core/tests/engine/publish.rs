@@ -28,6 +28,28 @@ fn a_publication_makes_a_version() {
     assert_eq!(publication.elapsed_us, 2_000_000);
 }
 
+/// What was made before its intent is taken for another daemon's, and never removed.
+#[test]
+fn a_cut_lies_after_its_intent_whatever_becomes_of_the_clock() {
+    let mut world = World::new(&[("hot", Retention::default()), ("report", Retention::default())])
+        .with_sets(&[("month-end", &["hot", "report"])]);
+    for event in [
+        World::publishing("hot", "close", None),
+        World::publishing("report", "close", None),
+        World::publishing_set("month-end", None),
+    ] {
+        for name in ["hot", "report"] {
+            world.write(name);
+        }
+        let (effect, intended) = (world.begin(&event), world.now);
+        world.pass(-3600);
+        world.perform(effect).unwrap();
+        world.settle();
+        let newest = world.versions().filter_map(|version| version.content.as_ref()).map(|c| c.cut_at).max();
+        assert!(newest.unwrap() > intended, "{event:?}");
+    }
+}
+
 #[test]
 fn a_store_that_did_not_change_gives_its_version_again() {
     let mut world = World::with_versions(2);
