@@ -73,7 +73,7 @@ impl Machine {
 
     /// What has become of every snapshot of a volume that the register speaks of, and what other volumes of this installation's
     /// there are. Where nothing is recorded yet, those of others are told of, and LVM is asked even where no store is cut by snapshots
-    /// of its volume: one may have been. It may not be there then.
+    /// of its volume: one may have been. It may not be there then; where it is and does not answer, that is told.
     fn look_at_snapshots(&self, spoken: BTreeMap<VersionId, Spoken<'_>>, register: &Register) -> Looked {
         let nothing = register.stores().next().is_none();
         let is_needed = !spoken.is_empty() || !self.grounds.is_empty();
@@ -96,8 +96,14 @@ impl Machine {
                 (Ok(sight), found, strangers)
             }
             Err(problem) if !is_needed => {
-                tracing::debug!("what snapshots of volumes there are, is not known: {problem}");
-                return Looked::default();
+                let text = format!("what snapshots of volumes there are, is not known: {problem}");
+                // Most machines have no LVM, and nothing is missed there.
+                let is_there = self.volumes.lvm().is_ok();
+                tracing::debug!("{text}");
+                return Looked {
+                    remarks: is_there.then_some(text).into_iter().collect(),
+                    ..Looked::default()
+                };
             }
             Err(problem) => (Err(problem), Vec::new(), vec![problem.to_string()]),
         };
