@@ -85,8 +85,7 @@ impl Inner {
 
     /// Compacts the run below one live version; answers the bytes given back.
     fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<u64, Error> {
-        self.redirect(above, pace)?;
-        let Some(survey) = self.survey(above)? else {
+        let Some(survey) = self.prepare(above, pace)? else {
             return Ok(0);
         };
         if survey.worth_folding() {
@@ -103,6 +102,17 @@ impl Inner {
             chain.settled.insert(above);
         }
         Ok(freed)
+    }
+
+    /// Surveys the run below a live version. Where something is to be done about it, no layer refers to it any more.
+    pub(crate) fn prepare(&self, above: u64, pace: Pace<'_>) -> Result<Option<Survey>, Error> {
+        let survey = self.survey(above)?;
+        let is_work = |survey: &Survey| survey.worth_folding() || !survey.dead().is_empty();
+        match survey.as_ref().is_some_and(is_work) && self.redirect(above, pace)? {
+            // The live version's own layer may be another now.
+            true => self.survey(above),
+            false => Ok(survey),
+        }
     }
 
     /// Gives back what can be had without folding, for which the disk was too `full`.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::chain::{Layer, lock, run_below};
-use crate::codec::{Encoder, MOST_DIFFERENCES};
+use crate::codec::{Encoder, MOST_WHEN_FOLDED};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
 use crate::fold::Pace;
@@ -23,10 +23,12 @@ use crate::pages::{PageMap, nth_of};
 use crate::resolve::{Resolved, chain_of};
 
 impl Inner {
-    /// Has no layer from a live version's on refer to the run below that version.
-    pub(crate) fn redirect(&self, above: u64, pace: Pace<'_>) -> Result<(), Error> {
+    /// Has no layer from a live version's on refer to the run below that version; answers whether one did.
+    pub(crate) fn redirect(&self, above: u64, pace: Pace<'_>) -> Result<bool, Error> {
         let layers = self.layers();
-        let Some(lowest) = run_below(&layers, above).last().map(|layer| layer.number) else { return Ok(()) };
+        let Some(lowest) = run_below(&layers, above).last().map(|layer| layer.number) else {
+            return Ok(false);
+        };
         let mut version = None;
         for layer in layers.range(above..).map(|(_, layer)| layer) {
             let pack = layer.open(&self.folder)?;
@@ -49,12 +51,14 @@ impl Inner {
                 let page_bytes = u64::from(pack.meta().page_size.bytes());
                 let most_bytes = page_bytes.saturating_mul(u64::try_from(wanted.len()).unwrap_or(u64::MAX));
                 let mut lead = Lead::new(lowest..above, version, &chain, &pack, wanted)?;
+                lead.stacked = self.stacked_upon(layer.number, &lead.earlier)?;
                 // At most, each of these pages is stored whole in it.
                 self.check_room(layer.bytes.saturating_add(most_bytes))?;
                 self.write_anew(layer, pace, &mut |entry, packer| lead.write(entry, packer))?;
             }
         }
-        Ok(())
+        // It was resolved for the first that did.
+        Ok(version.is_some())
     }
 
     /// Whether the version that is being written may refer to the run below a live version, for it was begun before all
@@ -79,6 +83,8 @@ struct Lead<'a> {
     path: PathBuf,
     /// What lies below the layer.
     below: PageMap,
+    /// How many differences lie upon each page of the layer.
+    stacked: Vec<u32>,
     encoder: Encoder,
     frames: Frames,
     frames_below: Frames,
@@ -107,6 +113,7 @@ impl<'a> Lead<'a> {
             path: pack.path().to_owned(),
             earlier: PageMap::find_earlier(pack, chain, pages(pack), wanted)?,
             below,
+            stacked: Vec::new(),
             encoder: Encoder::new(page_len)?,
             frames: Frames::new()?,
             frames_below: Frames::new()?,
@@ -130,7 +137,8 @@ impl<'a> Lead<'a> {
             return Err(Error::damaged(&self.path, what));
         }
         let mut before = None;
-        if self.below.depth(nth) < MOST_DIFFERENCES
+        let depth = self.below.depth(nth) + 1 + self.stacked.get(nth).copied().unwrap_or(0);
+        if depth <= MOST_WHEN_FOLDED
             && self.below.hash(nth).is_some()
             && self.frames_below.page(&self.below, nth, Reading::InOrder, &mut self.page_below).is_ok()
         {
