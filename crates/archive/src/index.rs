@@ -119,6 +119,23 @@ pub(crate) struct Index<'a> {
 impl Index<'_> {
     /// Decodes every entry in page order. `each` has seen some entries where this fails halfway.
     pub(crate) fn each(&self, mut each: impl FnMut(Entry)) -> Result<(), Error> {
+        self.each_up_to(|entry, _| each(entry))
+    }
+
+    /// The place of the first entry that cannot be decoded, or that is not `sound`.
+    pub(crate) fn trouble(&self, mut sound: impl FnMut(&Entry) -> bool) -> Option<usize> {
+        let (mut decoded, mut trouble) = (0, None);
+        let read = self.each_up_to(|entry, end| {
+            if trouble.is_none() && !sound(&entry) {
+                trouble = Some(decoded);
+            }
+            decoded = end;
+        });
+        trouble.or_else(|| read.is_err().then_some(decoded))
+    }
+
+    /// The same, with the place where each entry ends.
+    fn each_up_to(&self, mut each: impl FnMut(Entry, usize)) -> Result<(), Error> {
         let wrong = |what: &str| Error::damaged(self.path, format!("its index is malformed: {what}"));
         let (mut rest, mut page, mut offset) = (self.bytes.as_slice(), 0_u32, self.first_offset);
         for _ in 0..self.count {
@@ -132,7 +149,7 @@ impl Index<'_> {
             let mut entry =
                 Entry { page, len: 0, encoding: Encoding::Raw, offset, hash: u128::from_le_bytes(*hash) };
             self.decode(coded, &mut entry).ok_or_else(|| wrong("a frame's length or encoding"))?;
-            each(entry);
+            each(entry, self.bytes.len() - rest.len());
             offset = offset
                 .checked_add(u64::from(entry.len))
                 .filter(|&end| end <= self.end_offset)

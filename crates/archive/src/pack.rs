@@ -54,7 +54,7 @@ impl Pack {
         Ok(pack)
     }
 
-    fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
+    pub(crate) fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
         let footer = Ends::read(&path, &file)?.decode(&path)?;
         let json = read_range(&path, &file, footer.index_offset + footer.index_len, footer.meta_len)?;
         if Hasher::oneshot(&json) != footer.meta_checksum {
@@ -102,7 +102,13 @@ impl Pack {
         if Hasher::oneshot(&bytes) != footer.index_checksum {
             return Err(Error::damaged(&self.path, "its index does not match its checksum"));
         }
-        Ok(Index {
+        Ok(self.index_of(bytes))
+    }
+
+    /// These bytes as the index, whatever they are.
+    pub(crate) fn index_of(&self, bytes: Vec<u8>) -> Index<'_> {
+        let footer = &self.footer;
+        Index {
             path: &self.path,
             bytes,
             count: footer.entry_count,
@@ -111,8 +117,8 @@ impl Pack {
             page_size: self.meta.page_size,
             page_count: self.meta.page_count,
             number: self.meta.number,
-            encodings: self.footer.encodings(),
-        })
+            encodings: footer.encodings(),
+        }
     }
 
     /// Reads stored bytes into `buffer`, whose length says how many.

@@ -54,6 +54,27 @@ fn every_flipped_bit_is_repaired() {
     assert_holds(&open(folder.path()), &model);
 }
 
+/// Not every flip can be tried there; the frames tell where it is.
+#[test]
+fn a_flipped_bit_in_a_long_index_is_repaired() {
+    let folder = common::folder();
+    // Pages that cannot be compressed: all entries are of one length.
+    let content = Content::new(512, (0..15_000).map(|seed| 21 * seed + 3));
+    write(&open(folder.path()), 1, &content).unwrap();
+    let path = folder.path().join("1.pack");
+    let good = std::fs::read(&path).unwrap();
+    let index = 12 + 512 * 15_000;
+    for (what, place) in [("length", 1), ("encoding", 2), ("hash", 10)] {
+        let mut bytes = good.clone();
+        bytes[index + 19 * 9_000 + place] ^= 2;
+        std::fs::write(&path, bytes).unwrap();
+        let archive = open(folder.path());
+        let report = verify(&archive, None);
+        assert_eq!(archive.repair(&report.damage, &Contents::new()).unwrap(), std::slice::from_ref(&path));
+        assert!(std::fs::read(&path).unwrap() == good, "{what}");
+    }
+}
+
 #[test]
 fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
     let folder = common::folder();
