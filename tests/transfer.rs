@@ -106,6 +106,19 @@ fn history_moves_and_goes_on_elsewhere() {
 }
 
 #[test]
+fn a_version_that_was_exported_as_a_file_is_refused_with_how_one_alone_is_imported() {
+    let (source, target) = (source(2), target());
+    let file = export(&source, "report@2", "report.db");
+    let said = refused(&target, &file);
+    assert!(said.contains("report.db is a file, and what can be imported is a folder"), "{said}");
+    assert!(said.contains("asat export report@1..1 --to FOLDER"), "{said}");
+    let said = refused(&target, &source.path("none"));
+    assert!(said.contains("none cannot be read: No such file or directory"), "{said}");
+    assert!(!target.path("state").exists());
+    assert_eq!(taken(&target, &export(&source, "report@1..1", "one")), json!([["report@1"], []]));
+}
+
+#[test]
 fn importing_again_changes_nothing_and_a_later_range_goes_on() {
     let (source, mut target) = (source(2), target());
     let first = export(&source, "report@1..", "first");

@@ -52,6 +52,7 @@ pub(super) fn read(
     now: Timestamp,
     tell: &dyn Fn(&str),
 ) -> Result<(StoreName, Vec<Exported>), Problem> {
+    check_is_folder(folder)?;
     let mut sums = sums(&text(folder, Manifest::SUMS)?)?;
     let manifest = text(folder, Manifest::FILE)?;
     check_sum(&mut sums, Manifest::FILE, &hex(&Sha256::digest(manifest.as_bytes())))?;
@@ -73,6 +74,19 @@ pub(super) fn read(
         None => Ok((store, read)),
         Some(name) => Err(wrong(format!("{} has {name:?}, which was not exported", Manifest::SUMS))),
     }
+}
+
+/// Refuses what is no folder at all. A version that was exported as a plain file comes without what is known of it.
+fn check_is_folder(path: &Path) -> Result<(), Problem> {
+    let found =
+        fs::metadata(path).map_err(|error| wrong(format!("{} cannot be read: {error}", path.display())))?;
+    if found.is_dir() {
+        return Ok(());
+    }
+    let what = if found.is_file() { "a file" } else { "no folder" };
+    let detail = format!("{} is {what}, and what can be imported is a folder", path.display());
+    let hint = "a single version is imported from a folder, too: asat export report@1..1 --to FOLDER";
+    Err(Problem::new(Code::Invalid, detail, hint))
 }
 
 fn wrong(what: String) -> Problem {
