@@ -236,7 +236,7 @@ fn edit_database(folder: &Path, at: usize, bytes: &[u8]) {
     fs::write(path, database).unwrap();
 }
 
-const HOSTILE: [(&str, Edit, &str); 22] = [
+const HOSTILE: [(&str, Edit, &str); 24] = [
     ("a byte of a page", |folder| edit_database(folder, 5000, b"?"), "report@2.db has the fingerprint"),
     (
         "a byte, with a new checksum",
@@ -274,8 +274,8 @@ const HOSTILE: [(&str, Edit, &str); 22] = [
     (
         "a link in its place",
         |folder| {
-            fs::rename(folder.join("report@2.db"), folder.join("elsewhere")).unwrap();
-            std::os::unix::fs::symlink("elsewhere", folder.join("report@2.db")).unwrap();
+            fs::rename(folder.join("report@2.db"), folder.with_file_name("elsewhere")).unwrap();
+            std::os::unix::fs::symlink("../elsewhere", folder.join("report@2.db")).unwrap();
         },
         "is not a regular file",
     ),
@@ -292,7 +292,17 @@ const HOSTILE: [(&str, Edit, &str); 22] = [
     (
         "empty checksums",
         |folder| fs::write(folder.join("SHA256SUMS"), "").unwrap(),
-        "says nothing of manifest.json",
+        "manifest.json is not named in SHA256SUMS",
+    ),
+    (
+        "a log beside a version",
+        |folder| fs::write(folder.join("report@2.db-wal"), "").unwrap(),
+        "report@2.db-wal is not named in SHA256SUMS",
+    ),
+    (
+        "a folder beside the versions",
+        |folder| fs::create_dir(folder.join("more")).unwrap(),
+        "more is not named in SHA256SUMS",
     ),
     (
         "a file that was not exported",
