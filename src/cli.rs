@@ -148,11 +148,12 @@ fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
 /// Takes exported versions in, in the place of the daemon.
 fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
     let imported = crate::daemon::import(&args.config, &args.folder, &|text| output.remark(text))?;
-    output.answer(&imported, |Imported { store, imported, there_already }| {
-        let [new, known] =
-            [imported, there_already].map(|versions| u64::try_from(versions.len()).unwrap_or(u64::MAX));
+    output.answer(&imported, |Imported { store, imported, recovered, there_already }| {
+        let [new, back, known] = [imported, recovered, there_already]
+            .map(|versions| u64::try_from(versions.len()).unwrap_or(u64::MAX));
+        let back = if back == 0 { String::new() } else { format!(", {back} that were lost put back") };
         format!(
-            "{} imported into {}, {known} there already",
+            "{} imported into {}{back}, {known} there already",
             text::counted(new, "version"),
             text::clean(store)
         )

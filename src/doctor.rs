@@ -30,7 +30,7 @@ pub fn examine(config: Option<&Path>) -> Report {
 /// What follows from the facts.
 fn judge(facts: &Facts) -> Report {
     let mut findings = machine::judge(&facts.machine);
-    findings.push(fuse::judge(&facts.fuse, facts.site.as_ref().and_then(|site| site.tree.as_deref())));
+    findings.push(fuse::judge(&facts.fuse, facts.site.as_ref().and_then(|site| site.tree.as_ref())));
     findings.push(site::configuration(&facts.configuration));
     if let Some(site) = &facts.site {
         for store in &site.stores {

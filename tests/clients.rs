@@ -14,6 +14,8 @@ mod client;
 mod common;
 #[path = "clients/copies.rs"]
 mod copies;
+#[path = "clients/encodings.rs"]
+mod encodings;
 #[path = "clients/histories.rs"]
 mod histories;
 #[path = "clients/large.rs"]

@@ -21,6 +21,8 @@ mod crashes;
 mod holding;
 #[path = "lab_tree/measuring.rs"]
 mod measuring;
+#[path = "lab_tree/paths.rs"]
+mod paths;
 #[path = "lab_tree/reading.rs"]
 mod reading;
 #[path = "lab_tree/service.rs"]

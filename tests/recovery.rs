@@ -9,6 +9,8 @@ mod common;
 mod damage;
 #[path = "recovery/doctor.rs"]
 mod doctor;
+#[path = "recovery/newer.rs"]
+mod newer;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;

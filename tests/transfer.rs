@@ -47,11 +47,17 @@ fn import(world: &World, folder: &Path) -> Output {
     world.asat(&["import", folder.to_str().unwrap(), "--json", "--config", config.to_str().unwrap()])
 }
 
-/// Imports what is taken; answers which versions were new, and which were there.
-fn taken(world: &World, folder: &Path) -> Value {
+/// Imports what is taken; answers what is said of that.
+fn imported(world: &World, folder: &Path) -> Value {
     let ran = import(world, folder);
     assert!(ran.status.success(), "{}", said(&ran));
-    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    serde_json::from_slice(&ran.stdout).unwrap()
+}
+
+/// Imports what is taken, nothing of which was lost; answers which versions were new, and which were there.
+fn taken(world: &World, folder: &Path) -> Value {
+    let answer = imported(world, folder);
+    assert_eq!(answer["recovered"], json!([]));
     json!([answer["imported"], answer["there_already"]])
 }
 
@@ -103,6 +109,19 @@ fn history_moves_and_goes_on_elsewhere() {
     // The daemon goes on with it, whatever its own clock says.
     target.sqlite().execute("insert into ledger values ('here')", []).unwrap();
     assert_eq!(target.publish("close 4")["version"]["id"], "report@4");
+}
+
+#[test]
+fn a_version_that_was_exported_as_a_file_is_refused_with_how_one_alone_is_imported() {
+    let (source, target) = (source(2), target());
+    let file = export(&source, "report@2", "report.db");
+    let said = refused(&target, &file);
+    assert!(said.contains("report.db is a file, and what can be imported is a folder"), "{said}");
+    assert!(said.contains("asat export report@1..1 --to FOLDER"), "{said}");
+    let said = refused(&target, &source.path("none"));
+    assert!(said.contains("none cannot be read: No such file or directory"), "{said}");
+    assert!(!target.path("state").exists());
+    assert_eq!(taken(&target, &export(&source, "report@1..1", "one")), json!([["report@1"], []]));
 }
 
 #[test]
@@ -158,6 +177,74 @@ fn what_does_not_fit_the_history_here_is_refused() {
     fs::write(&config, renamed).unwrap();
     let ran = other.asat(&["import", all.to_str().unwrap(), "--config", config.to_str().unwrap()]);
     assert!(said(&ran).contains("a store report, which is not configured"), "{}", said(&ran));
+}
+
+#[test]
+fn versions_that_are_lost_are_put_back_where_nothing_is_stored_above_them() {
+    let source = source(3);
+    let (all, later) = (export(&source, "report@1..", "all"), export(&source, "report@2..", "later"));
+    for is_noticed in [true, false] {
+        let mut target = target();
+        taken(&target, &all);
+        let packs = [2, 3].map(|number| target.path(&format!("state/archive/report/{number}.pack")));
+        packs.iter().for_each(|pack| fs::remove_file(pack).unwrap());
+        if is_noticed {
+            target.start();
+            assert_eq!(target.get("/versions/report@3").json()["state"], "lost");
+            assert!(target.stop().success());
+        }
+        let answer = imported(&target, &later);
+        assert_eq!(answer["recovered"], json!(["report@2", "report@3"]), "{answer}");
+        assert_eq!(taken(&target, &all), json!([[], ["report@1", "report@2", "report@3"]]));
+        target.start();
+        assert_eq!(history(&target), history(&source));
+        assert_eq!(target.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
+        let entries = target.get("/audit?action=recover&verify=true").json();
+        let recovered: Vec<_> = entries["entries"].as_array().unwrap().iter().collect();
+        assert_eq!(recovered.len(), if is_noticed { 2 } else { 0 }, "{entries}");
+        assert!(recovered.iter().all(|entry| entry["actor"].as_str().unwrap().starts_with("uid ")));
+    }
+}
+
+#[test]
+fn what_is_left_of_a_version_is_moved_away_before_it_is_put_back() {
+    let source = source(2);
+    let all = export(&source, "report@1..", "all");
+    let mut target = target();
+    taken(&target, &all);
+    let pack = target.path("state/archive/report/2.pack");
+    let mut damaged = fs::read(&pack).unwrap();
+    let index_end = damaged.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap() - 1;
+    damaged[index_end] ^= 0xff;
+    fs::write(&pack, damaged).unwrap();
+    let config = target.write_config();
+    let rebuilt =
+        target.asat(&["rebuild-catalogue", "--replace", "--json", "--config", config.to_str().unwrap()]);
+    assert_eq!(rebuilt.status.code(), Some(9), "{}", said(&rebuilt));
+    let said = refused(&target, &all);
+    assert!(said.contains("report@2 is lost here, and what is left of it is in the archive"), "{said}");
+    assert!(said.contains("move 2.pack out of "), "{said}");
+    fs::rename(&pack, target.path("2.pack")).unwrap();
+    assert_eq!(imported(&target, &all)["recovered"], json!(["report@2"]));
+    target.start();
+    let (here, there) = (history(&target), history(&source));
+    assert_eq!((&here[0].0["id"], &here[0].0["cut_at"]), (&json!("report@2"), &there[0].0["cut_at"]));
+    assert!(here[0].1 == there[0].1, "its bytes are what they were");
+}
+
+#[test]
+fn a_version_that_is_lost_below_others_is_not_put_back() {
+    let source = source(3);
+    let (all, first) = (export(&source, "report@1..", "all"), export(&source, "report@1..2", "first"));
+    let target = target();
+    taken(&target, &all);
+    let archive = target.path("state/archive/report");
+    fs::remove_file(archive.join("2.pack")).unwrap();
+    for folder in [all, first] {
+        let said = refused(&target, &folder);
+        assert!(said.contains("report@2 is lost here, and cannot be put back below report@3"), "{said}");
+        assert_eq!(fs::read_dir(&archive).unwrap().count(), 2);
+    }
 }
 
 #[test]
@@ -223,7 +310,7 @@ fn edit_database(folder: &Path, at: usize, bytes: &[u8]) {
     fs::write(path, database).unwrap();
 }
 
-const HOSTILE: [(&str, Edit, &str); 22] = [
+const HOSTILE: [(&str, Edit, &str); 24] = [
     ("a byte of a page", |folder| edit_database(folder, 5000, b"?"), "report@2.db has the fingerprint"),
     (
         "a byte, with a new checksum",
@@ -261,8 +348,8 @@ const HOSTILE: [(&str, Edit, &str); 22] = [
     (
         "a link in its place",
         |folder| {
-            fs::rename(folder.join("report@2.db"), folder.join("elsewhere")).unwrap();
-            std::os::unix::fs::symlink("elsewhere", folder.join("report@2.db")).unwrap();
+            fs::rename(folder.join("report@2.db"), folder.with_file_name("elsewhere")).unwrap();
+            std::os::unix::fs::symlink("../elsewhere", folder.join("report@2.db")).unwrap();
         },
         "is not a regular file",
     ),
@@ -279,7 +366,17 @@ const HOSTILE: [(&str, Edit, &str); 22] = [
     (
         "empty checksums",
         |folder| fs::write(folder.join("SHA256SUMS"), "").unwrap(),
-        "says nothing of manifest.json",
+        "manifest.json is not named in SHA256SUMS",
+    ),
+    (
+        "a log beside a version",
+        |folder| fs::write(folder.join("report@2.db-wal"), "").unwrap(),
+        "report@2.db-wal is not named in SHA256SUMS",
+    ),
+    (
+        "a folder beside the versions",
+        |folder| fs::create_dir(folder.join("more")).unwrap(),
+        "more is not named in SHA256SUMS",
     ),
     (
         "a file that was not exported",

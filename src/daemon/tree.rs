@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use asat_core::Problem;
 use asat_core::version::Lease;
-use asat_host::tree::{Serving, Settings, Tree};
+use asat_host::tree::{self, Serving, Settings, Tree};
 
 use super::{Handle, Machine};
 use crate::config::Config;
@@ -33,7 +33,7 @@ pub(super) fn mount(config: &Config, installation: &str) -> Option<Tree<Shelf>> 
     let fuse = config.fuse.as_ref()?;
     let settings = Settings {
         root: fuse.root.clone(),
-        name: format!("asat-{installation}"),
+        name: tree::name(installation),
         allow_other: fuse.allow_other,
         mode: fuse.mode,
         group: fuse.group,

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use asat_catalogue::Catalogue;
 use asat_core::Problem;
 use asat_core::snapshot::Backend;
+use asat_host::StateFolder;
 use asat_host::clones;
 use asat_host::doctor::{self as host, Entry, Footing, Listening, Mapper, Place, Tools};
 use asat_host::lvm::Lvm;
 use asat_host::program;
-use asat_host::tree::{Reach, reach};
+use asat_host::tree::{self, Reach, reach};
 
 use super::DEFAULT_CONFIG;
-use crate::config::Config;
+use crate::config::{Config, FuseConfig};
 
 /// Everything that is judged.
 pub(super) struct Facts {
@@ -48,11 +49,25 @@ pub(super) enum Configuration {
 pub(super) struct Site {
     pub(super) stores: Vec<Store>,
     /// Where versions are to be read by their paths.
-    pub(super) tree: Option<PathBuf>,
+    pub(super) tree: Option<Tree>,
     pub(super) state: State,
     pub(super) listeners: Vec<Listener>,
     /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
     pub(super) alarm_command: Option<(String, Result<(), String>)>,
+}
+
+/// The tree of versions that is configured.
+pub(super) struct Tree {
+    pub(super) root: PathBuf,
+    pub(super) found: Mountable,
+}
+
+/// Whether a process started from here could mount the tree.
+pub(super) enum Mountable {
+    Yes(Reach),
+    No(Problem),
+    /// What is mounted there cannot be told from a tree of the daemon's own, for this reason.
+    Unknown(Problem),
 }
 
 pub(super) struct Store {
@@ -114,7 +129,7 @@ impl Facts {
                     Configuration::Read { file: file.to_owned(), stores: config.stores.len() };
                 let site = Site {
                     stores: stores(&config, lvm.as_ref()),
-                    tree: config.fuse.as_ref().map(|fuse| fuse.root.clone()),
+                    tree: config.fuse.as_ref().map(|fuse| find_tree(fuse, &config.state)),
                     state: state(&config),
                     listeners: listeners(&config),
                     alarm_command: alarm_command(&config.guard.alarm.command),
@@ -123,6 +138,22 @@ impl Facts {
             }
         }
     }
+}
+
+fn find_tree(fuse: &FuseConfig, state: &Path) -> Tree {
+    let FuseConfig { root, allow_other, .. } = fuse;
+    let found = match StateFolder::written_down(state) {
+        Err(problem) => Mountable::Unknown(problem),
+        Ok(installation) => {
+            // Without an installation there is no tree of its own yet.
+            let name = installation.map_or_else(String::new, |id| tree::name(id.as_str()));
+            match tree::check(root, &name, *allow_other) {
+                Ok(reach) => Mountable::Yes(reach),
+                Err(error) => Mountable::No(error.into()),
+            }
+        }
+    };
+    Tree { root: root.clone(), found }
 }
 
 fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Store> {

@@ -50,8 +50,19 @@ pub struct Imported {
     pub store: String,
     /// The versions that were taken in.
     pub imported: Vec<String>,
+    /// Those that were known here, and whose pages were gone.
+    pub recovered: Vec<String>,
     /// Those that were there already.
     pub there_already: Vec<String>,
+}
+
+impl Imported {
+    /// Nothing yet.
+    #[must_use]
+    pub fn none(store: &str) -> Self {
+        let store = store.to_owned();
+        Self { store, imported: Vec::new(), recovered: Vec::new(), there_already: Vec::new() }
+    }
 }
 
 impl Manifest {

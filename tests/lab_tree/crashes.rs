@@ -6,6 +6,7 @@ use std::io::Read as _;
 use rustix::io::Errno;
 
 use crate::lab::{Lab, in_lab};
+use crate::without::examined;
 use crate::{at, connect, errno, rows, tree, world};
 
 /// What is mounted at a path, one line each.
@@ -56,6 +57,11 @@ fn lab_what_others_have_mounted_or_put_there_is_left_alone() {
         machine.run("mount", &["-t", "tmpfs", "theirs", root.to_str().unwrap()]);
         let log = world.start_under_contract();
         assert!(log.contains("a file system tmpfs (theirs) is mounted there"), "{log}");
+        let (level, what) = examined(&world);
+        assert!(
+            level == "warning" && log.contains(what.trim_end_matches("; versions are read as copies")),
+            "{what}"
+        );
         assert!(mounted(&root)[0].starts_with("theirs "), "{:?}", mounted(&root));
         assert!(world.open("report@1").starts_with(world.path("state")));
         world.stop();
@@ -63,6 +69,11 @@ fn lab_what_others_have_mounted_or_put_there_is_left_alone() {
         fs::write(root.join("theirs"), "").unwrap();
         let log = world.start_under_contract();
         assert!(log.contains("there are files in it"), "{log}");
+        let (level, what) = examined(&world);
+        assert!(
+            level == "warning" && log.contains(what.trim_end_matches("; versions are read as copies")),
+            "{what}"
+        );
         assert!(root.join("theirs").exists());
     });
 }

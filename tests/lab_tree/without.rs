@@ -6,7 +6,7 @@ use crate::lab::{Lab, in_lab};
 use crate::{at, connect, rows, world};
 
 /// What the doctor says of FUSE: how bad it is, and why.
-fn examined(world: &crate::common::World) -> (String, String) {
+pub(crate) fn examined(world: &crate::common::World) -> (String, String) {
     let config = world.write_config();
     let said = world.asat(&["doctor", "--json", "--config", config.to_str().unwrap()]);
     let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();

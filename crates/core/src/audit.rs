@@ -68,7 +68,7 @@ pub enum Action {
     Revoke,
     /// A version was found to be lost.
     Lose,
-    /// A version that had been lost was found again.
+    /// A version that had been lost was found again, or put back.
     Recover,
 }
 

@@ -54,13 +54,21 @@ impl StateFolder {
     /// # Errors
     /// Where what is written down cannot be read, or is no id.
     pub fn installation(&self) -> Result<Option<InstallationId>, Problem> {
-        let (kept, place) = (self.kept()?, self.place()?);
+        let (kept, place) = (Self::kept(&self.path)?, self.place()?);
         Ok(kept.filter(|(_, at)| *at == place).map(|(id, _)| id))
     }
 
+    /// The installation that is written down in a folder, which may be another process's. `None` where no daemon has been there yet.
+    ///
+    /// # Errors
+    /// Where what is written down cannot be read, or is no id.
+    pub fn written_down(path: &Path) -> Result<Option<InstallationId>, Problem> {
+        Ok(Self::kept(path)?.map(|(id, _)| id))
+    }
+
     /// What is written down: of which installation a folder is, and which folder that is.
-    fn kept(&self) -> Result<Option<(InstallationId, String)>, Problem> {
-        let path = self.path.join(INSTALLATION);
+    fn kept(folder: &Path) -> Result<Option<(InstallationId, String)>, Problem> {
+        let path = folder.join(INSTALLATION);
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(|source| Error::Io { doing: "read", path: path.clone(), source })?,
@@ -92,7 +100,8 @@ impl StateFolder {
     /// # Errors
     /// As [`Self::write_down`].
     pub fn keep(&self, installation: &InstallationId) -> Result<(), Error> {
-        let is_kept = self.kept().is_ok_and(|kept| kept.is_some_and(|(id, _)| id == *installation));
+        let is_kept =
+            Self::kept(&self.path).is_ok_and(|kept| kept.is_some_and(|(id, _)| id == *installation));
         if is_kept { Ok(()) } else { self.write_down(installation) }
     }
 
@@ -311,6 +320,8 @@ mod tests {
         let copy = StateFolder::claim(other.path()).unwrap();
         copy.keep(&id).unwrap();
         assert_eq!(copy.installation(), Ok(None));
+        assert_eq!(StateFolder::written_down(other.path()), Ok(Some(id.clone())));
+        assert_eq!(StateFolder::written_down(&other.path().join("none")), Ok(None));
         copy.write_down(&id).unwrap();
         assert_eq!(copy.installation(), Ok(Some(id)));
     }

@@ -23,7 +23,7 @@ use asat_core::{Problem, VersionId};
 use fuser::Session;
 
 pub use error::Error;
-pub use mounting::{Reach, reach};
+pub use mounting::{Reach, check, reach};
 
 use files::Files;
 
@@ -90,8 +90,8 @@ impl<V: Versions> Tree<V> {
     /// Mounts the tree. One that an earlier process of ours has left at the same place is detached first.
     ///
     /// # Errors
-    /// [`Error::Unavailable`], where this machine or this user has no FUSE; [`Error::InTheWay`], where something else is
-    /// mounted there; or where the machine refuses.
+    /// [`Error::Unavailable`], where this machine or this user has no FUSE; [`Error::OnlyOwner`], where others may not look and
+    /// shall; [`Error::InTheWay`], where something else is mounted or lies there; or where the machine refuses.
     pub fn mount(settings: &Settings) -> Result<Self, Error> {
         let root = mounting::prepare(settings)?;
         let versions = Arc::new(OnceLock::new());
@@ -141,6 +141,12 @@ pub fn group_number(group: &str) -> io::Result<Option<u32>> {
         return Ok(Some(number));
     }
     Ok(nix::unistd::Group::from_name(group)?.map(|group| group.gid.as_raw()))
+}
+
+/// The name that the tree of an installation has in the mount table.
+#[must_use]
+pub fn name(installation: &str) -> String {
+    format!("asat-{installation}")
 }
 
 /// The path of a version in a tree with this root.

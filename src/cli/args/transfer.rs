@@ -8,7 +8,8 @@ use crate::cli::typed::ExportChoice;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArgs {
-    /// The version: report@12, or report@latest; or a range: report@3..12, or report@3.. to the newest
+    /// The version: report@12, or report@latest; or a range: report@3..12, or report@3.. to the newest. Only a range can be
+    /// imported: of one version, report@12..12
     pub(in crate::cli) version: ExportChoice,
     /// The file to write; of a range, the folder to make
     #[arg(long, value_name = "PATH")]
@@ -20,7 +21,7 @@ pub(in crate::cli) struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ImportArgs {
-    /// The folder that `asat export` has written
+    /// The folder that `asat export` has written of a range: a version alone is one, as report@12..12
     pub(in crate::cli) folder: PathBuf,
     /// The daemon's configuration file
     #[arg(long, value_name = "FILE")]

@@ -52,7 +52,9 @@ pub(super) fn read(
     now: Timestamp,
     tell: &dyn Fn(&str),
 ) -> Result<(StoreName, Vec<Exported>), Problem> {
+    check_is_folder(folder)?;
     let mut sums = sums(&text(folder, Manifest::SUMS)?)?;
+    check_names(folder, &sums)?;
     let manifest = text(folder, Manifest::FILE)?;
     check_sum(&mut sums, Manifest::FILE, &hex(&Sha256::digest(manifest.as_bytes())))?;
     let Manifest { store, versions, .. } = parse(&manifest)?;
@@ -73,6 +75,19 @@ pub(super) fn read(
         None => Ok((store, read)),
         Some(name) => Err(wrong(format!("{} has {name:?}, which was not exported", Manifest::SUMS))),
     }
+}
+
+/// Refuses what is no folder at all. A version that was exported as a plain file comes without what is known of it.
+fn check_is_folder(path: &Path) -> Result<(), Problem> {
+    let found =
+        fs::metadata(path).map_err(|error| wrong(format!("{} cannot be read: {error}", path.display())))?;
+    if found.is_dir() {
+        return Ok(());
+    }
+    let what = if found.is_file() { "a file" } else { "no folder" };
+    let detail = format!("{} is {what}, and what can be imported is a folder", path.display());
+    let hint = "a single version is imported from a folder, too: asat export report@1..1 --to FOLDER";
+    Err(Problem::new(Code::Invalid, detail, hint))
 }
 
 fn wrong(what: String) -> Problem {
@@ -96,6 +111,22 @@ fn open(path: &Path) -> Result<File, Problem> {
         return Err(wrong(format!("{} is not a regular file", path.display())));
     }
     File::open(path).map_err(cannot)
+}
+
+/// Refuses a folder with something in it that has no checksum: beside a database it could be a journal or a log, without which that
+/// is another one.
+fn check_names(folder: &Path, sums: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let cannot = |error| wrong(format!("{} cannot be read: {error}", folder.display()));
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        if !name.to_str().is_some_and(|name| name == Manifest::SUMS || sums.contains_key(name)) {
+            let path = folder.join(name);
+            let detail = format!("{} is not named in {}", path.display(), Manifest::SUMS);
+            let hint = "nothing was imported; move it away where it does not belong there, or export again";
+            return Err(Problem::new(Code::Damaged, detail, hint));
+        }
+    }
+    Ok(())
 }
 
 /// The checksums by file.

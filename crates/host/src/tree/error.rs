@@ -11,6 +11,9 @@ pub enum Error {
     /// This machine, or this user, has no FUSE.
     #[error("FUSE cannot be had: {0}")]
     Unavailable(String),
+    /// Whoever mounts for this user does not have others look.
+    #[error("FUSE cannot be had for others than this user: /etc/fuse.conf does not allow it")]
+    OnlyOwner,
     /// Something else is where the tree belongs.
     #[error("{} is in the way of the tree of versions: {what}", .path.display())]
     InTheWay {
@@ -44,6 +47,9 @@ impl From<Error> for Problem {
         let hint = match &error {
             Error::Unavailable(_) => {
                 "load the kernel's module (modprobe fuse), and run the daemon as root or install fuse3"
+            }
+            Error::OnlyOwner => {
+                "write the line user_allow_other into /etc/fuse.conf, set fuse.allow_other = false, or run the daemon as root"
             }
             Error::InTheWay { .. } => {
                 "unmount or move away what is there, or name another folder as fuse.root"

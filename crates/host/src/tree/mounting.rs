@@ -21,6 +21,11 @@ const TABLE: &str = "/proc/self/mountinfo";
 const HELPER: &str = "fusermount3";
 const HELPER_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
 
+/// Where `fusermount3` is told what users may ask of it.
+const HELPER_RULES: &str = "/etc/fuse.conf";
+/// The line in it by which a user may have others look into what is mounted for him.
+const OTHERS_MAY: &str = "user_allow_other";
+
 /// How many threads answer, as many as there are processors within these bounds: reads of different files, or of different
 /// places in one, do not wait for one another. With more, what a reader waits for shares a processor with what he will read
 /// later.
@@ -63,25 +68,73 @@ fn may_mount() -> bool {
     sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
+/// Finds out what would keep a tree of this name from being mounted by this process. Nothing is changed.
+///
+/// # Errors
+/// As [`super::Tree::mount`], as far as it shows beforehand.
+pub fn check(root: &Path, name: &str, allow_other: bool) -> Result<Reach, Error> {
+    let reach = usable(allow_other)?;
+    // What is below a tree that is mounted shows once that is away.
+    if ours_at(root, name)?.is_empty() {
+        check_empty(root)?;
+    }
+    Ok(reach)
+}
+
 /// Makes the root ready: there, with nothing of ours mounted on it any more. Answers its path without links.
 pub(super) fn prepare(settings: &Settings) -> Result<PathBuf, Error> {
-    if let Reach::None(why) = reach() {
-        return Err(Error::Unavailable(why));
-    }
+    usable(settings.allow_other)?;
     let root = &settings.root;
-    while let Some(mount) = mounted_at(&without_links(root)?)? {
-        if !is_ours(&mount, &settings.name) {
-            let what = format!("a file system {} ({}) is mounted there", mount.fs, mount.source);
-            return Err(Error::InTheWay { path: root.clone(), what });
-        }
+    for mount in ours_at(root, &settings.name)? {
         detach(&mount.mount_point)?;
     }
     fs::create_dir_all(root).map_err(Error::io("create", root))?;
-    if fs::read_dir(root).map_err(Error::io("list", root))?.next().is_some() {
-        let what = "there are files in it, which the tree would hide".to_owned();
-        return Err(Error::InTheWay { path: root.clone(), what });
-    }
+    check_empty(root)?;
     root.canonicalize().map_err(Error::io("find", root))
+}
+
+/// By which way this process can mount what it is to mount.
+fn usable(allow_other: bool) -> Result<Reach, Error> {
+    let reach = reach();
+    if let Reach::None(why) = reach {
+        return Err(Error::Unavailable(why));
+    }
+    // The helper goes by who has started it, and refuses nobody but users.
+    let is_bound = reach == Reach::Helper && !rustix::process::getuid().is_root();
+    if allow_other && is_bound && !others_may(&fs::read_to_string(HELPER_RULES).unwrap_or_default()) {
+        return Err(Error::OnlyOwner);
+    }
+    Ok(reach)
+}
+
+/// Whether the rules of the helper let a user have others look.
+pub(super) fn others_may(rules: &str) -> bool {
+    rules.lines().any(|line| line.split('#').next().is_some_and(|rule| rule.trim() == OTHERS_MAY))
+}
+
+/// The trees of this name that are mounted at the root; refuses it where anything else is.
+fn ours_at(root: &Path, name: &str) -> Result<Vec<Mount>, Error> {
+    let mounts = mounted_at(&without_links(root)?)?;
+    match mounts.iter().rev().find(|mount| !is_ours(mount, name)) {
+        None => Ok(mounts),
+        Some(Mount { fs, source, .. }) => {
+            let what = format!("a file system {fs} ({source}) is mounted there");
+            Err(Error::InTheWay { path: root.to_owned(), what })
+        }
+    }
+}
+
+/// Refuses a root in which there is something. One that is not there yet can be made.
+pub(super) fn check_empty(root: &Path) -> Result<(), Error> {
+    let mut entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(Error::io("list", root))?,
+    };
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    let what = "there are files in it, which the tree would hide".to_owned();
+    Err(Error::InTheWay { path: root.to_owned(), what })
 }
 
 /// Mounts the files at a prepared root.
@@ -108,7 +161,7 @@ pub(super) fn mount<V: Versions>(
 /// Has the kernel read further ahead of those who read in order than it does by itself, which is one request: so several
 /// are answered side by side.
 pub(super) fn read_further_ahead(root: &Path) -> Result<(), Error> {
-    let mount = mounted_at(root)?.ok_or_else(|| Error::InTheWay {
+    let mount = mounted_at(root)?.pop().ok_or_else(|| Error::InTheWay {
         path: root.to_owned(),
         what: "it is mounted there no longer".to_owned(),
     })?;
@@ -137,11 +190,12 @@ fn detach_with_help(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// What is mounted at a path: of several, the one that hides the others.
-fn mounted_at(path: &Path) -> Result<Option<Mount>, Error> {
+/// What is mounted at a path: of several, the one that hides the others comes last.
+fn mounted_at(path: &Path) -> Result<Vec<Mount>, Error> {
     let table = fs::read(TABLE).map_err(Error::io("read", Path::new(TABLE)))?;
-    let mounts = mounts::parse(&String::from_utf8_lossy(&table));
-    Ok(mounts.into_iter().rev().find(|mount| mount.mount_point == path))
+    let mut mounts = mounts::parse(&String::from_utf8_lossy(&table));
+    mounts.retain(|mount| mount.mount_point == path);
+    Ok(mounts)
 }
 
 /// Whether a mount is a tree of this name.

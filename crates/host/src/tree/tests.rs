@@ -3,8 +3,9 @@
 use asat_core::tree::Node;
 use proptest::prelude::*;
 
+use super::Error;
 use super::inodes::Inodes;
-use super::mounting::is_ours;
+use super::mounting::{check_empty, is_ours, others_may};
 use crate::volume::mounts;
 
 fn version(number: u8) -> Node {
@@ -69,5 +70,30 @@ fn only_a_tree_of_the_same_name_is_ours() {
     ] {
         let mount = &mounts::parse(&line(fs, source))[0];
         assert_eq!(is_ours(mount, "asat-1"), ours, "{fs} {source}");
+    }
+}
+
+#[test]
+fn a_root_is_empty_or_not_there_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("a root");
+    check_empty(&root).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    check_empty(&root).unwrap();
+    let file = root.join("a file");
+    std::fs::write(&file, "").unwrap();
+    assert!(matches!(check_empty(&root), Err(Error::InTheWay { path, .. }) if path == root));
+    assert!(matches!(check_empty(&file), Err(Error::Io { .. })));
+}
+
+#[test]
+fn others_look_into_what_is_mounted_for_a_user_where_a_line_of_the_rules_says_so() {
+    for rules in ["user_allow_other", "mount_max = 10\n user_allow_other\t# for asat\n"] {
+        assert!(others_may(rules), "{rules:?}");
+    }
+    for rules in
+        ["", "#user_allow_other", "# see user_allow_other", "user_allow_other = 1", "user_allow_others"]
+    {
+        assert!(!others_may(rules), "{rules:?}");
     }
 }
