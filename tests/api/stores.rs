@@ -160,12 +160,36 @@ fn damage_is_repaired_where_the_store_still_has_what_was_there() {
     let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
     assert_eq!(report["findings"][0]["file"], pack.display().to_string());
-    assert!(report["findings"][0]["hint"].as_str().unwrap().contains("stored again"), "{report}");
+    assert!(report["findings"][0]["hint"].as_str().unwrap().contains("put right"), "{report}");
     let again = verify(&world, "");
     assert_eq!((&again["ok"], &again["versions"]), (&json!(true), &json!(2)), "{again}");
     for (path, content) in versions.iter().zip(&contents) {
         assert_eq!(&world.get(path).body, content);
     }
+}
+
+/// Neither its index nor what it continued is needed: what the store is, is that version.
+#[test]
+fn a_version_that_the_store_still_is_is_written_anew_whatever_is_left_of_its_pack() {
+    let world = world();
+    world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
+    world.publish("1");
+    world.settled("report@1");
+    publish_change(&world, "2");
+    world.settled("report@2");
+    let content = world.get("/versions/report@2/database").body;
+    let [below, own] = [1, 2].map(|number| world.path(&format!("state/archive/report/{number}.pack")));
+    std::fs::remove_file(&below).unwrap();
+    let mut bytes = std::fs::read(&own).unwrap();
+    let metadata = bytes.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap();
+    bytes[metadata - 16..metadata].fill(0);
+    std::fs::write(&own, bytes).unwrap();
+
+    let report = verify(&world, "?version=2");
+    assert_eq!(report["ok"], false, "{report}");
+    let again = verify(&world, "?version=2");
+    assert_eq!((&again["ok"], &again["findings"]), (&json!(true), &json!([])), "{report} {again}");
+    assert_eq!(world.get("/versions/report@2/database").body, content);
 }
 
 #[test]

@@ -76,6 +76,34 @@ fn a_flipped_bit_in_a_long_index_is_repaired() {
 }
 
 #[test]
+fn a_version_is_written_anew_from_its_whole_content_and_from_no_other() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    let path = folder.path().join("2.pack");
+    let good = std::fs::read(&path).unwrap();
+    let mut bytes = good.clone();
+    let index = bytes.windows(9).position(|window| window == b"{\"store\":").unwrap() - 40;
+    bytes[index..index + 20].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    let archive = open(folder.path());
+    assert_eq!(archive.unreadable().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2]);
+    let damage = verify(&archive, None).damage;
+    assert!(archive.repair(&damage, &contents(&model[&2])).unwrap().is_empty(), "it is more than a bit");
+    let rebuild = |from: u64| {
+        archive.rebuild(2, |rebuild| {
+            assert_eq!((rebuild.meta().number, rebuild.meta().page_count), (2, model[&2].count()));
+            Ok(model[&from].pages.iter().try_for_each(|page| rebuild.page(page))?)
+        })
+    };
+    assert_eq!(rebuild(3), Ok(None));
+    assert!(std::fs::read(&path).unwrap() == bytes && files(folder.path()).len() == 3);
+    assert_eq!(rebuild(2), Ok(Some(path)));
+    assert_holds(&archive, &model);
+    drop(archive);
+    assert_holds(&open(folder.path()), &model);
+}
+
+#[test]
 fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
     let folder = common::folder();
     let model = history(folder.path());

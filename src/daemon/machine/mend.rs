@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use asat_archive::fingerprint::page_hash;
-use asat_archive::{Contents, Report};
+use asat_archive::{Archive, Contents, Finding, Rebuild, Report};
 use asat_core::event::CutFailure;
-use asat_core::{PageSize, Problem, StoreName};
+use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::{PageSink, read_pages};
 
 use super::{Machine, lock};
@@ -19,20 +19,47 @@ impl Machine {
     /// Repairs what a verification found, and says so there. That the store cannot be read is no reason to keep the
     /// report back.
     pub(super) fn mend(&self, name: &StoreName, report: &mut Report) {
-        if report.damage.is_empty() {
+        if report.findings.is_empty() {
             return;
         }
+        let Ok(archive) = self.archive(name) else { return };
         let contents = self.gather(name, report);
-        let repaired = self.archive(name).and_then(|archive| Ok(archive.repair(&report.damage, &contents)?));
-        match repaired {
-            Ok(files) => {
-                tracing::info!(store = %name, ?files, "{name}: repaired");
-                let findings = report.findings.iter_mut();
-                let repaired = findings.filter(|finding| files.contains(&finding.file));
-                repaired.for_each(|finding| REPAIRED.clone_into(&mut finding.advice));
-            }
-            Err(problem) => tracing::warn!(store = %name, %problem, "{name}: cannot repair the archive"),
+        let files = archive.repair(&report.damage, &contents).unwrap_or_else(|error| {
+            tracing::warn!(store = %name, %error, "{name}: cannot repair the archive");
+            Vec::new()
+        });
+        let anew = self.rebuild(name, &archive);
+        if files.is_empty() && anew.is_empty() {
+            return;
         }
+        tracing::info!(store = %name, ?files, ?anew, "{name}: repaired");
+        let is_repaired = |finding: &&mut Finding| {
+            let is_anew = |number: &u64| anew.contains(number);
+            files.contains(&finding.file)
+                || (!finding.affects.is_empty() && finding.affects.iter().all(is_anew))
+        };
+        let repaired = report.findings.iter_mut().filter(is_repaired);
+        repaired.for_each(|finding| REPAIRED.clone_into(&mut finding.advice));
+    }
+
+    /// Writes versions anew that cannot be put together any more, and that the store or their snapshot is still; answers which.
+    fn rebuild(&self, name: &StoreName, archive: &Archive) -> Vec<u64> {
+        let mut rebuilt = Vec::new();
+        for (number, _) in archive.unreadable() {
+            let id = VersionId { store: name.clone(), number };
+            let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>| {
+                archive.rebuild(number, |rebuild| read(&mut Anew(rebuild))).unwrap_or_else(|problem| {
+                    tracing::debug!(version = %id, %problem, "{id}: cannot be written anew");
+                    None
+                })
+            };
+            let from_snapshot = |hot| anew(&|sink: &mut Anew<'_>| self.read_hot(&id, &hot, sink));
+            let from_store = || anew(&|sink: &mut Anew<'_>| self.gather_from_store(name, sink));
+            if self.hot(&id).ok().and_then(from_snapshot).or_else(from_store).is_some() {
+                rebuilt.push(number);
+            }
+        }
+        rebuilt
     }
 
     /// The pages that are wanted, as far as the store or one of its snapshots has them.
@@ -55,10 +82,27 @@ impl Machine {
         sink.found
     }
 
-    fn gather_from_store(&self, name: &StoreName, sink: &mut Gather) -> Result<(), Problem> {
+    fn gather_from_store(&self, name: &StoreName, sink: &mut dyn PageSink) -> Result<(), Problem> {
         let store = self.configured(name)?;
         let read = read_pages(&store.path, &store.limits, &self.stopping, sink);
         read.map(drop).map_err(|error| CutFailure::from(error).problem)
+    }
+}
+
+/// Hands over the content of a version, which it may be.
+struct Anew<'a>(&'a mut Rebuild);
+
+impl PageSink for Anew<'_> {
+    fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem> {
+        let meta = self.0.meta();
+        if (meta.page_size, meta.page_count) == (page_size, page_count) {
+            return Ok(());
+        }
+        Err(Problem::new(Code::Invalid, "the content is another, of another size", ""))
+    }
+
+    fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
+        Ok(self.0.page(page)?)
     }
 }
 

@@ -1,0 +1,83 @@
+//! Writes the layer of a version anew from the version's whole content, where somebody has that still.
+//!
+//! Nothing but the metadata of the old file is used, and nothing of what it continued is needed any more: what takes its place
+//! stands alone. Later layers see the same through it.
+
+use std::path::PathBuf;
+
+use asat_core::Problem;
+
+use crate::archive::Archive;
+use crate::chain::{Layer, lock};
+use crate::codec::Encoder;
+use crate::error::Error;
+use crate::fingerprint::Fingerprinter;
+use crate::meta::Meta;
+use crate::packer::Packer;
+
+/// A layer that is written anew.
+pub struct Rebuild {
+    meta: Meta,
+    packer: Packer,
+    encoder: Encoder,
+    fingerprinter: Fingerprinter,
+    pages: u32,
+}
+
+impl Archive {
+    /// Writes the layer of a live version anew from what `read` hands over; answers its file. `None`: that is not the content of the
+    /// version, and nothing has changed.
+    ///
+    /// # Errors
+    /// Where the version is not live or its metadata cannot be read, where `read` fails, or where the machine refuses.
+    pub fn rebuild(
+        &self,
+        number: u64,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        let archive = &*self.inner;
+        let _alone = lock(&archive.compaction);
+        let meta = self.describe(number)?;
+        let mut rebuild = Rebuild {
+            packer: Packer::create(&archive.folder, number)?,
+            encoder: Encoder::new(meta.page_size.as_usize())?,
+            fingerprinter: Fingerprinter::new(meta.page_size, meta.page_count),
+            pages: 0,
+            meta: Meta { parent: None, ..meta },
+        };
+        read(&mut rebuild)?;
+        let Rebuild { meta, packer, fingerprinter, pages, .. } = rebuild;
+        if pages != meta.page_count || fingerprinter.finish() != meta.fingerprint {
+            return Ok(None);
+        }
+        let _upkeep = lock(&archive.upkeep);
+        // It may have been given up meanwhile.
+        let Some(now) = archive.layer(meta.covers_from, number).filter(|layer| layer.live) else {
+            return Ok(None);
+        };
+        let bytes = packer.publish(&meta, now.name())?;
+        lock(&archive.chain).put(Layer::new(now.from, number, true, bytes));
+        Ok(Some(archive.folder.path().join(now.name().text())))
+    }
+}
+
+impl Rebuild {
+    /// The metadata of the version.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Takes the next page.
+    ///
+    /// # Errors
+    /// Where it is of another size, or the machine refuses.
+    pub fn page(&mut self, page: &[u8]) -> Result<(), Error> {
+        if page.len() != self.meta.page_size.as_usize() || self.pages == self.meta.page_count {
+            return Err(Error::Misuse(format!("page {} does not belong to the version", self.pages + 1)));
+        }
+        self.pages += 1;
+        let hash = self.fingerprinter.page(page);
+        self.packer.frame(self.pages, self.encoder.encode(page, None), hash)
+    }
+}
