@@ -103,7 +103,7 @@ impl Error {
             Self::Io { .. } => "look at the disk and the folder's permissions, then try again",
             Self::Full { .. } => "free or add space under the archive, or retire versions",
             Self::Damaged { .. } => {
-                "run a verification to see which versions are affected, and restore this file from a backup"
+                "verify the archive: that puts right what it can, and says which versions are affected; for the rest, restore this file from a backup"
             }
             Self::Newer { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
