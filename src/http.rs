@@ -42,7 +42,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use access::Caller;
-pub use access::{Access, Address, Peer, Rules};
+pub use access::{Access, Address, Peer, Rules, Source};
 pub use answers::{Known, Pages};
 use problem::Failure;
 pub use problem::overloaded;

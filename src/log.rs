@@ -3,9 +3,9 @@
 //! Under systemd each line goes to the journal with its fields; on a terminal it is text. A line about a version names it in
 //! the field `version`, and one about something that a request caused has the request's name in the field `request`.
 
+mod seldom;
+
 use std::io::{self, IsTerminal as _};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
@@ -14,6 +14,8 @@ use tracing::{Span, Subscriber};
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, fmt};
+
+pub(crate) use seldom::Seldom;
 
 use crate::config::{LogConfig, LogFormat};
 
@@ -56,33 +58,6 @@ pub(crate) fn request(name: &str) -> Span {
     tracing::error_span!("by", request = %name)
 }
 
-/// Lines of a kind that others can cause as often as they like: at most one a second is written, and says how many were not.
-#[derive(Default)]
-pub(crate) struct Seldom(Mutex<Said>);
-
-#[derive(Default)]
-struct Said {
-    last: Option<Instant>,
-    left_out: u64,
-}
-
-impl Seldom {
-    /// The shortest time between two lines.
-    const PAUSE: Duration = Duration::from_secs(1);
-
-    /// How many were left out since the line before, where one may be written now.
-    pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
-        let Self(said) = self;
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.last.is_some_and(|last| now.saturating_duration_since(last) < Self::PAUSE) {
-            said.left_out += 1;
-            return None;
-        }
-        said.last = Some(now);
-        Some(std::mem::take(&mut said.left_out))
-    }
-}
-
 fn to_journal() -> io::Result<tracing_journald::Layer> {
     let priorities =
         PriorityMappings { info: Priority::Informational, debug: Priority::Debug, ..PriorityMappings::new() };
@@ -97,17 +72,4 @@ fn go_by(subscriber: impl Subscriber + Send + Sync) {
 fn unreachable(error: &io::Error) -> Problem {
     let detail = format!("log.format is \"journald\", and the journal cannot be reached: {error}");
     Problem::new(Code::Configuration, detail, "write \"auto\", or start asat where systemd-journald runs")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_a_second_is_written_and_counts_those_that_were_not() {
-        let (seldom, begin) = (Seldom::default(), Instant::now());
-        let turn = |after_ms| seldom.turn(begin + Duration::from_millis(after_ms));
-        assert_eq!([0, 1, 500, 999].map(turn), [Some(0), None, None, None]);
-        assert_eq!([1000, 1001, 2000, 9000].map(turn), [Some(3), None, Some(1), Some(0)]);
-    }
 }

@@ -194,6 +194,23 @@ fn where_all_connections_are_answered_the_next_is_refused_and_health_is_told() {
 }
 
 #[test]
+fn a_connection_that_is_closed_without_a_word_is_told_of_in_the_log() {
+    let mut world = started("max_connections = 1");
+    let mut listener = connect(&world);
+    listener.write_all(b"GET /events HTTP/1.1\r\nHost: asat\r\n\r\n").unwrap();
+    listener.read_exact(&mut [0; 12]).unwrap();
+    // Those beyond the most ask for nothing, so none of them is told that there are too many.
+    let _silent: Vec<UnixStream> = (0..40).map(|_| connect(&world)).collect();
+    let daemon = world.daemon.as_mut().unwrap();
+    let line = format!("a connection from user {} beyond 1 was refused", rustix::process::geteuid().as_raw());
+    daemon.wait_for(&line).unwrap_or_else(|log| panic!("{log}"));
+    daemon.terminate();
+    assert!(daemon.child.wait().unwrap().success());
+    let log = daemon.rest_of_log();
+    assert!(log.contains("more connections from user "), "{log}");
+}
+
+#[test]
 fn who_keeps_a_body_back_makes_room_for_others() {
     let world = started("max_connections = 3");
     let held: Vec<UnixStream> = ["/snapshots", "/sign-in", "/retention/plan"]

@@ -16,7 +16,7 @@ use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-pub use address::Address;
+pub use address::{Address, Source};
 pub use peers::Peer;
 use peers::Peers;
 pub use rules::Rules;

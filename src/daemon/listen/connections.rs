@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use asat_core::Code;
 use axum::Router;
@@ -30,7 +30,7 @@ use super::slots::{Slot, Slots};
 use super::until;
 use crate::config::Listen;
 use crate::daemon::Handle;
-use crate::http;
+use crate::http::{self, Source};
 use crate::log::Seldom;
 use crate::metrics::{TurnedAway, count};
 
@@ -56,7 +56,7 @@ struct Server {
 
 /// Serves everybody who connects, until the daemon stops and the last request is answered. `peer` says who is at the other end, and each
 /// request brings that along.
-pub(super) async fn serve<L: Listener, P: Clone + Send + Sync + 'static>(
+pub(super) async fn serve<L: Listener, P: Source + Clone + Send + Sync + 'static>(
     mut listener: L,
     peer: fn(&L::Io) -> P,
     app: Router,
@@ -72,7 +72,13 @@ pub(super) async fn serve<L: Listener, P: Clone + Send + Sync + 'static>(
         max_connections,
         request_timeout,
         stopped: stopped.clone(),
-        refusals: Arc::default(),
+        refusals: Seldom::new(|source, left_out| {
+            tracing::warn!(
+                code = Code::Overloaded.text().0,
+                left_out,
+                "{left_out} more connections from {source} were refused"
+            );
+        }),
     };
     let slots = Slots::new(max_connections);
     let spare = Arc::new(Semaphore::new(SPARE));
@@ -99,11 +105,12 @@ pub(super) async fn serve<L: Listener, P: Clone + Send + Sync + 'static>(
         } else if let Ok(permit) = Arc::clone(&spare).try_acquire_owned() {
             tokio::spawn(async move {
                 // Who does not even take a refusal gets none.
-                let _ = tokio::time::timeout(SPARE_TIME, server.refuse(io)).await;
+                let _ = tokio::time::timeout(SPARE_TIME, server.refuse(io, &peer)).await;
                 drop((permit, place, open));
             });
         } else {
             count(&server.turned_away().dropped);
+            server.tell_refused(&peer);
         }
     }
     drop((listener, open));
@@ -147,7 +154,7 @@ impl Server {
     }
 
     /// Says that there are too many, and only to who asks for it whether the daemon lives.
-    async fn refuse(&self, io: impl AsyncRead + AsyncWrite + Send + 'static) {
+    async fn refuse(&self, io: impl AsyncRead + AsyncWrite + Send + 'static, peer: &impl Source) {
         let service = service_fn(|request: Request<Incoming>| {
             let answering = http::is_of_health(request.uri().path())
                 .then(|| self.app.call(request.map(|body| Body::new(InTime::new(body, None, SPARE_TIME)))));
@@ -156,7 +163,7 @@ impl Server {
                     Some(answering) => answering.await,
                     None => {
                         count(&self.turned_away().refused);
-                        self.tell_refused();
+                        self.tell_refused(peer);
                         Ok::<_, Infallible>(http::overloaded(self.max_connections))
                     }
                 }
@@ -165,14 +172,14 @@ impl Server {
         let _ = self.http().keep_alive(false).serve_connection(self.timed(io), service).await;
     }
 
-    fn tell_refused(&self) {
-        if let Some(left_out) = self.refusals.turn(Instant::now()) {
-            let most = self.max_connections;
+    /// Tells of a connection for which there was no place, whether there was one to say so or not.
+    fn tell_refused(&self, peer: &impl Source) {
+        let source = peer.source();
+        if self.refusals.may_tell(&source) {
             tracing::warn!(
                 code = Code::Overloaded.text().0,
-                left_out,
-                "a connection beyond {most} was refused, as were {left_out} since the last such line; \
-                 listen.max_connections may be raised"
+                "a connection from {source} beyond {} was refused; listen.max_connections may be raised",
+                self.max_connections
             );
         }
     }

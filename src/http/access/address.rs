@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::Arc;
 
-use asat_core::Problem;
+use asat_core::{Code, Problem};
 use tokio::net::TcpStream;
 
 use crate::log::Seldom;
@@ -30,21 +30,45 @@ impl fmt::Display for Address {
     }
 }
 
+/// The other end of a connection, as far as it matters whether two are of the same.
+pub trait Source {
+    /// Who or where that is, for people.
+    fn source(&self) -> String;
+}
+
+impl Source for Address {
+    /// The port is another one each time.
+    fn source(&self) -> String {
+        match self {
+            Self(Some(address)) => address.ip().to_canonical().to_string(),
+            Self(None) => self.to_string(),
+        }
+    }
+}
+
 /// Tells of tokens that do not count, and of none what it is.
-#[derive(Default)]
-pub(super) struct Refusals(Seldom);
+pub(super) struct Refusals(Arc<Seldom>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(Seldom::new(|source, left_out| {
+            let code = Code::Unauthenticated.text().0;
+            tracing::warn!(code, left_out, "{left_out} more tokens from {source} were refused");
+        }))
+    }
+}
 
 impl Refusals {
     /// Tells of one that was shown, and why it was refused.
     pub(super) fn tell(&self, address: Option<&Address>, problem: &Problem) {
         let Self(seldom) = self;
-        let Some(left_out) = seldom.turn(Instant::now()) else { return };
-        let (address, code, detail) =
-            (address.copied().unwrap_or(Address(None)), problem.code.text().0, &problem.detail);
-        tracing::warn!(
-            code,
-            left_out,
-            "a token from {address} was refused, as were {left_out} since the last such line: {detail}"
-        );
+        let address = address.copied().unwrap_or(Address(None));
+        if seldom.may_tell(&address.source()) {
+            tracing::warn!(
+                code = problem.code.text().0,
+                "a token from {address} was refused: {}",
+                problem.detail
+            );
+        }
     }
 }

@@ -10,7 +10,7 @@ use asat_core::{Code, Problem};
 use asat_host::peer::{self, Known};
 use tokio::net::UnixStream;
 
-use super::Caller;
+use super::{Caller, Source};
 use crate::config::{PeerRule, Role, Who};
 
 /// For how long it is taken to be so what the machine's lists say of a user.
@@ -39,6 +39,12 @@ impl Peer {
     pub fn of(stream: &UnixStream) -> Self {
         let ids = stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
         Self { ids, found: Arc::default() }
+    }
+}
+
+impl Source for Peer {
+    fn source(&self) -> String {
+        self.ids.map_or_else(|| "an unknown user".to_owned(), |(user, _)| format!("user {user}"))
     }
 }
 
