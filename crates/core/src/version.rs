@@ -198,6 +198,13 @@ impl Version {
         self.holdings.retain(|holding| !matches!(holding, Holding::Snapshot(_)));
         self
     }
+
+    /// The version without its pages in the archive.
+    #[must_use]
+    pub(crate) fn without_pages(mut self) -> Self {
+        self.holdings.retain(|holding| !matches!(holding, Holding::Archive { .. }));
+        self
+    }
 }
 
 /// One certification event.

@@ -5,7 +5,7 @@
 use super::publish::{ready, take_over, unheard_of};
 use super::{Draft, Engine};
 use crate::VersionId;
-use crate::event::{Damaged, Described, Found};
+use crate::event::{Archived, Damaged, Described, Found};
 use crate::snapshot::Snapshot;
 use crate::version::{Holding, State, Version};
 
@@ -115,11 +115,25 @@ pub(super) fn lose_pages(draft: &mut Draft<'_>, version: &Version, damaged: &Dam
         draft.end(version, State::Lost, format!("the archive cannot give its pages: {why}"));
         say_what_mends(draft, id);
     } else {
-        draft.remark(
-            id,
-            format!("what the archive has of {id} is damaged, and it is read from its snapshot again: {why}"),
-        );
+        say_in_snapshot(draft, id, why);
     }
+}
+
+/// Has a version be in its snapshot alone, as it was before it came into the archive: that cannot give its pages any more. It
+/// comes into it again, unless a later one has by now.
+pub(super) fn read_from_snapshot(draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
+    let why = match found.and_then(|found| found.described.as_ref()) {
+        Some(Err(damaged)) => &damaged.why,
+        _ => "its pack is not there",
+    };
+    say_in_snapshot(draft, &version.id, why);
+    draft.put(version.clone().without_pages());
+}
+
+fn say_in_snapshot(draft: &mut Draft<'_>, id: &VersionId, why: &str) {
+    let text =
+        format!("what the archive has of {id} is damaged, and it is read from its snapshot again: {why}");
+    draft.remark(id, text);
 }
 
 /// Says what is wrong with such a version, which is recorded already.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{holding, lose_pages, record_damaged, say_damaged};
+use super::found::{holding, lose_pages, read_from_snapshot, record_damaged, say_damaged};
 use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
 use super::publish::take_over;
@@ -25,14 +25,28 @@ impl Engine {
         let mut settled = BTreeSet::new();
         for intent in self.register.intents() {
             draft.changes.push(Change::Concluded(intent.id));
+            if let Effect::DropSnapshot { version, .. } = &intent.effect
+                && self.is_in_snapshot_alone(version, &archived)
+            {
+                continue;
+            }
             self.settle_intent(draft, intent, &archived);
             match &intent.effect {
                 Effect::Retire { version } => _ = settled.insert(version),
                 effect => settled.extend(effect.cuts().into_iter().map(|(version, _)| version)),
             }
         }
+        let is_whole =
+            |surveyed: &&Surveyed| surveyed.condition == Condition::Whole && !surveyed.snapshot.lost;
+        let whole: BTreeSet<&VersionId> =
+            survey.snapshots.iter().filter(is_whole).map(|surveyed| &surveyed.version).collect();
         for version in self.versions().filter(|version| !settled.contains(&version.id)) {
-            self.settle_version(draft, version, archived.get(&version.id).copied());
+            let found = archived.get(&version.id).copied();
+            if whole.contains(&version.id) && self.is_in_snapshot_alone(&version.id, &archived) {
+                read_from_snapshot(draft, version, found);
+            } else {
+                self.settle_version(draft, version, found);
+            }
         }
         for archived in &survey.archived {
             if self.register.entry(&archived.version).is_err() {
@@ -47,6 +61,15 @@ impl Engine {
         self.move_on(draft);
         self.tidy_archives(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
+    /// Whether nothing but its snapshot has the pages of a version, although it is recorded as archived: that was to go, and must
+    /// not now.
+    fn is_in_snapshot_alone(&self, id: &VersionId, archived: &BTreeMap<&VersionId, &Archived>) -> bool {
+        let Ok(Entry { version, .. }) = self.register.entry(id) else { return false };
+        let is_given = archived.get(id).is_some_and(|found| !matches!(found.described, Some(Err(_))));
+        let is_kept = matches!(version.state, State::Ready | State::Lost);
+        is_kept && version.is_archived() && version.snapshot().is_some() && !is_given
     }
 
     /// Gives back what interrupted retirements left in the archives.

@@ -289,6 +289,65 @@ fn a_version_in_its_snapshot_outlives_a_damaged_pack_of_it_and_is_archived_again
     assert!(world.version("hot@1").is_archived() && world.version("hot@1").snapshot().is_none());
 }
 
+/// A daemon whose version is both archived and in its snapshot, as that is about to go or stays to be compared with.
+fn held_twice(store: &str) -> World {
+    let mut world = World::new(&[(store, Retention::default())]);
+    world.publish_new(store);
+    let archiving = world.oldest_effect().unwrap();
+    world.perform(archiving).unwrap();
+    let version = world.version(&format!("{store}@1"));
+    assert!(version.is_archived() && version.snapshot().is_some());
+    world
+}
+
+#[test]
+fn a_snapshot_does_not_go_while_the_archive_cannot_give_the_pages_of_its_version() {
+    for (store, gone) in [("hot", false), ("hot", true), ("thin", false), ("thin", true)] {
+        let mut world = held_twice(store);
+        let version = format!("{store}@1");
+        let before = world.version(&version).content.clone();
+        match gone {
+            true => _ = world.archive.remove(&id(&version)),
+            false => _ = world.damaged.insert(id(&version)),
+        }
+        // Whether the snapshot can be seen at first or not.
+        for there in [false, true] {
+            world.group_is_there = there;
+            world.restart();
+            assert_eq!(world.states(store), if there { "1 ready" } else { "1 lost" });
+        }
+        assert_eq!(world.open_effects(), [format!("archive {version}")]);
+        let told = |words: &str| world.remarks.iter().any(|remark| remark.contains(words));
+        assert!(told("read from its snapshot"), "{:?}", world.remarks);
+        world.settle();
+        assert!(world.version(&version).is_archived() && world.damaged.is_empty());
+        assert_eq!((world.version(&version).content.clone(), world.archive.len()), (before, 1));
+    }
+}
+
+#[test]
+fn a_version_below_the_newest_one_of_a_damaged_archive_stays_in_its_snapshot() {
+    let mut world = held_twice("thin");
+    world.open("thin@1", "a");
+    world.publish_new("thin");
+    world.settle();
+    world.damaged.insert(id("thin@1"));
+    for _ in 0..2 {
+        world.restart();
+        assert_eq!(world.states("thin"), "1 ready, 2 ready");
+    }
+    world.close("thin@1", "a");
+    world.settle();
+    world.tell(&Event::Tick);
+    assert!(world.open_effects().is_empty(), "{:?}", world.open_effects());
+    assert!(world.snapshots.contains_key(&id("thin@1")));
+    // Its file is put back.
+    world.damaged.clear();
+    world.restart();
+    world.settle();
+    assert!(world.version("thin@1").is_archived() && !world.snapshots.contains_key(&id("thin@1")));
+}
+
 #[test]
 fn a_cut_whose_pack_is_damaged_has_failed() {
     let mut world = World::with_versions(0);
