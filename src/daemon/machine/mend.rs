@@ -45,7 +45,9 @@ impl Machine {
     /// Writes versions anew that cannot be put together any more, and that the store or their snapshot is still; answers which.
     fn rebuild(&self, name: &StoreName, archive: &Archive) -> Vec<u64> {
         let mut rebuilt = Vec::new();
-        for (number, _) in archive.unreadable() {
+        // What a newer asat has written is not damaged.
+        let lost = archive.unreadable().into_iter().filter(|(_, error)| error.is_loss());
+        for (number, _) in lost {
             let id = VersionId { store: name.clone(), number };
             let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>| {
                 archive.rebuild(number, |rebuild| read(&mut Anew(rebuild))).unwrap_or_else(|problem| {
