@@ -219,6 +219,34 @@ fn a_clone_that_cannot_be_looked_into_is_found_at_the_start_at_which_it_can() {
     assert_eq!(world.publish("goes on")["version"]["id"], "report@8");
 }
 
+/// It was put into the archive just before the machine went down, and its file did not last.
+#[test]
+fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
+    for rubbish in [true, false] {
+        let mut world = world();
+        assert!(world.stop().success());
+        make_whole_clone(&world, "report@7");
+        fs::remove_file(world.path("state/catalogue.db")).unwrap();
+        world.start();
+        world.settled("report@7");
+        assert!(world.stop().success());
+        let pack = world.path("state/archive/report/7.pack");
+        let whole = fs::read(&pack).unwrap();
+        match rubbish {
+            true => fs::write(&pack, "rubbish").unwrap(),
+            false => fs::write(&pack, &whole[..whole.len() / 2]).unwrap(),
+        }
+        make_whole_clone(&world, "report@7");
+        fs::remove_file(world.path("state/catalogue.db")).unwrap();
+        let log = world.start();
+        world.archived("report@7");
+        let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
+        assert_eq!(content(&version), content(&world.sqlite()), "{log}");
+        let report = world.request("POST", "/stores/report/verify", &[], b"").json();
+        assert_eq!(report["ok"], true, "{report}");
+    }
+}
+
 #[test]
 fn a_catalogue_that_cannot_be_read_is_kept_and_made_anew() {
     let mut world = world();
