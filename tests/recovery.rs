@@ -14,7 +14,7 @@ mod newer;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use common::World;
@@ -144,26 +144,36 @@ fn make_clone(world: &World, folder: &Path, mode: u32) {
     fs::copy(world.store(), folder.join("report.db")).unwrap();
 }
 
-/// Whatever the store is cut by now: clones that were made of it before lie there still.
-#[test]
-fn clones_of_a_store_that_is_cut_by_pages_now_are_known_again_and_no_number_is_given_twice() {
-    let mut world = world();
-    assert!(world.stop().success());
+/// A clone of the store for this version, with everything that it says of itself. Answers its folder.
+fn make_whole_clone(world: &World, version: &str) -> PathBuf {
     let catalogue = rusqlite::Connection::open(world.path("state/catalogue.db")).unwrap();
     let sql = "select value from meta where key = 'installation'";
     let installation: String = catalogue.query_row(sql, (), |row| row.get(0)).unwrap();
     catalogue.close().unwrap();
-    let clones = world.path("state/clones").join(installation);
-    let clone = clones.join("report@7");
-    make_clone(&world, &clone, 0o700);
+    let clone = world.path("state/clones").join(installation).join(version);
+    make_clone(world, &clone, 0o700);
     let length = fs::metadata(world.store()).unwrap().len();
     let (pages, header) = (length / 4096, "53514c69746520666f726d617420330010000101");
     let witness = format!("file/12/{length}/1764000000.5/1764000001.5/{header:0<200}");
     let told =
         format!("cut=2026-11-19T17:00:03.000456Z\npages=4096/{pages}\nmode=rollback\nwitness={witness}\n");
     fs::write(clone.join("told"), told).unwrap();
+    clone
+}
+
+/// What a version has, or the store.
+fn content(database: &rusqlite::Connection) -> String {
+    database.query_row("select group_concat(entry) from ledger", (), |row| row.get(0)).unwrap()
+}
+
+/// Whatever the store is cut by now: clones that were made of it before lie there still.
+#[test]
+fn clones_of_a_store_that_is_cut_by_pages_now_are_known_again_and_no_number_is_given_twice() {
+    let mut world = world();
+    assert!(world.stop().success());
+    let clone = make_whole_clone(&world, "report@7");
     // It is none of asat's: others may look into it.
-    let stray = clones.join("report@12");
+    let stray = clone.with_file_name("report@12");
     make_clone(&world, &stray, 0o755);
     fs::remove_file(world.path("state/catalogue.db")).unwrap();
     let log = world.start();
@@ -175,13 +185,66 @@ fn clones_of_a_store_that_is_cut_by_pages_now_are_known_again_and_no_number_is_g
     }
     world.archived("report@7");
     let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
-    let entries = "select group_concat(entry) from ledger";
-    let content =
-        |store: &rusqlite::Connection| -> String { store.query_row(entries, (), |row| row.get(0)).unwrap() };
     assert_eq!(content(&version), content(&world.sqlite()));
     world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
     assert_eq!(world.publish("goes on")["version"]["id"], "report@13");
     assert!(stray.join("report.db").exists());
+}
+
+/// A disk may fail for a moment, and the version is there still.
+#[test]
+fn a_clone_that_cannot_be_looked_into_is_found_at_the_start_at_which_it_can() {
+    let mut world = world();
+    assert!(world.stop().success());
+    let told = make_whole_clone(&world, "report@7").join("told");
+    let kept = world.path("told");
+    fs::rename(&told, &kept).unwrap();
+    // Whoever reads it gets an error.
+    fs::create_dir(&told).unwrap();
+    fs::remove_file(world.path("state/catalogue.db")).unwrap();
+    for _ in 0..2 {
+        let log = world.start();
+        assert_eq!(world.get("/versions/report@7").json()["state"], "lost", "{log}");
+        assert!(log.contains("report@7") && log.contains("told"), "{log}");
+        assert!(world.stop().success());
+    }
+    fs::remove_dir(&told).unwrap();
+    fs::rename(&kept, &told).unwrap();
+    let log = world.start();
+    assert!(log.contains("holds report@7, and is its snapshot again"), "{log}");
+    world.archived("report@7");
+    let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
+    assert_eq!(content(&version), content(&world.sqlite()));
+    world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
+    assert_eq!(world.publish("goes on")["version"]["id"], "report@8");
+}
+
+/// It was put into the archive just before the machine went down, and its file did not last.
+#[test]
+fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
+    for rubbish in [true, false] {
+        let mut world = world();
+        assert!(world.stop().success());
+        make_whole_clone(&world, "report@7");
+        fs::remove_file(world.path("state/catalogue.db")).unwrap();
+        world.start();
+        world.settled("report@7");
+        assert!(world.stop().success());
+        let pack = world.path("state/archive/report/7.pack");
+        let whole = fs::read(&pack).unwrap();
+        match rubbish {
+            true => fs::write(&pack, "rubbish").unwrap(),
+            false => fs::write(&pack, &whole[..whole.len() / 2]).unwrap(),
+        }
+        make_whole_clone(&world, "report@7");
+        fs::remove_file(world.path("state/catalogue.db")).unwrap();
+        let log = world.start();
+        world.archived("report@7");
+        let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
+        assert_eq!(content(&version), content(&world.sqlite()), "{log}");
+        let report = world.request("POST", "/stores/report/verify", &[], b"").json();
+        assert_eq!(report["ok"], true, "{report}");
+    }
 }
 
 #[test]

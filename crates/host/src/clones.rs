@@ -202,7 +202,12 @@ impl Folder {
         if another.is_some() {
             return Ok(Presence::Gone(another));
         }
-        let whole = fs::symlink_metadata(self.file(id)).is_ok_and(|file| file.is_file());
+        let file = self.file(id);
+        let whole = match fs::symlink_metadata(&file) {
+            Ok(metadata) => metadata.is_file(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(Error::io("look at", &file)(error)),
+        };
         Ok(Presence::Here { identity, whole })
     }
 

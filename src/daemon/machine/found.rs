@@ -68,7 +68,7 @@ impl Machine {
         }
         let described = described.map(|(_, described)| described);
         self.keep_in_mind(&id, &described, &snapshot);
-        Found { version: id, name, described, snapshot }
+        Found { version: id, name, described: Some(described), snapshot }
     }
 
     /// A volume as it is to be recorded, where it is a snapshot of the volume that its store lies on.
@@ -130,26 +130,27 @@ impl Machine {
     fn found_clone(&self, id: VersionId, origin: &Origin, register: &Register) -> Found {
         let folder = Folder::new(Path::new(&origin.name));
         let name = folder.of(&id).display().to_string();
-        let (identity, whole) = match folder.look(&id, Which::MadeSince(Timestamp::MIN)) {
-            Ok(Presence::Here { identity, whole }) => (identity, whole),
-            Ok(Presence::Gone(why)) => return left_alone(id, name, why.unwrap_or("it is there no more")),
-            Ok(Presence::Unseen) => return left_alone(id, name, "it cannot be seen"),
-            Err(error) => return left_alone(id, name, &Problem::from(error).detail),
-        };
+        let looked = folder.look(&id, Which::MadeSince(Timestamp::MIN)).map_err(Problem::from);
+        if let Ok(Presence::Gone(why)) = looked {
+            return left_alone(id, name, why.unwrap_or("it is there no more"));
+        }
         if !is_sought(register, &id) {
             return unknown(id, name);
         }
-        let told = match folder.told(&id) {
-            Ok(Some(text)) if whole => Told::read(text.lines()).map_err(|unclear| unclear.to_string()),
-            Ok(_) => Err("it was not made to the end".to_owned()),
-            Err(error) => Err(Problem::from(error).detail),
+        let looked = looked.and_then(|presence| Ok((presence, folder.told(&id)?)));
+        let (identity, told) = match looked {
+            Ok((Presence::Here { identity, whole }, told)) => (identity, told.filter(|_| whole)),
+            Ok(_) => return unseen(id, name, "it cannot be seen"),
+            Err(problem) => return unseen(id, name, &problem.detail),
         };
+        let told = told.ok_or_else(|| "it was not made to the end".to_owned());
+        let told = told.and_then(|text| Told::read(text.lines()).map_err(|unclear| unclear.to_string()));
         let described = told.and_then(|told| Ok((told.with_wal(), describe(&told)?)));
         let with_wal = described.as_ref().is_ok_and(|(with_wal, _)| *with_wal);
         let described = described.map(|(_, described)| described);
         let snapshot = Ok(Snapshot { with_wal, ..left_over(origin, name.clone(), identity) });
         self.keep_in_mind(&id, &described, &snapshot);
-        Found { version: id, name, described, snapshot }
+        Found { version: id, name, described: Some(described), snapshot }
     }
 
     /// Keeps in mind what is to be known of a version in a snapshot, for where it is taken over.
@@ -196,14 +197,18 @@ fn unknown(version: VersionId, name: String) -> Found {
 
 /// What no version is made of, for this reason. No other version has its number.
 fn left_alone(version: VersionId, name: String, why: &str) -> Found {
-    Found { version, name, described: Err(why.to_owned()), snapshot: Err(why.to_owned()) }
+    Found { version, name, described: Some(Err(why.to_owned())), snapshot: Err(why.to_owned()) }
 }
 
-/// Whether a snapshot may hold a version that is to be had again.
+/// What could not be looked into this time, for this reason: a later start may find a version in it.
+fn unseen(version: VersionId, name: String, why: &str) -> Found {
+    Found { version, name, described: None, snapshot: Err(why.to_owned()) }
+}
+
+/// Whether a snapshot may hold a version that is to be had again. Of one that could not be looked into before, nothing but the
+/// number may be known.
 fn is_sought(register: &Register, id: &VersionId) -> bool {
-    let is_lost = |version: &Version| {
-        version.state == State::Lost && version.content.is_some() && version.holdings.is_empty()
-    };
+    let is_lost = |version: &Version| version.state == State::Lost && version.holdings.is_empty();
     register.stores().next().is_none() || register.entry(id).is_ok_and(|entry| is_lost(&entry.version))
 }
 

@@ -29,7 +29,18 @@ impl Engine {
             return;
         }
         match (known, described, snapshot) {
-            (None, Err(why), _) => {
+            (None, None, snapshot) => {
+                let why = snapshot.as_ref().err().map_or("it cannot be looked into", String::as_str);
+                // The start at which it can be looked into has it again. Until then no other version may have the number.
+                draft.end(
+                    &unheard_of(id, draft.now),
+                    State::Lost,
+                    format!("its snapshot {name} cannot be read: {why}"),
+                );
+            }
+            (Some(_), None, Ok(_)) => left_alone(draft, id, name, "it cannot be looked into"),
+            (Some(_), None, Err(why)) => left_alone(draft, id, name, why),
+            (None, Some(Err(why)), _) => {
                 left_alone(draft, id, name, why);
                 // No other version may have the number: its snapshot would have the same name.
                 draft.end(
@@ -38,10 +49,12 @@ impl Engine {
                     format!("of its snapshot {name}: {why}"),
                 );
             }
-            (Some(_), Err(why), _) => left_alone(draft, id, name, why),
-            (None, Ok(described), snapshot) => Self::adopt_found(draft, found, described, snapshot.as_ref()),
-            (Some(version), Ok(described), snapshot) => {
-                // Of one whose pack is damaged, nothing may be known but the number.
+            (Some(_), Some(Err(why)), _) => left_alone(draft, id, name, why),
+            (None, Some(Ok(described)), snapshot) => {
+                Self::adopt_found(draft, found, described, snapshot.as_ref());
+            }
+            (Some(version), Some(Ok(described)), snapshot) => {
+                // Of one that could not be read, nothing may be known but the number.
                 let is_unknown = version.content.is_none() && version.state == State::Lost;
                 let same = version.content.as_ref().is_some_and(|c| c.cut_at == described.content.cut_at);
                 let is_kept = matches!(version.state, State::Ready | State::Lost);

@@ -54,8 +54,9 @@ pub struct Found {
     pub version: VersionId,
     /// Its name, as `group/volume`; of a clone the path of its folder.
     pub name: String,
-    /// What it says of the version; or why no version can be made of it, now or later.
-    pub described: Result<Described, String>,
+    /// What it says of the version; or why no version can be made of it, now or later. Nothing where it could not be looked into
+    /// this time.
+    pub described: Option<Result<Described, String>>,
     /// It as it is to be recorded; or why it cannot be read now.
     pub snapshot: Result<Snapshot, String>,
 }

@@ -124,6 +124,28 @@ fn one_that_cannot_be_read_now_is_lost_until_it_can() {
 }
 
 #[test]
+fn one_that_cannot_be_looked_into_now_keeps_its_number_until_it_can() {
+    let old = lived();
+    let mut world = anew(&old);
+    for _ in 0..2 {
+        let mut survey = world.survey();
+        let found = survey.found.iter_mut().find(|found| found.version == id("hot@3")).unwrap();
+        (found.described, found.snapshot) = (None, Err("the disk does not answer".to_owned()));
+        world.ask(&Event::Started(survey)).unwrap();
+        assert_eq!(world.states("hot"), "1 ready, 2 ready, 3 lost");
+        let reason = world.version("hot@3").end.as_ref().unwrap().reason.clone();
+        assert_eq!(reason, "its snapshot vg/hot@3 cannot be read: the disk does not answer");
+    }
+    assert_eq!(world.publish_new("hot"), id("hot@4"));
+    world.restart();
+    assert_eq!(world.state("hot@3"), State::Ready);
+    assert_eq!(world.version("hot@3").content, old.version("hot@3").content);
+    assert!(world.version("hot@3").end.is_none() && world.version("hot@3").snapshot().is_some());
+    let label = world.register().publications().find(|p| p.version == id("hot@3")).unwrap();
+    assert_eq!(label.attributes.label.as_deref(), Some("hot@3 in its snapshot"));
+}
+
+#[test]
 fn one_of_which_nothing_can_be_made_keeps_its_number_and_is_left_alone() {
     for archived in [false, true] {
         let mut old = lived();
@@ -134,7 +156,7 @@ fn one_of_which_nothing_can_be_made_keeps_its_number_and_is_left_alone() {
         let mut world = anew(&old);
         for _ in 0..2 {
             let mut survey = world.survey();
-            let broken = |found: &mut Found| found.described = Err("it says nothing".to_owned());
+            let broken = |found: &mut Found| found.described = Some(Err("it says nothing".to_owned()));
             survey.found.iter_mut().for_each(broken);
             world.ask(&Event::Started(survey)).unwrap();
             let of_2 = if archived { "ready" } else { "failed" };
@@ -152,7 +174,7 @@ fn one_with_a_number_that_leaves_no_room_is_left_alone() {
     let mut found = lived().snapshots[&id("hot@3")].found(&id("hot@3"));
     for number in [1 << 40, u64::MAX] {
         found.version.number = number;
-        for described in [found.described.clone(), Err("it says nothing".to_owned())] {
+        for described in [found.described.clone(), Some(Err("it says nothing".to_owned())), None] {
             let found = vec![Found { described, ..found.clone() }];
             world.ask(&Event::Started(Survey { found, ..world.survey() })).unwrap();
         }

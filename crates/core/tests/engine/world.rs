@@ -84,7 +84,7 @@ impl Volume {
         };
         let snapshot = Snapshot { lost: self.full, ..self.snapshot.clone() };
         let name = snapshot.name.clone();
-        Found { version: id.clone(), name, described: Ok(described), snapshot: Ok(snapshot) }
+        Found { version: id.clone(), name, described: Some(Ok(described)), snapshot: Ok(snapshot) }
     }
 }
 
