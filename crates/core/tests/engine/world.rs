@@ -353,6 +353,9 @@ impl World {
                 if !self.group_is_there {
                     return Outcome::DropSnapshot(Err(trouble(Code::Internal)));
                 }
+                let is_sound = self.archive.contains_key(version) && !self.damaged.contains(version);
+                let is_read = !volume.full && self.state(&version.to_string()) == State::Ready;
+                assert!(is_sound || !is_read, "the snapshot of {version} is all that can be read of it");
                 let read = self
                     .register()
                     .entry(version)
@@ -682,6 +685,10 @@ impl World {
         self.ask(&Event::Started(survey)).unwrap();
         let cutting = self.versions().find(|version| version.state == State::Cutting);
         assert_eq!(cutting, None, "after a start nothing is being cut");
+        let lost = |version: &&Version| version.state == State::Lost && self.group_is_there;
+        for version in self.versions().filter(lost).filter(|version| !version.holdings.is_empty()) {
+            assert_eq!(self.held(&version.id), None, "{version:?} can be read");
+        }
     }
 
     /// What the archive of a store takes, where versions share nothing.
