@@ -152,8 +152,10 @@ impl World {
             run("umount", &[at]);
             devices.insert(device.to_owned());
         }
-        for device in devices {
-            run("lvremove", &["-q", "--force", "--yes", &device]);
+        if !devices.is_empty() {
+            let devices = devices.iter().map(String::as_str);
+            let arguments: Vec<&str> = ["-q", "--force", "--yes"].into_iter().chain(devices).collect();
+            run("lvremove", &arguments);
         }
     }
 
