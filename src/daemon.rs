@@ -47,6 +47,8 @@ pub struct Daemon {
     /// The archives and the copies.
     pub machine: Arc<Machine>,
     driver: JoinHandle<()>,
+    /// Closed when the driver has ended, however that came.
+    driving: tokio::sync::watch::Receiver<()>,
     guard: Guarding,
     tree: Option<tree::Served>,
     watchers: Mutex<watch::Watchers>,
@@ -95,14 +97,19 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let machine = Arc::new(machine);
     let engine = Engine::new(config.policy(&backings), catalogue.load()?);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
-    let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(|| driver.run());
+    let (drives, driving) = tokio::sync::watch::channel(());
+    let drive = move || {
+        let _drives = drives;
+        driver.run();
+    };
+    let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(drive);
     let driver = driver.map_err(|error| failed("start its driver", &error))?;
     let guard = Guarding::start(Arc::clone(&machine), handle.clone(), config);
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
-    Ok(Daemon { handle, machine, driver, guard, tree, watchers, _state: state })
+    Ok(Daemon { handle, machine, driver, driving, guard, tree, watchers, _state: state })
 }
 
 impl Daemon {
@@ -130,6 +137,12 @@ impl Daemon {
             tracing::error!("watch mode is not as configured: {problem}");
         }
         Ok(())
+    }
+
+    /// Returns when the driver has ended, with which nothing can be recorded any more. Nobody tells it to before the end.
+    async fn undriven(&self) {
+        let mut driving = self.driving.clone();
+        while driving.changed().await.is_ok() {}
     }
 
     /// Ends what is under way and waits until its outcome is recorded.
@@ -178,7 +191,7 @@ fn failed(what: &str, error: &std::io::Error) -> Problem {
 }
 
 /// The crash tests' way to end the daemon at the n-th effect boundary, or at the n-th of one name: `12`, or
-/// `volumes: taken#2`. It is in no release build.
+/// `volumes: taken#2`; with a `!` behind it only the thread that comes there ends, by a panic. It is in no release build.
 #[cfg(debug_assertions)]
 mod crash {
     use std::sync::OnceLock;
@@ -187,11 +200,14 @@ mod crash {
     static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
     /// The only boundary that counts, where it is only one.
     static NAME: OnceLock<String> = OnceLock::new();
+    /// Set where a thread shall end, and not the daemon.
+    static OF_THREAD: OnceLock<()> = OnceLock::new();
 
     /// Arms the crash where the environment says so.
     pub(super) fn listen() {
         let Ok(text) = std::env::var("ASAT_CRASH_AT") else { return };
-        let (name, nth) = text.rsplit_once('#').unwrap_or(("", &text));
+        let of_daemon = text.strip_suffix('!').inspect(|_| *OF_THREAD.get_or_init(|| ())).unwrap_or(&text);
+        let (name, nth) = of_daemon.rsplit_once('#').unwrap_or(("", of_daemon));
         let Ok(nth) = nth.parse() else { return };
         if !name.is_empty() {
             NAME.get_or_init(|| name.to_owned());
@@ -203,6 +219,9 @@ mod crash {
     fn pass(name: &'static str) {
         let counts = NAME.get().is_none_or(|only| only == name);
         if counts && LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+            if OF_THREAD.get().is_some() {
+                std::panic::resume_unwind(Box::new("a crash test ends this thread"));
+            }
             tracing::warn!("crash test: killed at the boundary {name:?}");
             let own = rustix::process::getpid();
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);

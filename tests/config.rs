@@ -38,13 +38,18 @@ fn store(name: &str, more: &str) -> String {
     format!("\n[[store]]\nname = \"{name}\"\npath = \"stores/{name}.db\"\n{more}\n")
 }
 
-/// Runs the daemon with a file that it must refuse; answers what it says.
+/// Runs the daemon with a file that it must refuse for good; answers what it says.
 fn refused(file: &Path) -> String {
+    ended(file, 78)
+}
+
+/// Runs the daemon with a file with which it cannot start, and ends with this; answers what it says.
+fn ended(file: &Path, with: i32) -> String {
     let mut command = as_ordinary_user(env!("CARGO_BIN_EXE_asat"));
     command.arg("serve").arg("--config").arg(file).stdin(Stdio::null()).stdout(Stdio::null());
     let mut running = Running::spawn(command);
     let log = running.wait_for("listen: ready").expect_err("the configuration was taken");
-    assert_eq!(running.exit().code(), Some(78), "{log}");
+    assert_eq!(running.exit().code(), Some(with), "{log}");
     log
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use asat_core::{Code, Problem};
 use asat_host::socket::{self, Handed};
+use sd_notify::NotifyState;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,12 +25,14 @@ use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Rules, route
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
+/// What the rest of a stop takes at the most: the guard's last look, writers that are let go, mounts.
+const OTHER_ENDS: Duration = Duration::from_secs(20);
 
 /// Serves HTTP on every socket that was handed over or is configured until it is told to stop, and goes by what `file` says
 /// whenever it is told to read it again; then lets requests under way finish for as long as the configuration allows.
 ///
 /// # Errors
-/// Where a listener cannot be opened.
+/// Where a listener cannot be opened, or the driver ends before it is told to: whoever runs the daemon has to start it anew.
 pub(super) async fn serve(
     file: &Path,
     config: &mut Config,
@@ -75,13 +78,20 @@ pub(super) async fn serve(
         ));
     }
     // Without a service manager there is nobody to tell.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
     tracing::info!("ready");
-    while signals.next().await == Wanted::Reload {
-        // Requests are served by other threads meanwhile.
-        tokio::task::block_in_place(|| reload(file, config, daemon, &rules));
-    }
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    let ended = loop {
+        let wanted = tokio::select! {
+            wanted = signals.next() => wanted,
+            () = daemon.undriven() => break Err(undriven()),
+        };
+        match wanted {
+            // Requests are served by other threads meanwhile.
+            Wanted::Reload => tokio::task::block_in_place(|| reload(file, config, daemon, &rules)),
+            Wanted::Stop => break Ok(()),
+        }
+    };
+    let _ = sd_notify::notify(&[NotifyState::Stopping, time_to_stop(config)]);
     stopping.send_replace(true);
     let mut finished = std::pin::pin!(async { while servers.join_next().await.is_some() {} });
     if tokio::time::timeout(config.stop_timeout, &mut finished).await.is_err() {
@@ -95,7 +105,23 @@ pub(super) async fn serve(
     if let Some(path) = own {
         socket::remove(&path)?;
     }
-    Ok(())
+    ended
+}
+
+/// Asks the service manager for the time that a stop may take: for requests, and then for what is under way, of which a command
+/// of LVM takes longest.
+fn time_to_stop(config: &Config) -> NotifyState<'static> {
+    let most = config.stop_timeout + LAST_ANSWERS + config.lvm_timeout + OTHER_ENDS;
+    NotifyState::ExtendTimeoutUsec(u32::try_from(most.as_micros()).unwrap_or(u32::MAX))
+}
+
+fn undriven() -> Problem {
+    let detail = "the driver has ended, and nothing can be recorded any more";
+    Problem::new(
+        Code::Internal,
+        detail,
+        "this is a defect of asat: report what the log says before this, and start asat anew",
+    )
 }
 
 /// The Unix sockets that were handed over, or else the one that is configured, with its path: that one is the daemon's own.
@@ -163,5 +189,15 @@ fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<UnixListen
 
 fn cannot_listen(name: &str, error: &io::Error) -> Problem {
     let problem = failed(&format!("listen on {name}"), error);
-    Problem { code: Code::Configuration, hint: "check [listen] in the configuration".to_owned(), ..problem }
+    let (code, hint) = match error.kind() {
+        // The next start may find it otherwise, so a service manager shall try again.
+        io::ErrorKind::AddrNotAvailable => {
+            (problem.code, "wait until the network has this address, or write another as listen.tcp")
+        }
+        io::ErrorKind::AddrInUse => {
+            (problem.code, "see who listens there (ss -ltnp), and end that or write another address")
+        }
+        _ => (Code::Configuration, "check [listen] in the configuration"),
+    };
+    Problem { code, hint: hint.to_owned(), ..problem }
 }

@@ -89,6 +89,64 @@ fn nspawn_a_state_folder_that_is_not_its_own_is_refused_and_not_tried_again() {
     });
 }
 
+/// Starts the service with a configuration with which that fails, and waits until it has been tried more often than systemd does by
+/// itself. What keeps it is mended then, and it runs by its next try.
+fn fails_until(mend: impl FnOnce(), why: &str) {
+    run("systemctl", &["start", "--no-block", "asat"]);
+    wait_until("it was tried often", || property("asat", "NRestarts").parse::<u32>().unwrap() > 7);
+    assert!(log().contains(why), "{}", log());
+    mend();
+    wait_until("it runs", || property("asat", "ActiveState") == "active");
+    asat(&["publish"]);
+}
+
+#[test]
+fn nspawn_a_start_for_which_there_is_no_room_is_tried_until_there_is() {
+    in_machine(|| {
+        install();
+        run("mkdir", &["/srv/state"]);
+        run("mount", &["-t", "tmpfs", "-o", "size=16M", "tmpfs", "/srv/state"]);
+        run("chown", &["asat:asat", "/srv/state"]);
+        run("chmod", &["0710", "/srv/state"]);
+        assert!(!tried("sh", &["-c", "cat /dev/zero > /srv/state/left"]).status.success());
+        configure(&config("state = \"/srv/state\""));
+        drop_in("ReadWritePaths=/srv\nRestartSec=100ms\n");
+        fails_until(|| drop(run("rm", &["/srv/state/left"])), "No space left on device");
+    });
+}
+
+#[test]
+fn nspawn_an_address_that_is_not_free_yet_is_waited_for() {
+    in_machine(|| {
+        install();
+        let other = std::net::TcpListener::bind("127.0.0.1:7878").unwrap();
+        let token =
+            format!("[[token]]\nname = \"other\"\nrole = \"read\"\nsha256 = \"{}\"\n", "ab".repeat(32));
+        let listen = "[listen]\nunix = \"/run/asat/asat.sock\"\ntcp = \"127.0.0.1:7878\"\n";
+        configure(&format!("{}{listen}{token}", config("")));
+        drop_in("RestartSec=100ms\n");
+        fails_until(|| drop(other), "asat cannot listen on 127.0.0.1:7878");
+    });
+}
+
+#[test]
+fn nspawn_a_daemon_that_can_record_nothing_any_more_ends_and_is_started_anew() {
+    in_machine(|| {
+        install();
+        drop_in("Environment=\"ASAT_CRASH_AT=catalogue: commit#3!\"\nRestartSec=100ms\n");
+        run("systemctl", &["start", "asat"]);
+        wait_until("it is started anew", || {
+            tried(PROGRAM, &["publish"]);
+            property("asat", "NRestarts") != "0"
+        });
+        assert!(log().contains("the driver has ended"), "{}", log());
+        drop_in("");
+        run("systemctl", &["restart", "asat"]);
+        asat(&["publish"]);
+        asat(&["verify"]);
+    });
+}
+
 #[test]
 fn nspawn_a_stop_amid_a_publication_breaks_it_off_and_undoes_it() {
     in_machine(|| {
@@ -97,7 +155,9 @@ fn nspawn_a_stop_amid_a_publication_breaks_it_off_and_undoes_it() {
             "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n where i < 0";
         let check =
             format!("[[store.check]]\nname = \"endless\"\nquery = \"{endless}\"\ndeadline = \"1h\"\n");
-        configure(&format!("{}{check}", config("stop_timeout = \"1s\"")));
+        // The daemon asks for the time that it needs.
+        drop_in("TimeoutStopSec=3s\n");
+        configure(&format!("{}{check}", config("stop_timeout = \"4s\"")));
         run("systemctl", &["start", "asat"]);
         std::thread::scope(|scope| {
             let client = scope.spawn(|| tried(PROGRAM, &["publish", "--label", "never"]));

@@ -51,9 +51,14 @@ pub fn configure(text: &str) {
 
 /// A drop-in of the service.
 pub fn drop_in(text: &str) {
+    unit_drop_in(&format!("[Service]\n{text}"));
+}
+
+/// The same, with its sections.
+pub fn unit_drop_in(text: &str) {
     let folder = Path::new(UNITS).join("asat.service.d");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("test.conf"), format!("[Service]\n{text}")).unwrap();
+    fs::write(folder.join("test.conf"), text).unwrap();
     run("systemctl", &["daemon-reload"]);
 }
 

@@ -238,6 +238,10 @@ impl From<Error> for Problem {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     (Code::StorageFull, "free space on the disk that holds `state`")
                 }
+                io::ErrorKind::ReadOnlyFilesystem => (
+                    Code::Configuration,
+                    "name a folder as `state` in which the daemon may write; under systemd, ReadWritePaths= permits it",
+                ),
                 _ => (Code::Configuration, "name a local folder as `state` in which the daemon may write"),
             },
         };
