@@ -78,7 +78,8 @@ bench-lab:
 	@tools/need $(BUILD_NEEDS) $(LAB_NEEDS)
 	$(CARGO) test --release --locked --test lab_bench -- --ignored --nocapture --test-threads=1
 
-# The units name the program where it is installed.
+# The units name the program where it is installed. The configuration is short, so that it stays the same from one version to the
+# next: dpkg asks about one that has changed in the package and by hand, and an upgrade that nobody watches would fail.
 AT = sed 's|/usr/local/bin/asat|$(PREFIX)/bin/asat|'
 
 install: $(BUILT)
@@ -90,7 +91,7 @@ install: $(BUILT)
 	$(AT) systemd/fuse.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/systemd/fuse.conf
 	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
 	install -D -m 644 systemd/asat.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/asat.conf
-	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 config/asat.toml $(DESTDIR)/etc/asat/asat.toml
+	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 packaging/asat.toml $(DESTDIR)/etc/asat/asat.toml
 	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/asat/docs/
 	install -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/asat/
 	install -D -m 644 config/asat.toml $(DESTDIR)$(PREFIX)/share/doc/asat/examples/asat.toml

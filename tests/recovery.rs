@@ -1,9 +1,11 @@
 //! The catalogue is saved, lost, and made anew; and what `docs/recover.md` says of it is typed as it stands.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, unreachable_pub)]
 
 #[path = "recovery/backup.rs"]
 mod backup;
+#[path = "common/before.rs"]
+mod before;
 mod common;
 #[path = "recovery/damage.rs"]
 mod damage;
@@ -17,6 +19,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use before::make_catalogue_of_before;
 use common::World;
 use serde_json::Value;
 
@@ -350,23 +353,6 @@ fn the_recipe_for_a_disk_that_died_runs_as_it_stands() {
     // Of the one that is newer than the copy, the archive knows the instant of the cut and not of the request.
     assert_eq!(recorded(&world)[1..], before.1[1..]);
     type_in(&world, recipe("The disk died", "sh"));
-}
-
-/// A catalogue as the asat before this one made it.
-fn make_catalogue_of_before(path: &Path) {
-    let schemas = [
-        include_str!("../crates/catalogue/src/schema/1.sql"),
-        include_str!("../crates/catalogue/src/schema/2.sql"),
-        include_str!("../crates/catalogue/src/schema/3.sql"),
-        include_str!("../crates/catalogue/src/schema/4.sql"),
-        include_str!("../crates/catalogue/src/schema/5.sql"),
-        include_str!("../crates/catalogue/src/schema/6.sql"),
-    ];
-    let catalogue = rusqlite::Connection::open(path).unwrap();
-    catalogue.pragma_update(None, "application_id", 0x6173_6174).unwrap();
-    catalogue.pragma_update(None, "foreign_keys", false).unwrap();
-    schemas.iter().for_each(|schema| catalogue.execute_batch(schema).unwrap());
-    catalogue.pragma_update(None, "user_version", 6).unwrap();
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod nspawn;
 
 #[path = "service/activation.rs"]
 mod activation;
+#[path = "common/before.rs"]
+mod before;
 #[path = "service/hardening.rs"]
 mod hardening;
 #[path = "service/installing.rs"]

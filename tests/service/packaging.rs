@@ -4,8 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::before::make_catalogue_of_before;
 use crate::nspawn::{in_machine, property, run, said, wait_until};
 use crate::site::{CONFIG, STORE, make_store, prepare_for_packages, write};
+
+const CATALOGUE: &str = "/var/lib/asat/catalogue.db";
 
 /// Packs this build's program as a version.
 fn package(version: &str) -> String {
@@ -45,6 +48,15 @@ fn nspawn_the_package_is_installed_upgraded_removed_and_purged_and_history_stays
         wait_until("it has the store", || run("asat", &["stores"]).contains("report"));
         run("asat", &["publish", "--label", "before"]);
 
+        // The older one has another schema, and nobody is there to answer dpkg's questions.
+        run("systemctl", &["stop", "asat"]);
+        fs::remove_file(CATALOGUE).unwrap();
+        make_catalogue_of_before(Path::new(CATALOGUE));
+        run("chown", &["asat:asat", CATALOGUE]);
+        run("dpkg", &["--install", &now]);
+        assert!(is_running());
+        assert!(Path::new(&format!("{CATALOGUE}.v6")).exists(), "the catalogue is migrated");
+        assert!(fs::read_to_string(CONFIG).unwrap().contains("name = \"report\""));
         let pid = property("asat", "MainPID");
         run("dpkg", &["--install", &now]);
         assert!(is_running());
