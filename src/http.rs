@@ -44,8 +44,8 @@ use utoipa_axum::routes;
 use access::Caller;
 pub use access::{Access, Address, Peer, Rules, Source};
 pub use answers::{Known, Pages};
+pub use problem::Crowded;
 use problem::Failure;
-pub use problem::overloaded;
 pub use requests::Names;
 pub use status::is_of_health;
 

@@ -249,7 +249,9 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
     stream.read_exact(&mut [0; 9]).unwrap();
     let began = std::time::Instant::now();
     for _ in 0..20 {
-        world.get("/versions").expect_problem(503, "overloaded");
+        let refused = world.request("GET", "/versions", &[("X-Request-Id", "crowd-1")], b"");
+        assert_eq!(refused.expect_problem(503, "overloaded")["request"], "crowd-1");
+        assert_eq!(refused.header("x-request-id"), Some("crowd-1"));
     }
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();

@@ -69,6 +69,21 @@ fn a_line_in_json_says_which_version_it_is_about_and_which_request_caused_it() {
 }
 
 #[test]
+fn trouble_with_a_version_is_told_of_under_its_name_however_it_was_asked_for() {
+    let mut world = World::new();
+    world.config = "[log]\nformat = \"json\"\n[copies]\nmax_size = \"1 KiB\"".to_owned();
+    world.sqlite().execute_batch("create table ledger(n)").unwrap();
+    world.start_under_contract();
+    publish(&world, "close-4715");
+    let asked =
+        world.send("POST", "/versions/report@latest/mounts", &serde_json::json!({ "holder": "test" }));
+    let request = asked.expect_problem(507, "storage_full")["request"].clone();
+    let lines = ended_with_json(world);
+    let told = lines.iter().find(|line| line["code"] == "storage_full").unwrap();
+    assert_eq!((&told["version"], &told["span"]["request"]), (&"report@1".into(), &request), "{told}");
+}
+
+#[test]
 fn what_an_effect_logs_names_the_request_that_caused_it() {
     let mut world = World::new();
     world.config = "[log]\nformat = \"json\"".to_owned();

@@ -1,9 +1,10 @@
 //! Problems as HTTP answers (RFC 9457).
 
-use asat_core::{Code, Problem};
+use asat_core::{Code, Problem, VersionId};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use tracing::field::display;
 
 use crate::wire::ProblemBody;
 
@@ -23,22 +24,22 @@ impl Failure {
     }
 }
 
-/// The answer to who connects while so many others are being answered, which are as many as may be.
-#[must_use]
-pub fn overloaded(connections: usize) -> Response {
-    let detail = format!("{connections} connections are being answered, and there may not be more");
-    Failure::new(Code::Overloaded, detail, "try again in a moment, or raise listen.max_connections")
-        .into_response()
+/// Goes with a request that came while so many others were being answered, which are as many as may be: it is answered so.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowded(pub usize);
+
+impl IntoResponse for Crowded {
+    fn into_response(self) -> Response {
+        let detail = format!("{} connections are being answered, and there may not be more", self.0);
+        Failure::new(Code::Overloaded, detail, "try again in a moment, or raise listen.max_connections")
+            .into_response()
+    }
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self(problem) = self;
         let status = status(problem.code);
-        // Whoever turns connections away tells of it, and not of each.
-        if status.is_server_error() && problem.code != Code::Overloaded {
-            tracing::warn!(code = problem.code.text().0, "answered {status}: {problem}");
-        }
         let (code, title) = problem.code.text();
         // What the request is called is added to it by whoever knows.
         let body = ProblemBody {
@@ -61,6 +62,18 @@ impl IntoResponse for Failure {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+/// Tells of an answer that is the daemon's own trouble, and of which version it was asked.
+pub(super) fn tell(response: &Response, version: impl FnOnce() -> Option<VersionId>) {
+    let Some(body) = response.extensions().get::<ProblemBody>() else { return };
+    let status = response.status();
+    // Whoever turns connections away tells of it, and not of each.
+    if status.is_server_error() && body.code != Code::Overloaded.text().0 {
+        let (version, ProblemBody { code, detail, hint, .. }) = (version(), body);
+        let version = version.as_ref().map(display);
+        tracing::warn!(version, code, "answered {status}: {detail} ({hint})");
     }
 }
 

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use asat_core::audit::By;
-use axum::extract::{MatchedPath, Request, State};
+use axum::RequestExt as _;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use tracing::Instrument as _;
 
-use super::{Face, problem};
+use super::Face;
+use super::problem::{self, Crowded};
 use crate::log;
 
 /// The header in which a request is named, by the caller and to him.
@@ -67,14 +69,29 @@ impl Names {
 pub(super) async fn observe(State(face): State<Arc<Face>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let name = Name::given(request.headers()).unwrap_or_else(|| face.names.make());
+    let span = log::request(name.text());
     let (method, route) = (counted(request.method()), request.extensions().get::<MatchedPath>().cloned());
+    let wanted = match &route {
+        Some(route) if route.as_str().starts_with("/versions/{id}") => segment(&mut request, "id").await,
+        _ => None,
+    };
     request.extensions_mut().insert(name.clone());
-    let mut response = next.run(request).instrument(log::request(name.text())).await;
+    let mut response = match request.extensions().get::<Crowded>().copied() {
+        Some(crowded) => crowded.into_response(),
+        None => next.run(request).instrument(span.clone()).await,
+    };
+    span.in_scope(|| problem::tell(&response, || wanted.and_then(|id| face.version_id(&id).ok())));
     problem::name(&mut response, name.text());
     let (route, status) = (route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str), response.status());
     face.handle.metrics().answered(route, method, status.as_u16(), began.elapsed());
     response.headers_mut().insert(HEADER, name.0);
     response
+}
+
+/// A segment of the path by its name in the route.
+async fn segment(request: &mut Request, name: &str) -> Option<String> {
+    let segments = request.extract_parts::<RawPathParams>().await.ok()?;
+    segments.iter().find(|(of, _)| *of == name).map(|(_, text)| text.to_owned())
 }
 
 /// The method as it is counted: one that no route has is the caller's own text.

@@ -5,7 +5,6 @@
 //! longest makes room for the next. Where all are being answered, a few more are let in for a moment: to be told so, or
 //! whether the daemon lives.
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +29,7 @@ use super::slots::{Slot, Slots};
 use super::until;
 use crate::config::Listen;
 use crate::daemon::Handle;
-use crate::http::{self, Source};
+use crate::http::{self, Crowded, Source};
 use crate::log::Seldom;
 use crate::metrics::{TurnedAway, count};
 
@@ -156,18 +155,13 @@ impl Server {
     /// Says that there are too many, and only to who asks for it whether the daemon lives.
     async fn refuse(&self, io: impl AsyncRead + AsyncWrite + Send + 'static, peer: &impl Source) {
         let service = service_fn(|request: Request<Incoming>| {
-            let answering = http::is_of_health(request.uri().path())
-                .then(|| self.app.call(request.map(|body| Body::new(InTime::new(body, None, SPARE_TIME)))));
-            async move {
-                match answering {
-                    Some(answering) => answering.await,
-                    None => {
-                        count(&self.turned_away().refused);
-                        self.tell_refused(peer);
-                        Ok::<_, Infallible>(http::overloaded(self.max_connections))
-                    }
-                }
+            let mut request = request.map(|body| Body::new(InTime::new(body, None, SPARE_TIME)));
+            if !http::is_of_health(request.uri().path()) {
+                count(&self.turned_away().refused);
+                self.tell_refused(peer);
+                request.extensions_mut().insert(Crowded(self.max_connections));
             }
+            self.app.call(request)
         });
         let _ = self.http().keep_alive(false).serve_connection(self.timed(io), service).await;
     }
