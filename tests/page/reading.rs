@@ -1,6 +1,6 @@
 //! What the page says, to whom, and how it says it at once.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::site::Site;
@@ -125,6 +125,26 @@ fn without_a_script_everything_can_be_read() {
     assert!(browser.text("#publish").contains("/snapshots"));
     browser.click("header .plain");
     browser.wait_for(".sign-in");
+}
+
+#[test]
+fn of_very_many_leases_and_attributes_only_so_many_are_shown() {
+    let site = Site::start();
+    let attributes: serde_json::Map<String, Value> =
+        (0..20).map(|n| (format!("name-{n:02}"), json!(n))).collect();
+    site.publish(&json!({ "attributes": attributes }));
+    for reader in 0..50 {
+        let holder = json!({ "holder": format!("reader {reader}") });
+        site.world.send("POST", "/versions/report@1/mounts", &holder);
+    }
+    let browser = site.browser("read");
+    assert_eq!(browser.run("return document.querySelectorAll('#leases tbody tr').length"), 20);
+    let leases = browser.text("#leases");
+    assert!(leases.contains("reader 49") && !leases.contains("reader 29"), "{leases}");
+    assert!(leases.contains("And 30 that were taken before"), "{leases}");
+    let version = browser.text(".version");
+    assert!(version.contains("name-07") && !version.contains("name-08"), "{version}");
+    assert!(version.contains("attributes 12 more"), "{version}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What can run out of space, as gauges, and what the guard does about it, in words.
 
-use asat_core::guard::Span;
+use std::cmp::Reverse;
+
+use asat_core::guard::{Level, Span};
 use jiff::Timestamp;
 
 use super::words::{Moment, share};
@@ -9,11 +11,15 @@ use crate::wire::{Brake, Capacity, CapacityTarget, PastAction, PlannedAction};
 
 /// How many of the guard's last actions are shown.
 const MOST_ACTIONS: usize = 8;
+/// How many gauges are, of what is nearest to its end.
+const MOST_GAUGES: usize = 12;
 
 /// How everything that can run out of space stands.
 pub(super) struct Space {
     pub(super) looked: Option<Moment>,
     pub(super) gauges: Vec<Gauge>,
+    /// How many more there are.
+    pub(super) more_gauges: usize,
     pub(super) plan: Vec<String>,
     pub(super) brakes: Vec<String>,
     pub(super) done: Vec<Done>,
@@ -47,13 +53,27 @@ impl Space {
     pub(super) fn new(capacity: &Capacity, now: Timestamp) -> Self {
         Self {
             looked: capacity.looked_at.map(|at| Moment::new(at, now)),
-            gauges: capacity.targets.iter().map(Gauge::new).collect(),
+            gauges: nearest(&capacity.targets),
+            more_gauges: capacity.targets.len().saturating_sub(MOST_GAUGES),
             // What an alarm says stands at the top of the page.
             plan: capacity.plan.iter().filter(|step| step.action != "alarm").map(planned).collect(),
             brakes: capacity.brakes.iter().filter(|brake| brake.holds > 0).map(braked).collect(),
             done: capacity.last_actions.iter().take(MOST_ACTIONS).map(|action| done(action, now)).collect(),
         }
     }
+}
+
+/// The gauges of what is nearest to its end, before the others.
+fn nearest(targets: &[CapacityTarget]) -> Vec<Gauge> {
+    let mut targets: Vec<&CapacityTarget> = targets.iter().collect();
+    targets.sort_by_key(|target| Reverse((level(target), share(target.worst_bytes, target.size_bytes))));
+    targets.into_iter().take(MOST_GAUGES).map(Gauge::new).collect()
+}
+
+/// How near its end something is.
+fn level(target: &CapacityTarget) -> Option<Level> {
+    let levels = [Level::Safe, Level::Low, Level::Urgent, Level::Lost];
+    levels.into_iter().find(|level| level.text() == target.level)
 }
 
 impl Gauge {
@@ -106,6 +126,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_nearest_to_its_end_comes_first_and_no_more_than_so_many_are_shown() {
+        let target = |n: u64| {
+            let level = if n == 9 { "urgent" } else { "safe" };
+            let target = json!({
+                "kind": "snapshot", "name": format!("vg/{n}"), "level": level, "used_bytes": n, "size_bytes": 100,
+                "rate_bytes_per_second": 0, "worst_bytes": n, "full_in_ms": null, "reason": "",
+            });
+            serde_json::from_value(target).unwrap()
+        };
+        let targets: Vec<CapacityTarget> = (0..20).map(target).collect();
+        let gauges = nearest(&targets);
+        let names: Vec<&str> = gauges.iter().map(|gauge| gauge.name.as_str()).collect();
+        assert_eq!(names.len(), MOST_GAUGES);
+        assert_eq!(names[..3], ["vg/9", "vg/19", "vg/18"]);
+    }
 
     #[test]
     fn a_gauge_says_what_is_used_what_may_be_and_when_it_is_full() {

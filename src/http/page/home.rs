@@ -1,5 +1,6 @@
 //! `/`: the status page. Whoever runs the service looks once, and knows what is kept, that it is safe, or what is not.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use asat_core::query::Filter;
@@ -28,6 +29,8 @@ use crate::wire::{Lease, Store};
 
 /// How many versions stand on one page.
 const MOST_VERSIONS: usize = 30;
+/// How many open leases do, those that were taken last.
+const MOST_LEASES: usize = 20;
 
 /// Which part of the history to show.
 #[derive(Deserialize)]
@@ -54,6 +57,8 @@ struct Home {
     plots: [Plot; 2],
     space: Space,
     leases: Vec<Row>,
+    /// How many more there are.
+    more_leases: usize,
 }
 
 /// The newest version of all.
@@ -105,7 +110,8 @@ pub(super) async fn show(
     let history = History::read(&face, store.clone(), cursor.as_deref(), now)?;
     let listed = stores::listed(&face).stores;
     let capacity = capacity::written(&face.handle.standing());
-    let leases = leases::open(&face, store.as_ref(), None).leases;
+    let mut leases = leases::open(&face, store.as_ref(), None).leases;
+    leases.sort_by_key(|lease| Reverse(lease.granted_at));
     // The engine is not held while others look at it: they would wait for a driver that waits for this.
     let engine = face.handle.engine();
     let (register, policy) = (engine.register(), engine.policy());
@@ -132,7 +138,8 @@ pub(super) async fn show(
         chosen: store.map(|store| store.to_string()),
         history,
         space: Space::new(&capacity, now),
-        leases: leases.into_iter().map(|lease| Row::new(lease, now)).collect(),
+        more_leases: leases.len().saturating_sub(MOST_LEASES),
+        leases: leases.into_iter().take(MOST_LEASES).map(|lease| Row::new(lease, now)).collect(),
     };
     drop(engine);
     Ok(super::answer(StatusCode::OK, &page))

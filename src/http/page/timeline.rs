@@ -9,6 +9,8 @@ use crate::wire::{Holding, Pin, Publication, Version};
 
 /// How much of a note stands in the list. All of it is in the version's JSON.
 const MOST_OF_NOTE: usize = 240;
+/// How many attributes do.
+const MOST_ATTRIBUTES: usize = 8;
 
 /// A day with what was cut on it, in UTC.
 pub(super) struct Day {
@@ -104,7 +106,9 @@ fn said(publication: &Publication) -> Vec<(String, String)> {
     let checks = (checks > 0).then(|| ("checks".to_owned(), format!("{checks} met")));
     let free =
         publication.attributes.iter().map(|(name, value)| (name.clone(), shortened(&plain(value), 80)));
-    fixed.into_iter().flatten().chain(checks).chain(free).collect()
+    let more = publication.attributes.len().saturating_sub(MOST_ATTRIBUTES);
+    let more = (more > 0).then(|| ("attributes".to_owned(), format!("{more} more")));
+    fixed.into_iter().flatten().chain(checks).chain(free.take(MOST_ATTRIBUTES)).chain(more).collect()
 }
 
 fn pinned(pin: &Pin) -> String {
