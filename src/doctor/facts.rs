@@ -9,7 +9,7 @@ use asat_core::snapshot::Backend;
 use asat_host::StateFolder;
 use asat_host::clones;
 use asat_host::doctor::{self as host, Entry, Footing, Listening, Mapper, Place, Tools};
-use asat_host::lvm::Lvm;
+use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
 
@@ -158,13 +158,14 @@ fn find_tree(fuse: &FuseConfig, state: &Path) -> Tree {
 
 fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Store> {
     let state = host::place(&config.state).map(|place| place.device);
+    let listing = lvm.map(Listing::new);
     let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| {
         let place = host::place(&store.path);
         Store {
             name: name.to_string(),
             path: store.path.clone(),
             file: host::entry(&store.path),
-            footing: host::footing(&store.path, lvm),
+            footing: host::footing(&store.path, listing.as_ref().map_err(|error| *error)),
             cloning: cloning(&store.path, &config.clones(store)),
             backend: store.backend,
             keep_snapshots: store.keep_snapshots,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use asat_host::lvm::Call;
+use asat_host::lvm::{Call, Listing};
 use asat_host::volume::{Backing, Ground, Obstacle, discover};
 
 use crate::lab::{Lab, in_lab};
@@ -24,7 +24,10 @@ fn lab_the_ground_of_a_store_is_found() {
             fs::write(folder.at.join("sub/r.db"), "x").unwrap();
         }
         let [on_data, on_thin, on_raid] = &folders;
-        let ground = |path: &Path| discover(path, || Ok(&site.lvm)).unwrap();
+        let ground = |path: &Path| {
+            let listing = Listing::new(&site.lvm);
+            discover(path, || Ok(&listing)).unwrap()
+        };
         let Ground::Lvm(data) = ground(&on_data.at.join("sub/r.db")) else { panic!("data") };
         assert_eq!((&data.backing, data.inside.as_path()), (&Backing::Plain, Path::new("/sub/r.db")));
         assert_eq!((data.volume.name.as_str(), data.fs.as_str()), ("data", "ext4"));

@@ -23,7 +23,7 @@ use rustix::fs::{Mode, OFlags};
 pub use obstacle::Obstacle;
 pub use stack::{Backing, DeviceUuid};
 
-use crate::lvm::{self, LogicalVolume, Lvm, Refusal, VolumeGroup};
+use crate::lvm::{self, Listing, LogicalVolume, Refusal, VolumeGroup};
 use crate::mounts::is_supported;
 use mounts::{Mount, Place};
 
@@ -64,7 +64,10 @@ pub struct OnLvm {
 ///
 /// # Errors
 /// Where the store is not there, or the machine cannot be asked.
-pub fn discover<'a>(store: &Path, lvm: impl FnOnce() -> Result<&'a Lvm, String>) -> Result<Ground, Error> {
+pub fn discover<'a>(
+    store: &Path,
+    listing: impl FnOnce() -> Result<&'a Listing<'a>, String>,
+) -> Result<Ground, Error> {
     let places = places(store)?;
     let mount = match mount_of(&places)? {
         Ok(mount) => mount,
@@ -78,18 +81,18 @@ pub fn discover<'a>(store: &Path, lvm: impl FnOnce() -> Result<&'a Lvm, String>)
     if !is_supported(&mount.fs) {
         return plain(Obstacle::UnsupportedFs(mount.fs.clone()));
     }
-    let lvm = match lvm() {
-        Ok(lvm) => lvm,
+    let listing = match listing() {
+        Ok(listing) => listing,
         Err(why) => return plain(Obstacle::LvmUnusable(why)),
     };
-    let groups = match lvm.groups() {
+    let groups = match listing.groups() {
         Err(error) if error.refusal() == Some(Refusal::NotPermitted) => return plain(Obstacle::NotPermitted),
         groups => groups?,
     };
-    let Some(group) = groups.into_iter().find(|group| group.uuid == uuid.group) else {
+    let Some(group) = groups.iter().find(|group| group.uuid == uuid.group).cloned() else {
         return plain(Obstacle::UnknownVolume);
     };
-    let volumes = lvm.volumes(&group.name)?;
+    let volumes = listing.volumes(&group.name)?;
     let (volume, backing) = match stack::judge(&uuid, &group, &volumes) {
         Ok(found) => found,
         Err(why) => return plain(why),

@@ -1,10 +1,12 @@
 //! How each store is cut: found out when the daemon starts, from what the machine offers and the configuration asks.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use asat_core::snapshot::{Backend, Origin};
 use asat_core::{Backing, Code, Problem, StoreName};
+use asat_host::lvm::Listing;
 use asat_host::volume::{self, Ground, OnLvm};
 
 use super::clones;
@@ -24,8 +26,9 @@ pub(super) fn discover(
     volumes: &Volumes,
 ) -> Result<(BTreeMap<StoreName, Backing>, Grounds), Problem> {
     let (mut backings, mut grounds) = (BTreeMap::new(), Grounds::new());
+    let listing = OnceCell::new();
     for (name, store) in &config.stores {
-        let (backing, ground) = one(config, volumes, name, store)?;
+        let (backing, ground) = one(config, volumes, &listing, name, store)?;
         match &backing {
             Backing::Volume(origin) => {
                 tracing::info!(store = %name, backend = origin.backend.text(), volume = origin.name, "{name}: cut by snapshots");
@@ -41,9 +44,10 @@ pub(super) fn discover(
     Ok((backings, grounds))
 }
 
-fn one(
+fn one<'a>(
     config: &Config,
-    volumes: &Volumes,
+    volumes: &'a Volumes,
+    listing: &'a OnceCell<Listing<'a>>,
     name: &StoreName,
     store: &StoreConfig,
 ) -> Result<(Backing, Option<OnLvm>), Problem> {
@@ -56,7 +60,7 @@ fn one(
         }
         _ => {}
     }
-    let ground = match (look(volumes, name, store), store.backend) {
+    let ground = match (look(volumes, listing, name, store), store.backend) {
         (Ok(ground), _) => ground,
         (Err(problem), Some(_)) => return Ok((Backing::Unusable(then_restart(problem)), None)),
         (Err(problem), None) => {
@@ -145,15 +149,21 @@ fn recorded_clones(folder: &Path, name: &StoreName, store: &StoreConfig) -> Opti
 }
 
 /// The volume that a store lies on, where it can be cut as the configuration wants.
-fn look(volumes: &Volumes, name: &StoreName, store: &StoreConfig) -> Result<OnLvm, Problem> {
+fn look<'a>(
+    volumes: &'a Volumes,
+    listing: &'a OnceCell<Listing<'a>>,
+    name: &StoreName,
+    store: &StoreConfig,
+) -> Result<OnLvm, Problem> {
     let mut remedy = "see `asat doctor`, or write backend \"pages\"".to_owned();
-    let lvm = || {
-        volumes.lvm().map_err(|problem| {
+    let listing = || {
+        let lvm = volumes.lvm().map_err(|problem| {
             remedy = problem.hint;
             problem.detail
-        })
+        })?;
+        Ok(listing.get_or_init(|| Listing::new(lvm)))
     };
-    let ground = match volume::discover(&store.path, lvm)? {
+    let ground = match volume::discover(&store.path, listing)? {
         Ground::Lvm(ground) => *ground,
         Ground::Plain { why, .. } => {
             let detail = format!("no snapshot can be taken under {name}: {why}");

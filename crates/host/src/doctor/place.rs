@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statvfs, statx};
 
-use crate::lvm::{self, Lvm};
+use crate::lvm::{self, Listing};
 use crate::volume::{self, Backing, Ground, mounts};
 
 /// What has a name.
@@ -126,8 +126,8 @@ pub fn place(path: &Path) -> Result<Place, String> {
 
 /// What a store stands on.
 #[must_use]
-pub fn footing(store: &Path, lvm: Result<&Lvm, &lvm::Error>) -> Footing {
-    match volume::discover(store, || lvm.map_err(ToString::to_string)) {
+pub fn footing<'a>(store: &Path, listing: Result<&'a Listing<'a>, &lvm::Error>) -> Footing {
+    match volume::discover(store, || listing.map_err(ToString::to_string)) {
         Ok(Ground::Lvm(found)) => Footing::Volume(Volume {
             name: format!("{}/{}", found.group.name, found.volume.name),
             group_free: found.group.free.0.saturating_mul(found.group.extent_size.0),

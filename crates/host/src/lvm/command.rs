@@ -153,4 +153,4 @@ impl std::fmt::Display for Version {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

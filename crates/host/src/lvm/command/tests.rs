@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A command that stands in for `lvm`, written for the shell. The first word is LVM's command.
-fn stand_in(script: &str) -> (TempDir, Result<Lvm, Error>) {
+pub(crate) fn stand_in(script: &str) -> (TempDir, Result<Lvm, Error>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lvm");
     let version = "[ \"$1\" = version ] && { echo '  LVM version:     2.03.16(2) (2022-05-18)'; exit 0; }";
