@@ -1,7 +1,7 @@
 //! What requests carry, read strictly: whatever is not understood is refused by name.
 
 use asat_core::version::LeaseId;
-use asat_core::{Code, Problem, VersionRef};
+use asat_core::{Code, Problem, VersionRef, instant};
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -10,8 +10,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::fmt::temporal::Pieces;
-use jiff::tz::TimeZone;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failure;
@@ -151,9 +149,7 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
 
 /// An instant in a path or a query.
 pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
-    let instant = text.parse().or_else(|error| beyond_all(text).ok_or(error));
-    instant.map_err(|error: jiff::Error| {
-        let error = error.to_string();
+    instant::exact(text).map_err(|error| {
         let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
         // In a query, a plus sign stands for a space.
         let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok();
@@ -164,14 +160,6 @@ pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
         };
         Problem::new(Code::Malformed, detail, hint)
     })
-}
-
-/// The last instant of all, for one in the last hours of the year 9999: they are written where an end is far away, and nothing
-/// comes later.
-fn beyond_all(text: &str) -> Option<Timestamp> {
-    let pieces = Pieces::parse(text).ok()?;
-    let is_instant = pieces.time().is_some() && pieces.offset().is_some();
-    (is_instant && pieces.date() >= Timestamp::MAX.to_zoned(TimeZone::UTC).date()).then_some(Timestamp::MAX)
 }
 
 /// A lease's name in a path. Whatever the text, it is only looked up; a long one is cut before it is quoted.

@@ -237,27 +237,33 @@ fn a_damaged_version_is_not_opened() {
 fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     let mut world = world();
     world.publish("1");
-    publish_change(&world, "2");
-    world.settled("report@2");
+    world.sqlite().execute("insert into ledger values (hex(randomblob(30000)))", []).unwrap();
+    world.publish("2");
+    publish_change(&world, "3");
+    world.settled("report@3");
     world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
+    // What the last one needs of it stays.
+    world.retire("report@2");
+    let layer = world.path("state/archive/report/2.layer");
     let snapshots = if world.ground.keeps_base() { world.snapshots() } else { BTreeSet::new() };
     assert!(world.stop().success());
     // As long as its snapshot is there, nothing is lost.
     world.remove_snapshots(&snapshots);
-    let pack = world.path("state/archive/report/2.pack");
+    let pack = world.path("state/archive/report/3.pack");
     let aside = world.path("aside.pack");
     std::fs::rename(&pack, &aside).unwrap();
+    assert!(layer.exists());
     world.start();
-    let lost = world.get("/versions/report@2").json();
+    let lost = world.get("/versions/report@3").json();
     assert_eq!(lost["state"], "lost");
     assert!(lost["end_reason"].as_str().unwrap().contains("pack"), "{lost}");
-    world.get("/versions/report@2/database").expect_problem(409, "not_readable");
+    world.get("/versions/report@3/database").expect_problem(409, "not_readable");
     let at = lost["cut_at"].as_str().unwrap();
     world.get(&format!("/as-of/{at}")).expect_problem(409, "not_readable");
     assert_eq!(world.get("/versions/report@1/database").status, 200);
     assert!(world.stop().success());
     std::fs::rename(&aside, &pack).unwrap();
     world.start();
-    assert_eq!(world.get("/versions/report@2").json()["state"], "ready");
-    assert_eq!(world.get("/versions/report@2/database").status, 200);
+    assert_eq!(world.get("/versions/report@3").json()["state"], "ready");
+    assert_eq!(world.get("/versions/report@3/database").status, 200);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use serde_json::Value;
@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::common::{Answer, World};
 use crate::lab::{Fs, Lab, in_lab};
 use crate::{FUSE, at, connect, errno, publish, rows, world};
+
+/// Where the first page of a pack lies, right after its header (`docs/archive-format.md`).
+const FIRST_PAGE: u64 = 12;
 
 fn retire(world: &World, version: &str) -> Answer {
     world.request("DELETE", &format!("/versions/{version}"), &[], b"")
@@ -40,6 +43,44 @@ fn lab_a_version_is_held_while_it_is_open_and_let_go_after() {
         assert_eq!(world.get("/versions/report@1").json()["state"], "retired");
         assert_eq!(errno(&fs::File::open(&path).unwrap_err()), Errno::NOENT);
         assert_eq!(rows(&connect(&at(&world, "report@2/report.db"))), 2);
+    });
+}
+
+#[test]
+fn lab_a_version_that_is_given_up_is_gone_from_where_it_was_seen() {
+    in_lab(Lab::new(), |_| {
+        let world = world(2);
+        let path = at(&world, "report@1/report.db");
+        assert!(fs::metadata(&path).is_ok());
+        world.retire("report@1");
+        // The kernel asks again after a second.
+        let begun = Instant::now();
+        while fs::metadata(&path).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is there for ever");
+        }
+        assert_eq!(errno(&fs::metadata(path.parent().unwrap()).unwrap_err()), Errno::NOENT);
+    });
+}
+
+#[test]
+fn lab_a_version_that_is_repaired_is_read_again_by_who_has_it_open() {
+    in_lab(Lab::new(), |_| {
+        // The store has it all still.
+        let world = world(1);
+        let pack =
+            fs::OpenOptions::new().read(true).write(true).open(world.path("state/archive/report/1.pack"));
+        let (pack, mut byte) = (pack.unwrap(), [0]);
+        let file = fs::File::open(at(&world, "report@1/report.db")).unwrap();
+        // The first page lies right after the header.
+        pack.read_exact_at(&mut byte, FIRST_PAGE + 2).unwrap();
+        pack.write_all_at(&[byte[0] ^ 1], FIRST_PAGE + 2).unwrap();
+        let mut page = [0; 4096];
+        assert_eq!(errno(&file.read_exact_at(&mut page, 0).unwrap_err()), Errno::IO);
+        let report = world.request("POST", "/stores/report/verify", &[], b"").json();
+        assert_eq!(report["ok"], false, "{report}");
+        file.read_exact_at(&mut page, 0).unwrap();
+        assert!(page.starts_with(b"SQLite format 3"));
+        assert_eq!(rows(&connect(&at(&world, "report@1/report.db"))), 1);
     });
 }
 

@@ -1,5 +1,6 @@
 //! The archive itself: opening it, and what it holds.
 
+use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) written: Condvar,
     /// The page hashes of the newest version, while somebody may want to write the next one.
     pub(crate) head: Mutex<Option<HeadHashes>>,
+    /// The versions whose packs are not there, and may come back.
+    pub(crate) missing: Mutex<BTreeSet<u64>>,
 }
 
 /// The page hashes of one version.
@@ -70,8 +73,15 @@ impl Archive {
             compaction: Mutex::default(),
             written: Condvar::new(),
             head: Mutex::default(),
+            missing: Mutex::default(),
         };
         Ok((Self { inner: Arc::new(inner) }, opened))
+    }
+
+    /// Tells which versions should be there and are not. Their packs may come back, so nothing is removed that they may need until
+    /// each of them is given up.
+    pub fn expect(&self, missing: impl IntoIterator<Item = u64>) {
+        *lock(&self.inner.missing) = missing.into_iter().collect();
     }
 
     /// The folder.
@@ -133,6 +143,11 @@ impl Inner {
     /// The layers as they are now.
     pub(crate) fn layers(&self) -> Arc<Layers> {
         lock(&self.chain).layers()
+    }
+
+    /// Whether no pack is missed, so that nobody needs but what is there.
+    pub(crate) fn is_complete(&self) -> bool {
+        lock(&self.missing).is_empty()
     }
 
     pub(crate) fn no_such_version(&self, number: u64) -> Error {
@@ -197,16 +212,13 @@ fn take_stock(folder: &Folder) -> Result<(Layers, Opened), Error> {
     // Widest first: a retired layer inside the range of another, or the same version's inside a wider one, was folded
     // into it.
     found.sort_by_key(|layer| (layer.from, std::cmp::Reverse(layer.number), !layer.live));
-    let newest_live = found.iter().filter(|layer| layer.live).map(|layer| layer.number).max().unwrap_or(0);
     let mut folded_up_to = 0;
     for layer in found {
         let inside = layer.number <= folded_up_to;
         folded_up_to = folded_up_to.max(layer.number);
         match layers.entry(layer.number) {
             Entry::Occupied(same) if same.get().from < layer.from => litter.push((layer.name(), layer.bytes)),
-            Entry::Vacant(_) if !layer.live && (inside || layer.number > newest_live) => {
-                litter.push((layer.name(), layer.bytes));
-            }
+            Entry::Vacant(_) if !layer.live && inside => litter.push((layer.name(), layer.bytes)),
             Entry::Vacant(place) if !inside => _ = place.insert(layer),
             // A copy under the other name, or a version inside the range of another, such as a restored backup: which
             // to remove is not for asat to say.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Chain, lock, run_below};
+use crate::chain::{Chain, Layer, head, lock, run_below};
 use crate::error::Error;
 use crate::fold::Pace;
 use crate::survey::Survey;
@@ -25,12 +25,16 @@ pub struct Compacted {
 impl Archive {
     /// Gives back the space of pages that no live version needs, wherever that is at least a tenth of a run of
     /// retired layers and of the live one above it. Where `pace` says to stop, what is not done yet is left for
-    /// another time. A damaged run is left as it is, and reported after the others are done.
+    /// another time. A damaged run is left as it is, and reported after the others are done. As long as a version is missed
+    /// ([`Self::expect`]), all is left.
     pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let layers_before = archive.layers().len();
-        let (mut freed_bytes, mut more, mut first_error) = (0, false, None);
+        if !archive.is_complete() {
+            return Ok(Compacted { layers_before, layers_after: layers_before, ..Compacted::default() });
+        }
+        let (mut freed_bytes, mut more, mut first_error) = (archive.remove_left_over()?, false, None);
         for above in archive.unsettled() {
             if pace(0).is_break() {
                 more = true;
@@ -81,6 +85,20 @@ impl Inner {
             above_a_run.map(|layer| layer.number).filter(|number| !chain.settled.contains(number)).collect();
         unsettled.reverse();
         unsettled
+    }
+
+    /// Removes what lies above the newest version, which a crash left as it was given up, or nobody misses any more. While a version
+    /// is being written it can wait: then it is a run below that one.
+    fn remove_left_over(&self) -> Result<u64, Error> {
+        let _upkeep = lock(&self.upkeep);
+        let left_over: Vec<Layer> = {
+            let chain = lock(&self.chain);
+            let layers = chain.layers();
+            let newest = head(&layers).map_or(0, |layer| layer.number);
+            let above = layers.range(newest + 1..).map(|(_, layer)| layer.clone());
+            if chain.writing.is_some() { Vec::new() } else { above.collect() }
+        };
+        self.remove(&left_over)
     }
 
     /// Compacts the run below one live version; answers the bytes given back.

@@ -4,7 +4,7 @@
 //! a retired layer, since later versions may need pages of it; what they do not need is given back by compaction.
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, head, live_above, lock, run_below};
+use crate::chain::{Chain, Layer, head, live_above, lock, run_below};
 use crate::error::Error;
 
 /// What giving up a version did.
@@ -28,7 +28,9 @@ impl Archive {
         let _upkeep = lock(&archive.upkeep);
         let layers = archive.layers();
         let Some(layer) = layers.get(&number).filter(|layer| layer.live) else {
-            return Ok(Retired::AlreadyGone);
+            let was_missing = lock(&archive.missing).remove(&number);
+            let held_back = Retired::Retired { freed_bytes: 0, worth_compacting: true };
+            return Ok(if was_missing { held_back } else { Retired::AlreadyGone });
         };
         // What a newer asat has written may not be this one's to give up.
         if let Err(error @ Error::Newer { .. }) = layer.open(&archive.folder) {
@@ -37,6 +39,10 @@ impl Archive {
         match live_above(&layers, number) {
             Some(above) => {
                 archive.retire_below(layer, above)?;
+                Ok(Retired::Retired { freed_bytes: 0, worth_compacting: true })
+            }
+            None if !archive.is_complete() => {
+                archive.set_newest_aside(layer)?;
                 Ok(Retired::Retired { freed_bytes: 0, worth_compacting: true })
             }
             None => {
@@ -53,10 +59,7 @@ impl Inner {
         let run = {
             let mut chain = lock(&self.chain);
             let layers = chain.layers();
-            if chain.writing.is_some() || head(&layers).map(|head| head.number) != Some(layer.number) {
-                let folder = self.folder.path().to_owned();
-                return Err(Error::Busy { folder, what: "a version is being written on top of this one" });
-            }
+            self.check_newest(&chain, layer)?;
             // Above there can be what an earlier removal had to leave.
             let left_over = layers.range(layer.number + 1..).map(|(_, layer)| layer.clone());
             let run: Vec<Layer> = left_over.chain(run_below(&layers, layer.number)).collect();
@@ -75,6 +78,29 @@ impl Inner {
             run.into_iter().filter(|_| back).for_each(|layer| chain.put(layer));
         }
         result
+    }
+
+    fn check_newest(&self, chain: &Chain, layer: &Layer) -> Result<(), Error> {
+        let newest = head(&chain.layers()).map(|head| head.number);
+        if chain.writing.is_some() || newest != Some(layer.number) {
+            let folder = self.folder.path().to_owned();
+            return Err(Error::Busy { folder, what: "a version is being written on top of this one" });
+        }
+        Ok(())
+    }
+
+    /// Gives up the newest version where a version is missed that may need what lies there.
+    fn set_newest_aside(&self, layer: &Layer) -> Result<(), Error> {
+        {
+            let mut chain = lock(&self.chain);
+            self.check_newest(&chain, layer)?;
+            let retired = layer.retired();
+            self.folder.rename(&layer.name().text(), &retired.name().text())?;
+            chain.put(retired);
+            chain.settled.remove(&layer.number);
+        }
+        *lock(&self.head) = None;
+        self.folder.sync_folder()
     }
 
     /// Gives up a version that has a live one above it.

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use asat_archive::{Archive, Error, Kept, Report};
+use asat_archive::{Archive, Error, Kept, Report, Retired};
 use asat_core::{Code, Problem};
-use common::{Content, Model, files, open, page, read, verify, write};
+use common::{Content, Model, assert_holds, compact, files, open, page, read, verify, write};
 use proptest::prelude::*;
 
 /// Four versions of a few pages. Version 2 needs pages of both layers, version 3 has a page that is stored as its
@@ -310,5 +310,54 @@ proptest! {
         std::fs::write(&path, bytes).unwrap();
         check_damaged(folder.path(), &path, &model, "garbage");
         prop_assert!(files(folder.path()).len() == 4);
+    }
+}
+
+#[test]
+fn what_a_missing_pack_needs_is_kept_until_it_is_back_or_given_up() {
+    for missing in [3, 5] {
+        let folder = common::folder();
+        let (mut model, aside) = (Model::new(), folder.path().parent().unwrap());
+        let aside = tempfile::tempdir_in(aside).unwrap();
+        {
+            let archive = open(folder.path());
+            let mut content = Content::new(512, 1..20);
+            for number in 1..=5_u8 {
+                content.pages[usize::from(number)] = common::page(512, 1000 + u64::from(number));
+                write(&archive, number.into(), &content).unwrap();
+                model.insert(number.into(), content.clone());
+            }
+            for number in [2, 4] {
+                archive.retire(number).unwrap();
+                model.remove(&number);
+            }
+        }
+        let name = format!("{missing}.pack");
+        let (pack, aside) = (folder.path().join(&name), aside.path().join(&name));
+        std::fs::rename(&pack, &aside).unwrap();
+        {
+            let archive = open(folder.path());
+            archive.expect([missing]);
+            let before = files(folder.path()).len();
+            compact(&archive);
+            // Giving up the newest would take what lies between it and the next.
+            let newest = archive.newest().unwrap();
+            archive.retire(newest).unwrap();
+            model.remove(&newest);
+            compact(&archive);
+            assert_eq!(files(folder.path()).len(), before, "{missing}");
+        }
+        std::fs::rename(&aside, &pack).unwrap();
+        assert_holds(&open(folder.path()), &model);
+        std::fs::remove_file(&pack).unwrap();
+        let archive = open(folder.path());
+        archive.expect([missing]);
+        let given_up = archive.retire(missing).unwrap();
+        assert_eq!(given_up, Retired::Retired { freed_bytes: 0, worth_compacting: true });
+        compact(&archive);
+        model.remove(&missing);
+        assert_holds(&archive, &model);
+        let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
+        assert!(names.iter().all(|name| name.ends_with(".pack")), "{names:?}");
     }
 }

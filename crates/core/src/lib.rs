@@ -9,6 +9,7 @@ pub mod engine;
 pub mod event;
 pub mod guard;
 pub mod host;
+pub mod instant;
 pub mod labels;
 pub mod query;
 pub mod register;

@@ -10,10 +10,12 @@
 //! A link is followed anew each time somebody opens it, and leads to a version's own folder. So a file that is open
 //! stays what it was, and the names that SQLite looks for beside it are those beside a version.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::register::{Entry, Register};
-use crate::{StoreName, TagName, VersionId, VersionRef};
+use crate::{StoreName, TagName, VersionId, VersionRef, instant};
 
 /// The name of the folder of instants.
 const AS_OF: &str = "as-of";
@@ -67,6 +69,9 @@ pub enum Kind {
 }
 
 impl Node {
+    /// For how long what never changes can be kept: for as long as anybody likes.
+    pub const LASTING: Duration = Duration::from_hours(24);
+
     /// What has a name in this folder.
     #[must_use]
     pub fn find(&self, register: &Register, name: &str) -> Option<Self> {
@@ -84,7 +89,7 @@ impl Node {
                 let store = store_of(name).filter(|store| *store == id.store)?;
                 Self::Database(VersionId { store, number: id.number })
             }
-            Self::AsOf => Self::Moment { at: name.parse().ok()?, name: name.to_owned() },
+            Self::AsOf => Self::Moment { at: instant::day_ends(name)?, name: name.to_owned() },
             Self::Moment { at, .. } => Self::VersionAsOf(*at, store_of(name)?),
             Self::Latest => Self::LatestVersion(store_of(name)?),
             Self::Database(_) | Self::Tagged(..) | Self::VersionAsOf(..) | Self::LatestVersion(_) => {
@@ -116,7 +121,11 @@ impl Node {
                 let versions = versions.map(|id| (id.to_string(), Self::Version(id.clone())));
                 folders.into_iter().chain(versions).chain(tags).collect()
             }
-            Self::Version(id) => vec![(format!("{}{DATABASE}", id.store), Self::Database(id.clone()))],
+            Self::Version(id) => {
+                let database = Self::Database(id.clone());
+                let is_there = database.kind(register).is_some();
+                is_there.then(|| (format!("{}{DATABASE}", id.store), database)).into_iter().collect()
+            }
             Self::Moment { at, .. } => of_stores(&|store| Self::VersionAsOf(*at, store.clone())),
             Self::Latest => of_stores(&|store| Self::LatestVersion(store.clone())),
             Self::AsOf
@@ -151,13 +160,16 @@ impl Node {
         }
     }
 
-    /// Whether what is known of this place can be kept for as long as anybody likes. A version never changes, and that
-    /// one is gone is found when it is opened; a link leads elsewhere in time.
+    /// For how long what is known of this place can be kept by who has asked. A version never changes; whether it is there still
+    /// is asked of its folder now and then, through which every path to it leads. A link leads elsewhere in time.
     #[must_use]
-    pub fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Tagged(..) | Self::VersionAsOf(..) | Self::LatestVersion(_))
+    pub fn lasts(&self) -> Duration {
+        match self {
+            Self::Tagged(..) | Self::VersionAsOf(..) | Self::LatestVersion(_) => Duration::ZERO,
+            Self::Version(_) => Duration::from_secs(1),
+            _ => Self::LASTING,
+        }
     }
-
     /// Whether what is not in this folder never will be.
     #[must_use]
     pub fn is_complete(&self) -> bool {

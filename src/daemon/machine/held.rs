@@ -44,9 +44,12 @@ fn look_at_archive(
     let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
     let is_held =
         |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
-    let mut held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
-    let is_whole = archived.iter().all(|archived| !matches!(archived.described, Some(Err(_))))
-        && held.all(|version| live.binary_search(&version.id.number).is_ok());
+    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
+    let missing: Vec<u64> =
+        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
+    let is_whole =
+        archived.iter().all(|archived| !matches!(archived.described, Some(Err(_)))) && missing.is_empty();
+    archive.expect(missing);
     if !is_whole {
         for (number, error) in archive.unreadable() {
             let Ok(place) = live.binary_search(&number) else { continue };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asat_archive::Reader;
+use arc_swap::ArcSwap;
+use asat_archive::{Archive, Reader};
 use asat_core::register::Register;
 use asat_core::version::LeaseId;
 use asat_core::{Code, Problem, VersionId};
@@ -63,8 +64,9 @@ impl Shelf {
         }
         self.wait_until_archived(id)?;
         let lease = Lease::take(&self.leases, id)?;
-        let reader = self.machine.archive(&id.store)?.read(id.number)?;
-        Ok(Opened { id: id.clone(), reader, lease, revoked: AtomicBool::new(false) })
+        let archive = self.machine.archive(&id.store)?;
+        let reader = ArcSwap::from_pointee(archive.read(id.number)?);
+        Ok(Opened { id: id.clone(), archive, reader, lease, revoked: AtomicBool::new(false) })
     }
 
     /// Waits for a version that is only in its snapshot. There it is not read: its pages could not be checked, and the
@@ -106,7 +108,8 @@ impl Shelf {
 /// A version that somebody has open.
 pub(in crate::daemon) struct Opened {
     id: VersionId,
-    reader: Reader,
+    archive: Arc<Archive>,
+    reader: ArcSwap<Reader>,
     lease: Lease,
     revoked: AtomicBool,
 }
@@ -124,18 +127,29 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// Reads with what the archive has now: a reader keeps the files with which it was opened, and one that was damaged then may have
+    /// been repaired since.
+    fn read_again(&self, at: u64, buffer: &mut [u8]) -> Result<usize, asat_archive::Error> {
+        let reader = self.archive.read(self.id.number)?;
+        let length = reader.read_at(at, buffer)?;
+        self.reader.store(Arc::new(reader));
+        Ok(length)
+    }
+}
+
 impl Content for Opened {
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if self.revoked.load(Ordering::Acquire) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.reader.read_at(at, buffer).map_err(|error| {
+        self.reader.load().read_at(at, buffer).or_else(|_| self.read_again(at, buffer)).map_err(|error| {
             tracing::error!(version = %self.id, "{}: cannot be read in the tree: {}", self.id, Problem::from(error));
             io::ErrorKind::InvalidData.into()
         })
     }
 
     fn look_ahead(&self) {
-        self.reader.look_ahead();
+        self.reader.load().look_ahead();
     }
 }

@@ -99,7 +99,7 @@ fn a_tag_is_a_link_in_the_tree() {
     let find = |world: &World, name: &str| Node::Root.find(world.register(), name);
     let node = find(&world, "report@month-end").unwrap();
     assert_eq!(node.kind(world.register()), Some(Kind::Link("report@1".to_owned())));
-    assert!(!node.is_lasting() && node.list(world.register()).is_empty());
+    assert!(node.lasts().is_zero() && node.list(world.register()).is_empty());
     let names: Vec<String> = Node::Root.list(world.register()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["as-of", "latest", "report@1", "report@2", "report@month-end"]);
     world.ask(&tagging("month-end", "report@2")).unwrap();

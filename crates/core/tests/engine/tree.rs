@@ -1,5 +1,7 @@
 //! The tree of versions: its names, where they lead, and leases on what is read in it.
 
+use std::time::Duration;
+
 use asat_core::event::{Event, Reply};
 use asat_core::tree::{Kind, Node, path};
 use asat_core::{Code, VersionId};
@@ -81,8 +83,8 @@ fn names_that_lead_nowhere() {
         "now",
         "yesterday",
         "2026",
-        "2026-11-19",
-        "2026-11-19T17:00:00",
+        "2026-11",
+        "17:00",
         "1763571600",
         "2026-11-19T17:00:00%2B01:00",
         "2026-13-19T17:00:00Z",
@@ -121,6 +123,11 @@ fn an_instant_is_a_link_to_the_version_of_that_moment() {
     // Two spellings of one instant are two folders: a folder with two names confuses a kernel.
     let spelled = |name: &str| Node::AsOf.find(world.register(), name).unwrap();
     assert_ne!(spelled("2026-11-19T17:00Z"), spelled("2026-11-19T17:00:00Z"));
+    // They are those of the command line: a day means its end.
+    for name in ["2030-01-01", "2030-01-01 17:00", "9999-12-31T23:59:59Z"] {
+        assert_eq!(at(&world, name), link("../../report@3/report.db"), "{name}");
+    }
+    assert_eq!(Node::AsOf.find(world.register(), "2030-01-01T17:00Z[America/New_York]"), None);
     world.begin(&Event::Retire(exactly("report@2")));
     assert_eq!(at(&world, &second.to_string()), None, "an older one would be other data");
 }
@@ -143,19 +150,21 @@ fn what_is_listed_can_be_found_and_what_is_given_up_is_not_there() {
 #[test]
 fn only_links_change_and_only_a_versions_folder_is_complete() {
     let world = World::with_versions(1);
-    for (path, lasting, complete) in [
-        ("report@1", true, true),
-        ("report@1/report.db", true, false),
-        ("latest", true, false),
-        ("latest/report.db", false, false),
-        ("as-of", true, false),
-        ("as-of/2030-01-01T00:00:00Z", true, false),
-        ("as-of/2030-01-01T00:00:00Z/report.db", false, false),
+    let (passing, lasting) = (Duration::ZERO, Node::LASTING);
+    for (path, lasts, complete) in [
+        // It may be given up.
+        ("report@1", Duration::from_secs(1), true),
+        ("report@1/report.db", lasting, false),
+        ("latest", lasting, false),
+        ("latest/report.db", passing, false),
+        ("as-of", lasting, false),
+        ("as-of/2030-01-01T00:00:00Z", lasting, false),
+        ("as-of/2030-01-01T00:00:00Z/report.db", passing, false),
     ] {
         let node = walk(&world, path).unwrap();
-        assert_eq!((node.is_lasting(), node.is_complete()), (lasting, complete), "{path}");
+        assert_eq!((node.lasts(), node.is_complete()), (lasts, complete), "{path}");
     }
-    assert!(Node::Root.is_lasting() && !Node::Root.is_complete(), "there will be versions");
+    assert!(Node::Root.lasts() == lasting && !Node::Root.is_complete(), "there will be versions");
 }
 
 #[test]

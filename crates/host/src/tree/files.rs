@@ -24,10 +24,6 @@ const REQUEST_BYTES: u32 = 128 << 10;
 /// So many requests for what is read ahead may wait for an answer. With fewer, the kernel leaves out what it would have asked
 /// for last, and the reader waits when he comes there.
 const MOST_AHEAD: u16 = 64;
-/// How long the kernel may keep what never changes.
-const LASTING: Duration = Duration::from_hours(24);
-/// How long it may keep the rest.
-const PASSING: Duration = Duration::ZERO;
 /// Stands in a list for a number that is told once somebody looks.
 const UNTOLD: INodeNo = INodeNo(0xffff_ffff);
 
@@ -102,7 +98,7 @@ impl<V: Versions> Files<V> {
 
     fn attributes(&self, number: INodeNo) -> Result<(FileAttr, Duration), Errno> {
         let node = self.node(number)?;
-        Ok((self.owner.attributes(number, &self.kind(&node)?), lasts(&node)))
+        Ok((self.owner.attributes(number, &self.kind(&node)?), node.lasts()))
     }
 }
 
@@ -121,12 +117,12 @@ impl<V: Versions> Filesystem for Files<V> {
         match self.find(parent, name) {
             Ok(Some((node, kind))) => {
                 let number = INodeNo(write(&self.inodes).tell(&node));
-                reply.entry(&lasts(&node), &self.owner.attributes(number, &kind), Generation(0));
+                reply.entry(&node.lasts(), &self.owner.attributes(number, &kind), Generation(0));
             }
             // The number 0 says "nothing", which the kernel keeps for as long as it is told; an error it would not keep.
             Ok(None) => {
                 let nothing = self.owner.attributes(INodeNo(0), &Kind::Folder);
-                reply.entry(&LASTING, &nothing, Generation(0));
+                reply.entry(&Node::LASTING, &nothing, Generation(0));
             }
             Err(error) => reply.error(error),
         }
@@ -288,10 +284,6 @@ fn file_type(kind: &Kind) -> FileType {
         Kind::Link(_) => FileType::Symlink,
         Kind::File { .. } => FileType::RegularFile,
     }
-}
-
-fn lasts(node: &Node) -> Duration {
-    if node.is_lasting() { LASTING } else { PASSING }
 }
 
 /// What the kernel tells a program of a problem.
