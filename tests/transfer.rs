@@ -488,6 +488,19 @@ fn no_byte_of_the_manifest_or_the_checksums_can_differ() {
 }
 
 #[test]
+fn a_lost_version_is_named_by_the_export_that_leaves_it_out() {
+    let mut source = source(3);
+    assert!(source.stop().success());
+    fs::remove_file(source.path("state/archive/report/3.pack")).unwrap();
+    source.start();
+    let folder = source.path("history");
+    let ran = source.asat(&["export", "report@1..", "--to", folder.to_str().unwrap()]);
+    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(said(&ran).contains("left out, as lost and not to be read: report@3"), "{}", said(&ran));
+    assert!(folder.join("report@2.db").exists() && !folder.join("report@3.db").exists());
+}
+
+#[test]
 fn an_export_appears_whole_or_not_at_all() {
     let source = source(2);
     let folder = export(&source, "report@1..", "history");

@@ -28,9 +28,9 @@ pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Outp
     Ok(())
 }
 
-/// Every version of a store that can be read, oldest first.
-pub(super) async fn readable(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
-    let state = vec![State::Ready.text().to_owned()];
+/// Every version of a store that can be read or was lost, oldest first.
+pub(super) async fn ready_or_lost(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
+    let state = [State::Ready, State::Lost].map(|state| state.text().to_owned()).into();
     let args = VersionsArgs {
         store: Some(store.clone()),
         label: None,

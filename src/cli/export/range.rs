@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use asat_core::version::State;
 use asat_core::{Code, Problem};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -14,7 +15,7 @@ use crate::cli::args::ExportArgs;
 use crate::cli::output::{Failure, Output};
 use crate::cli::progress::Bars;
 use crate::cli::typed::VersionRange;
-use crate::cli::versions::readable;
+use crate::cli::versions::ready_or_lost;
 use crate::client::Client;
 use crate::text::{clean, counted, size};
 use crate::wire::{ExportedVersion, Manifest, Version, exported_name, sha256_of};
@@ -22,6 +23,8 @@ use crate::wire::{ExportedVersion, Manifest, Version, exported_name, sha256_of};
 #[derive(Serialize)]
 struct Exported {
     versions: Vec<String>,
+    /// Those of the range that are not there, as they cannot be read.
+    lost: Vec<String>,
     path: String,
     bytes: u64,
 }
@@ -38,10 +41,13 @@ pub(super) async fn export(
         return Err(Problem::new(Code::Invalid, detail, "name a folder that does not exist").into());
     }
     let target = Folder::new(&args.to)?;
-    let mut versions = readable(&range.store, client).await?;
+    let mut versions = ready_or_lost(&range.store, client).await?;
     versions.retain(|version| {
         range.first <= version.number && range.last.is_none_or(|last| version.number <= last)
     });
+    let (versions, lost): (Vec<_>, Vec<_>) =
+        versions.into_iter().partition(|version| version.state == State::Ready.text());
+    let lost: Vec<String> = lost.into_iter().map(|version| version.id).collect();
     if versions.is_empty() {
         let detail = format!("no version of {} in that range can be read", range.store);
         return Err(Problem::new(Code::UnknownVersion, detail, "asat versions lists them").into());
@@ -63,8 +69,11 @@ pub(super) async fn export(
     target.write(made.path(), Manifest::SUMS, sums.as_bytes())?;
     target.finish(made)?;
     let versions = versions.into_iter().map(|version| version.id).collect();
-    let exported = Exported { versions, path: args.to.display().to_string(), bytes };
-    output.answer(&exported, |Exported { versions, path, bytes }| {
+    if !lost.is_empty() {
+        output.remark(&format!("left out, as lost and not to be read: {}", lost.join(", ")));
+    }
+    let exported = Exported { versions, lost, path: args.to.display().to_string(), bytes };
+    output.answer(&exported, |Exported { versions, path, bytes, .. }| {
         format!(
             "{} exported to {} ({})",
             counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version"),
