@@ -1,7 +1,7 @@
 //! A thin volume can be cut by snapshots of both kinds: asat takes those that cost less, as long as there is room.
 
 use crate::lab::in_lab;
-use crate::site::{Site, lab};
+use crate::site::{Site, lab, wait_until};
 
 /// The kind of snapshot that the newest version was cut by.
 fn publish_and_look(site: &mut Site<'_>) -> String {
@@ -35,6 +35,8 @@ fn lab_thin_volumes_are_cut_by_the_snapshots_that_cost_less_and_have_room() {
 
         // Who has chosen gets what was chosen, or nothing.
         cut_by(&site.restart_with("backend = \"lvm-classic\""), "lvm-classic");
+        // The thin one of the last version is no base for these, and goes.
+        wait_until("it is let go", || site.snapshots().is_empty());
         site.write(64);
         site.refused(507, "storage_full", &["the volume group vg has 0 B free", "vgextend"]);
         site.run("lvremove", &["-q", "--yes", "vg/taken"]);
