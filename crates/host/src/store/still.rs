@@ -36,6 +36,7 @@
 //! taken ([`Hold::Snapshot`]); then no journal can be begun, and nobody can write the file.
 
 mod log;
+mod reserved;
 mod rollback;
 mod witness;
 mod writers;

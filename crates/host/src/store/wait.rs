@@ -28,6 +28,16 @@ impl Wait<'_> {
     pub(super) fn until_free<T>(
         &self,
         file: &StoreFile,
+        attempt: impl FnMut() -> rusqlite::Result<T>,
+    ) -> Result<(Instant, T), Error> {
+        self.until_free_at(file, || {}, attempt)
+    }
+
+    /// The same, and after each pause waits for what is likely to be a good moment.
+    pub(super) fn until_free_at<T>(
+        &self,
+        file: &StoreFile,
+        moment: impl Fn(),
         mut attempt: impl FnMut() -> rusqlite::Result<T>,
     ) -> Result<(Instant, T), Error> {
         let mut pause = Duration::from_millis(1);
@@ -44,6 +54,7 @@ impl Wait<'_> {
                 return Err(Error::Busy { path: file.path.clone(), waited, holders: holders::find(file) });
             }
             std::thread::sleep(pause.min(busy.saturating_sub(waited)));
+            moment();
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

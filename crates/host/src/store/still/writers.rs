@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::reserved::wait_for_moment;
 use crate::store::error::Error;
 use crate::store::file::StoreFile;
 use crate::store::open;
@@ -44,7 +45,7 @@ impl Writers {
     pub(in crate::store) fn take(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<Self, Error> {
         let connection = open::for_holding(file)?;
         let begin = || connection.execute_batch("BEGIN IMMEDIATE");
-        let (since, ()) = wait.until_free(file, begin)?;
+        let (since, ()) = wait.until_free_at(file, || wait_for_moment(&connection), begin)?;
         connection.execute_batch("PRAGMA query_only = on").map_err(|error| file.explain(&error))?;
         let (stop, stopped) = mpsc::channel();
         let bound = wait.limits.hold;
