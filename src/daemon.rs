@@ -90,8 +90,8 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let notices = notices();
     let installation = catalogue.installation().parse()?;
     let_go_of_volumes();
-    let tree = tree::mount(config, catalogue.installation());
-    let tree_root = config.fuse.as_ref().filter(|_| tree.is_some()).map(|fuse| fuse.root.clone());
+    let tree = tree::Mounting::begin(config, catalogue.installation())?;
+    let tree_root = tree.as_ref().and_then(tree::Mounting::root);
     let metrics = Arc::<Metrics>::default();
     let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone(), &metrics)?;
     let machine = Arc::new(machine);

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use asat_archive::{Archive, Report, Stats};
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
@@ -78,8 +78,8 @@ pub struct Machine {
     advice: Mutex<Advice>,
     archives: RwLock<BTreeMap<StoreName, Arc<Archive>>>,
     copies: Copies,
-    /// The root of the tree of versions, where it is mounted.
-    tree: Option<PathBuf>,
+    /// The root of the tree of versions, while it is mounted.
+    tree: ArcSwapOption<PathBuf>,
     /// What is open in it.
     pub(super) recent: Recent,
     /// Where versions lie while a store is brought back to them.
@@ -123,7 +123,7 @@ impl Machine {
             clones,
             archives: RwLock::new(open_archives(config)?),
             copies: Copies::new(config.copies()),
-            tree,
+            tree: ArcSwapOption::from_pointee(tree),
             recent: Recent::default(),
             scratch: config.scratch(),
             notices,
@@ -162,7 +162,12 @@ impl Machine {
     /// Whether the tree of versions is mounted.
     #[must_use]
     pub fn has_tree(&self) -> bool {
-        self.tree.is_some()
+        self.tree.load().is_some()
+    }
+
+    /// Takes note of where the tree of versions is mounted from now on.
+    pub(super) fn set_tree(&self, root: Option<PathBuf>) {
+        self.tree.store(root.map(Arc::new));
     }
 
     /// Lets go of a version that nobody reads in the tree any more, as somebody wants to give it up.
@@ -174,7 +179,7 @@ impl Machine {
     /// needs one.
     #[must_use]
     pub fn path(&self, version: &Version) -> Option<PathBuf> {
-        match (&self.tree, &version.copy) {
+        match (self.tree.load().as_deref(), &version.copy) {
             (Some(root), _) if version.is_archived() => Some(asat_host::tree::path(root, &version.id)),
             (_, Some(copy)) if copy.in_snapshot => Some(self.volumes.mounts.path(&version.id)),
             (_, Some(_)) => Some(self.copies.path(&version.id)),

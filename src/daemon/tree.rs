@@ -1,56 +1,92 @@
-//! The tree of versions: whether it can be had, what may be opened in it, and the leases of what is open.
+//! The tree of versions: where it is mounted, what may be opened in it, and the leases of what is open.
 //!
 //! An open version holds a lease, which all who have it open share. It is short and renewed for as long as anybody has,
 //! so that a daemon that is killed leaves no version held for long.
 
+mod keeper;
 mod leases;
 mod recent;
 mod shelf;
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 use asat_core::Problem;
 use asat_core::version::Lease;
-use asat_host::tree::{self, Serving, Settings, Tree};
+use asat_host::tree::{self, Settings, Tree, Watch};
 
-use super::{Handle, Machine};
+use super::Machine;
 use crate::config::Config;
-use leases::Leases;
+pub(super) use keeper::Served;
 pub(super) use recent::Recent;
 pub(super) use shelf::Shelf;
 
-/// How long a lease lasts, in seconds, where no shorter one is the longest.
-const TTL_S: u32 = 60;
-/// How often it is renewed while it lasts.
-const RENEWALS: u32 = 3;
+/// The tree that the configuration asks for.
+pub(super) struct Mounting {
+    settings: Settings,
+    watch: Arc<Watch>,
+    /// What is mounted and not served yet. Where it cannot be had, versions are read as copies, as they are without that
+    /// configuration.
+    tree: Option<Tree<Shelf>>,
+    /// What the log was told last: that it is there, or why not.
+    told: Option<Result<(), Problem>>,
+}
 
-/// Mounts the tree that the configuration asks for. Where it cannot be had, versions are read as copies, as they are
-/// without that configuration.
-pub(super) fn mount(config: &Config, installation: &str) -> Option<Tree<Shelf>> {
-    let fuse = config.fuse.as_ref()?;
-    let settings = Settings {
-        root: fuse.root.clone(),
-        name: tree::name(installation),
-        allow_other: fuse.allow_other,
-        mode: fuse.mode,
-        group: fuse.group,
-    };
-    match Tree::mount(&settings) {
-        Ok(tree) => {
-            tracing::info!("versions are read below {}", settings.root.display());
-            if let Err(error) = tree.read_further_ahead() {
-                tracing::info!("whole versions are read a little slower at first: {}", Problem::from(error));
+impl Mounting {
+    /// Mounts it, where that can be.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell what is mounted.
+    pub(super) fn begin(config: &Config, installation: &str) -> Result<Option<Self>, Problem> {
+        let name = tree::name(installation);
+        match tree::clean(&name) {
+            Ok(places) => places.iter().for_each(|place| {
+                tracing::info!("{}: the tree that a daemon has left there is taken away", place.display());
+            }),
+            Err(error) => {
+                tracing::warn!("what a daemon has left mounted stays there: {}", Problem::from(error));
             }
-            Some(tree)
         }
-        Err(error) => {
-            let Problem { detail, hint, .. } = Problem::from(error);
-            tracing::warn!("versions are read as copies, not in the tree of [fuse]: {detail}; {hint}");
-            None
+        let Some(fuse) = &config.fuse else { return Ok(None) };
+        let settings = Settings {
+            root: fuse.root.clone(),
+            name,
+            allow_other: fuse.allow_other,
+            mode: fuse.mode,
+            group: fuse.group,
+        };
+        let mut mounting = Self { settings, watch: Arc::new(Watch::new()?), tree: None, told: None };
+        let there = mounting.mount().map(|tree| mounting.tree = Some(tree));
+        mounting.tell(there);
+        Ok(Some(mounting))
+    }
+
+    /// The root of the tree, where it is mounted.
+    pub(super) fn root(&self) -> Option<PathBuf> {
+        self.tree.as_ref().map(|_| self.settings.root.clone())
+    }
+
+    fn mount(&self) -> Result<Tree<Shelf>, Problem> {
+        let tree = Tree::mount(&self.settings, &self.watch)?;
+        if let Err(error) = tree.read_further_ahead() {
+            tracing::info!("whole versions are read a little slower at first: {}", Problem::from(error));
         }
+        Ok(tree)
+    }
+
+    /// Tells where versions are read from now on, and why not in the tree where that is so.
+    fn tell(&mut self, there: Result<(), Problem>) {
+        if self.told.as_ref() != Some(&there) {
+            match &there {
+                Ok(()) => tracing::info!("versions are read below {}", self.settings.root.display()),
+                Err(Problem { detail, hint, .. }) => {
+                    tracing::warn!(
+                        "versions are read as copies, not in the tree of [fuse]: {detail}; {hint}"
+                    );
+                }
+            }
+        }
+        self.told = Some(there);
     }
 }
 
@@ -60,56 +96,5 @@ impl Machine {
         if let Some(opened) = self.recent.bar(&lease.version, |opened| opened.is_held_by(&lease.id)) {
             opened.revoke();
         }
-    }
-}
-
-/// A tree that is served, and the thread that renews its leases.
-pub(super) struct Served {
-    serving: Serving,
-    machine: Arc<Machine>,
-    leases: Arc<Leases>,
-    stop: Sender<()>,
-    renewing: JoinHandle<()>,
-}
-
-impl Served {
-    /// Begins to answer whoever looks into the tree.
-    ///
-    /// # Errors
-    /// Where no thread can be started.
-    pub(super) fn start(
-        tree: Tree<Shelf>,
-        handle: Handle,
-        machine: Arc<Machine>,
-        config: &Config,
-    ) -> Result<Self, Problem> {
-        let ttl_s = TTL_S.min(config.max_ttl_s);
-        let leases = Arc::new(Leases::new(handle, ttl_s));
-        let (stop, stopped) = channel();
-        let (recent, renewed) = (Arc::clone(&machine), Arc::clone(&leases));
-        let pause = Duration::from_secs(ttl_s.into()) / RENEWALS;
-        let renew = move || {
-            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                recent.recent.look();
-                renewed.renew();
-            }
-        };
-        let renewing = Builder::new().name("leases".to_owned()).spawn(renew);
-        let renewing = renewing.map_err(|error| super::failed("renew leases", &error))?;
-        let shelf = Shelf::new(Arc::clone(&machine), Arc::clone(&leases));
-        Ok(Self { serving: tree.serve(shelf)?, machine, leases, stop, renewing })
-    }
-
-    /// Takes the tree away, and ends what it leased: who has a file open loses it with the daemon.
-    pub(super) fn stop(self) {
-        if let Err(error) = self.serving.stop() {
-            tracing::warn!("{}", Problem::from(error));
-        }
-        drop(self.stop);
-        if self.renewing.join().is_err() {
-            tracing::error!("the renewal of leases ended with a panic; they expire");
-        }
-        self.machine.recent.clear();
-        self.leases.end_all();
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Tree {
 pub(super) enum Mountable {
     Yes(Reach),
     No(Problem),
+    /// It is mounted, and nobody answers there.
+    Dead(Problem),
     /// What is mounted there cannot be told from a tree of the daemon's own, for this reason.
     Unknown(Problem),
 }
@@ -149,6 +151,7 @@ fn find_tree(fuse: &FuseConfig, state: &Path) -> Tree {
             let name = installation.map_or_else(String::new, |id| tree::name(id.as_str()));
             match tree::check(root, &name, *allow_other) {
                 Ok(reach) => Mountable::Yes(reach),
+                Err(error @ tree::Error::Dead { .. }) => Mountable::Dead(error.into()),
                 Err(error) => Mountable::No(error.into()),
             }
         }

@@ -31,6 +31,7 @@ fn judge_tree(Tree { root, found }: &Tree) -> Finding {
         Mountable::No(Problem { detail, hint, .. }) => {
             finding(Level::Warning, format!("{detail}; versions are read as copies")).advise(hint)
         }
+        Mountable::Dead(Problem { detail, hint, .. }) => finding(Level::Warning, detail.clone()).advise(hint),
         Mountable::Unknown(Problem { detail, .. }) => finding(
             Level::Note,
             format!("whether versions can be read below {} cannot be seen: {detail}", root.display()),
@@ -68,6 +69,13 @@ mod tests {
                 Some(Mountable::No(problem("it is in the way"))),
                 Level::Warning,
                 "it is in the way; versions are read as copies",
+                Some("do this"),
+            ),
+            (
+                Reach::Direct,
+                Some(Mountable::Dead(problem("the tree is dead"))),
+                Level::Warning,
+                "the tree is dead",
                 Some("do this"),
             ),
             (

@@ -165,10 +165,19 @@ impl World {
     /// Has the daemon read this world's configuration again, and waits for what it says of it.
     pub fn reload(&mut self, verdict: &str) -> String {
         self.write_config();
+        self.signal(rustix::process::Signal::HUP);
+        self.wait_for_log(verdict)
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.daemon.as_ref().unwrap().child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until the daemon has said something since the last time; answers what it has said until then.
+    pub fn wait_for_log(&mut self, text: &str) -> String {
         let daemon = self.daemon.as_mut().unwrap();
-        let pid = rustix::process::Pid::from_child(&daemon.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-        daemon.wait_for(verdict).unwrap_or_else(|log| panic!("the daemon ended:\n{log}"))
+        daemon.wait_for(text).unwrap_or_else(|log| panic!("the daemon ended:\n{log}"))
     }
 
     /// Ends the daemon as the machine's power would.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, in_lab};
 use crate::{connect, rows};
@@ -42,7 +42,14 @@ fn lab_the_service_shows_its_tree_to_everybody() {
             let user = machine.run("systemctl", &["show", "--value", "--property", "MainPID", "asat"]);
             let status = fs::read_to_string(format!("/proc/{}/status", user.trim())).unwrap();
             assert!(!status.contains("Uid:\t0"), "{status}");
-            assert_eq!(rows(&connect(Path::new("/run/asat/versions/latest/report.db"))), 1, "{starts}");
+            let latest = Path::new("/run/asat/versions/latest/report.db");
+            assert_eq!(rows(&connect(latest)), 1, "{starts}");
+            machine.run("umount", &["--lazy", "/run/asat/versions"]);
+            let begun = Instant::now();
+            while !latest.exists() {
+                assert!(begun.elapsed() < Duration::from_secs(30), "it is not mounted again");
+            }
+            assert_eq!(rows(&connect(latest)), 1, "{starts}");
             machine.run("systemctl", &["kill", "--signal=KILL", "asat"]);
         }
     });

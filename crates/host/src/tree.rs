@@ -10,9 +10,11 @@
 mod error;
 mod files;
 mod inodes;
+mod mounted;
 mod mounting;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,8 +25,11 @@ use asat_core::{Problem, VersionId};
 use fuser::Session;
 
 pub use error::Error;
+pub use mounted::clean;
 pub use mounting::{Reach, check, reach};
+pub use watch::Watch;
 
+use crate::volume::mounts::Mount;
 use files::Files;
 
 /// What the tree shows.
@@ -77,27 +82,31 @@ pub struct Tree<V: Versions> {
     session: Session<Files<V>>,
     versions: Arc<OnceLock<V>>,
     root: PathBuf,
+    mount: u64,
 }
 
 /// A tree that is served, by threads of its own.
 #[derive(Debug)]
 pub struct Serving {
     root: PathBuf,
+    /// The number of its mount.
+    mount: u64,
     session: fuser::BackgroundSession,
 }
 
 impl<V: Versions> Tree<V> {
-    /// Mounts the tree. One that an earlier process of ours has left at the same place is detached first.
+    /// Mounts the tree. One that was left at the same place before is detached first. When its session ends, the watch is rung.
     ///
     /// # Errors
     /// [`Error::Unavailable`], where this machine or this user has no FUSE; [`Error::OnlyOwner`], where others may not look and
     /// shall; [`Error::InTheWay`], where something else is mounted or lies there; or where the machine refuses.
-    pub fn mount(settings: &Settings) -> Result<Self, Error> {
+    pub fn mount(settings: &Settings, watch: &Arc<Watch>) -> Result<Self, Error> {
         let root = mounting::prepare(settings)?;
         let versions = Arc::new(OnceLock::new());
-        let files = Files::new(Arc::clone(&versions), settings);
+        let files = Files::new(Arc::clone(&versions), settings, Arc::clone(watch));
         let session = mounting::mount(files, &root, settings)?;
-        Ok(Self { session, versions, root })
+        let mount = mounted::top(&root)?.ok_or_else(|| Error::unmounted(&root))?.id;
+        Ok(Self { session, versions, root, mount })
     }
 
     /// Has the kernel read further ahead, which makes the first reading of a whole version faster.
@@ -116,19 +125,44 @@ impl<V: Versions> Tree<V> {
         // It is empty: nobody else has it but the files, which only look.
         let _ = self.versions.set(versions);
         let session = self.session.spawn().map_err(Error::io("serve", &self.root))?;
-        Ok(Serving { root: self.root, session })
+        Ok(Serving { root: self.root, mount: self.mount, session })
     }
 }
 
 impl Serving {
-    /// Takes the tree away from its place. Who has a file open can read on until this process ends.
+    /// Looks whether the tree is what is seen at its place, and somebody answers there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], where it is not; or where that cannot be found out.
+    pub fn check(&self) -> Result<(), Error> {
+        let gone = |what: String| Err(Error::Gone { path: self.root.clone(), what });
+        match mounted::top(&self.root)? {
+            None => Err(Error::unmounted(&self.root)),
+            Some(Mount { id, fs, source, .. }) if id != self.mount => {
+                gone(format!("a file system {fs} ({source}) is mounted there"))
+            }
+            Some(_) if self.session.guard.is_finished() => {
+                gone("its connection to the kernel was ended".to_owned())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Takes the tree away from its place, where it is there. Who has a file open can read on until this process ends.
     ///
     /// # Errors
     /// Where the machine refuses.
     pub fn stop(self) -> Result<(), Error> {
-        // The session would unmount whatever is at that place by then, so it is left to end with the process.
+        let is_there = mounted::top(&self.root)?.is_some_and(|top| top.id == self.mount);
+        let root = self.root.clone();
+        self.leave();
+        if is_there { mounted::detach(&root) } else { Ok(()) }
+    }
+
+    /// Lets the tree be, where it is not at its place any more. Who has a file open can read on.
+    pub fn leave(self) {
+        // The session would unmount whatever is at that place by now, so it is left to end with its last file, or the process.
         std::mem::forget(self.session);
-        mounting::detach(&self.root)
     }
 }
 

@@ -22,6 +22,22 @@ pub enum Error {
         /// What it is.
         what: String,
     },
+    /// The tree was mounted, and is seen no more.
+    #[error("the tree of versions is not at {} any more: {what}", .path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+        /// What has become of it.
+        what: String,
+    },
+    /// The tree is mounted, and nobody answers who looks into it.
+    #[error("the tree of versions at {} is dead: {what}", .path.display())]
+    Dead {
+        /// Where it is.
+        path: PathBuf,
+        /// What whoever looks into it gets.
+        what: String,
+    },
     /// The machine refused.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
@@ -35,6 +51,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a tree that somebody has unmounted.
+    pub(super) fn unmounted(path: &Path) -> Self {
+        Self::Gone { path: path.to_owned(), what: "it was unmounted".to_owned() }
+    }
+
     /// The error of an operation on a path.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
@@ -54,6 +75,8 @@ impl From<Error> for Problem {
             Error::InTheWay { .. } => {
                 "unmount or move away what is there, or name another folder as fuse.root"
             }
+            Error::Gone { .. } => "stop the daemon to take the tree away",
+            Error::Dead { .. } => "restart the daemon, which mounts it anew",
             Error::Io { .. } => "look at fuse.root in the configuration, and at the kernel's log",
         };
         Self::new(Code::Configuration, error.to_string(), hint)

@@ -17,7 +17,7 @@ use fuser::{
 };
 
 use super::inodes::Inodes;
-use super::{Content, Settings, Versions};
+use super::{Content, Settings, Versions, Watch};
 
 /// How much the kernel asks for at once, in bytes: what it does by itself, where the library would have it ask for more.
 const REQUEST_BYTES: u32 = 128 << 10;
@@ -37,6 +37,7 @@ pub(super) struct Files<V: Versions> {
     /// what is read into it: the kernel gives it page by page.
     idle: Mutex<Vec<Vec<u8>>>,
     owner: Owner,
+    watch: Arc<Watch>,
 }
 
 /// Who may read.
@@ -48,12 +49,12 @@ struct Owner {
 }
 
 impl<V: Versions> Files<V> {
-    pub(super) fn new(versions: Arc<OnceLock<V>>, settings: &Settings) -> Self {
+    pub(super) fn new(versions: Arc<OnceLock<V>>, settings: &Settings, watch: Arc<Watch>) -> Self {
         let group = settings.group.unwrap_or_else(|| rustix::process::getegid().as_raw());
         let owner = Owner { user: rustix::process::geteuid().as_raw(), group, mode: settings.mode };
         let inodes = RwLock::new(Inodes::new());
         let (open, lists, idle) = (Arc::default(), Handles::default(), Mutex::default());
-        Self { versions, inodes, open, lists, idle, owner }
+        Self { versions, inodes, open, lists, idle, owner, watch }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> Result<T, Errno> {
@@ -111,6 +112,10 @@ impl<V: Versions> Filesystem for Files<V> {
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_background(MOST_AHEAD);
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.watch.ring();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

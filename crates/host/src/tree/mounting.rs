@@ -1,24 +1,19 @@
-//! Mounting: what this machine offers, what is at the root already, and how the tree gets there and away again.
+//! Mounting: what this machine offers, what is at the root already, and how the tree gets there.
 
 use std::fs::{self, File};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use fuser::{Config, MountOption, Session, SessionACL};
-use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 use rustix::thread::CapabilitySet;
 
 use super::files::Files;
+use super::mounted::{HELPER, check_answered, detach, is_ours, mounted_at, top};
 use super::{Error, Settings, Versions};
-use crate::volume::mounts::{self, Mount};
+use crate::volume::mounts::Mount;
 
 const DEVICE: &str = "/dev/fuse";
-const TABLE: &str = "/proc/self/mountinfo";
-/// What mounts for a user that may not. It comes with the package `fuse3`.
-const HELPER: &str = "fusermount3";
 const HELPER_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
 
 /// Where `fusermount3` is told what users may ask of it.
@@ -76,7 +71,9 @@ pub fn check(root: &Path, name: &str, allow_other: bool) -> Result<Reach, Error>
     let reach = usable(allow_other)?;
     // What is below a tree that is mounted shows once that is away.
     if ours_at(root, name)?.is_empty() {
-        check_empty(root)?;
+        check_empty(root)?
+    } else {
+        check_answered(root)?
     }
     Ok(reach)
 }
@@ -161,46 +158,10 @@ pub(super) fn mount<V: Versions>(
 /// Has the kernel read further ahead of those who read in order than it does by itself, which is one request: so several
 /// are answered side by side.
 pub(super) fn read_further_ahead(root: &Path) -> Result<(), Error> {
-    let mount = mounted_at(root)?.pop().ok_or_else(|| Error::InTheWay {
-        path: root.to_owned(),
-        what: "it is mounted there no longer".to_owned(),
-    })?;
+    let mount = top(root)?.ok_or_else(|| Error::unmounted(root))?;
     let (major, minor) = mount.device;
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     fs::write(&setting, READ_AHEAD_KIB).map_err(Error::io("write", Path::new(&setting)))
-}
-
-/// Takes away what is mounted at a path. Who has a file of it open keeps that.
-pub(super) fn detach(path: &Path) -> Result<(), Error> {
-    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
-        Ok(()) => Ok(()),
-        Err(Errno::PERM) => detach_with_help(path),
-        Err(error) => Err(Error::io("unmount", path)(error.into())),
-    }
-}
-
-fn detach_with_help(path: &Path) -> Result<(), Error> {
-    let failed = Error::io("unmount", path);
-    let mut helper = Command::new(HELPER);
-    let said = helper.args(["-u", "-z", "--"]).arg(path).stdin(Stdio::null()).output();
-    match said {
-        Ok(said) if said.status.success() => Ok(()),
-        Ok(said) => Err(failed(io::Error::other(String::from_utf8_lossy(&said.stderr).trim().to_owned()))),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// What is mounted at a path: of several, the one that hides the others comes last.
-fn mounted_at(path: &Path) -> Result<Vec<Mount>, Error> {
-    let table = fs::read(TABLE).map_err(Error::io("read", Path::new(TABLE)))?;
-    let mut mounts = mounts::parse(&String::from_utf8_lossy(&table));
-    mounts.retain(|mount| mount.mount_point == path);
-    Ok(mounts)
-}
-
-/// Whether a mount is a tree of this name.
-pub(super) fn is_ours(mount: &Mount, name: &str) -> bool {
-    (mount.fs == "fuse" || mount.fs.starts_with("fuse.")) && mount.source == name
 }
 
 /// The path with the links in it followed. A mount whose process is gone cannot be looked at itself, its folder can.

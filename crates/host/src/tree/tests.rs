@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::Error;
 use super::inodes::Inodes;
-use super::mounting::{check_empty, is_ours, others_may};
+use super::mounted::is_ours;
+use super::mounting::{check_empty, others_may};
 use crate::volume::mounts;
 
 fn version(number: u8) -> Node {
