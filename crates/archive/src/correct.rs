@@ -11,19 +11,14 @@ use twox_hash::xxhash3_128::Hasher;
 
 use crate::archive::Inner;
 use crate::chain::{Layer, lock};
-use crate::codec::Decoder;
 use crate::error::Error;
-use crate::fingerprint::page_hash;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::pack::{Ends, Pack, each_piece, read_range};
+use crate::suspect::suspects;
 
-/// In nothing longer is every flip tried: the time grows with the square of the length, and is ten seconds or so at this one, which is
-/// an index of 13,800 pages. In a longer index, those are tried that are near to where its entries do not agree with the frames.
-const MOST_TRIED_BYTES: usize = 256 << 10;
-/// How far before the place at which an index does not agree with the frames the flip may be: differences agree with anything.
-const BEFORE_TROUBLE: usize = 512;
-/// An entry is not longer.
-const ENTRY_MOST_BYTES: usize = 26;
+/// So many bytes are gone through at most to find the flip, times eight: each byte that may be the one asks for all of what it stands in.
+/// That takes twenty seconds or so, and is enough for every byte of 128 KiB, or for every page number in an index of 30,000 pages.
+const MOST_TRIED_BYTES: usize = 1 << 34;
 /// Those bytes of both ends that the footer's own checksum vouches for, and the checksum. Which of the others is right, only the
 /// whole file can tell: they say the format twice.
 const SUMMED: Range<usize> = 12..116;
@@ -41,7 +36,8 @@ impl Inner {
         let name = layer.name().text();
         let path = self.folder.path().join(&name);
         let file = self.folder.read(&name).map_err(|source| Error::io("open", &path, source))?;
-        let Some(Correction { offset, byte }) = find(&path, &file)? else { return Ok(None) };
+        let suspects = |pack: &Pack, index: &[u8]| suspects(&self.folder, &self.layers(), pack, index);
+        let Some(Correction { offset, byte }) = find(&path, &file, suspects)? else { return Ok(None) };
         let _upkeep = lock(&self.upkeep);
         // It may have been given up meanwhile, which changes its name, or be gone.
         let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
@@ -50,8 +46,13 @@ impl Inner {
     }
 }
 
-/// The byte of a file that was written otherwise, where one bit of it accounts for what is wrong around the frames.
-fn find(path: &Path, file: &File) -> Result<Option<Correction>, Error> {
+/// The byte of a file that was written otherwise, where one bit of it accounts for what is wrong around the frames. In an index, the
+/// `suspects` are tried first.
+fn find(
+    path: &Path,
+    file: &File,
+    suspects: impl FnOnce(&Pack, &[u8]) -> Result<Vec<Range<usize>>, Error>,
+) -> Result<Option<Correction>, Error> {
     let at = |source| Error::io("read", path, source);
     let ends = Ends::read(path, file)?;
     let footer = match ends.decode(path) {
@@ -62,41 +63,22 @@ fn find(path: &Path, file: &File) -> Result<Option<Correction>, Error> {
     let meta_offset = footer.index_offset + footer.index_len;
     let mut meta = read_range(path, file, meta_offset, footer.meta_len)?;
     if Hasher::oneshot(&meta) != footer.meta_checksum {
-        let places = 0..tries(meta.len());
-        return Ok(flip_back(&mut meta, places, footer.meta_checksum, meta_offset));
+        let all = 0..meta.len();
+        return Ok(flip_back(&mut meta, &[all], footer.meta_checksum, meta_offset));
     }
     let mut index = read_range(path, file, footer.index_offset, footer.index_len)?;
     if Hasher::oneshot(&index) == footer.index_checksum {
         return Ok(None);
     }
-    let pack = Pack::read_ends(path.to_owned(), file.try_clone().map_err(at)?)?;
-    let (near, all) = (near_trouble(&pack, index.clone())?, 0..tries(index.len()));
-    let mut try_in = |places| flip_back(&mut index, places, footer.index_checksum, footer.index_offset);
-    Ok(try_in(near).or_else(|| try_in(all)))
-}
-
-/// In how many of so many bytes flips may be tried: in all, or else in none.
-fn tries(len: usize) -> usize {
-    if len <= MOST_TRIED_BYTES { len } else { 0 }
-}
-
-/// Where in an index the flip may be because of which it does not agree with the frames that hold whole pages.
-fn near_trouble(pack: &Pack, index: Vec<u8>) -> Result<Range<usize>, Error> {
-    let mut decoder = Decoder::new()?;
-    let (mut frame, mut page) = (Vec::new(), vec![0; pack.meta().page_size.as_usize()]);
-    let trouble = pack.index_of(index).trouble(|entry| {
-        frame.resize(usize::try_from(entry.len).unwrap_or(usize::MAX), 0);
-        !entry.encoding.is_whole()
-            || (pack.read_at(entry.offset, &mut frame).is_ok()
-                && decoder.decode(entry.encoding, &frame, &mut page)
-                && page_hash(&page) == entry.hash)
-    });
-    Ok(trouble.map_or(0..0, |at| at.saturating_sub(BEFORE_TROUBLE)..at + ENTRY_MOST_BYTES))
+    let mut places = suspects(&Pack::read_ends(path.to_owned(), file.try_clone().map_err(at)?)?, &index)?;
+    places.push(0..index.len());
+    Ok(flip_back(&mut index, &places, footer.index_checksum, footer.index_offset))
 }
 
 /// The byte at one of these places that makes bytes, which stand at this offset, match their checksum with a bit flipped.
-fn flip_back(bytes: &mut [u8], places: Range<usize>, checksum: u128, offset: u64) -> Option<Correction> {
-    for nth in places.start..places.end.min(bytes.len()) {
+fn flip_back(bytes: &mut [u8], places: &[Range<usize>], checksum: u128, offset: u64) -> Option<Correction> {
+    let most = MOST_TRIED_BYTES / bytes.len().max(1);
+    for nth in places.iter().cloned().flatten().take(most) {
         for bit in 0..8 {
             *bytes.get_mut(nth)? ^= 1 << bit;
             if Hasher::oneshot(bytes) == checksum {

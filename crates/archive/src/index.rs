@@ -3,6 +3,7 @@
 //! Entries stand in page order, and so do the frames, without gaps; so an entry needs no offset, and page
 //! numbers are written as differences. With its sixteen bytes of hash an entry takes about nineteen bytes.
 
+use std::ops::Range;
 use std::path::Path;
 
 use asat_core::PageSize;
@@ -119,26 +120,15 @@ pub(crate) struct Index<'a> {
 impl Index<'_> {
     /// Decodes every entry in page order. `each` has seen some entries where this fails halfway.
     pub(crate) fn each(&self, mut each: impl FnMut(Entry)) -> Result<(), Error> {
-        self.each_up_to(|entry, _| each(entry))
+        self.each_at(|entry, _| each(entry))
     }
 
-    /// The place of the first entry that cannot be decoded, or that is not `sound`.
-    pub(crate) fn trouble(&self, mut sound: impl FnMut(&Entry) -> bool) -> Option<usize> {
-        let (mut decoded, mut trouble) = (0, None);
-        let read = self.each_up_to(|entry, end| {
-            if trouble.is_none() && !sound(&entry) {
-                trouble = Some(decoded);
-            }
-            decoded = end;
-        });
-        trouble.or_else(|| read.is_err().then_some(decoded))
-    }
-
-    /// The same, with the place where each entry ends.
-    fn each_up_to(&self, mut each: impl FnMut(Entry, usize)) -> Result<(), Error> {
+    /// The same, with where among the bytes each entry stands.
+    pub(crate) fn each_at(&self, mut each: impl FnMut(Entry, Range<usize>)) -> Result<(), Error> {
         let wrong = |what: &str| Error::damaged(self.path, format!("its index is malformed: {what}"));
         let (mut rest, mut page, mut offset) = (self.bytes.as_slice(), 0_u32, self.first_offset);
         for _ in 0..self.count {
+            let start = self.bytes.len() - rest.len();
             let delta = take_varint(&mut rest).ok_or_else(|| wrong("a page number"))?;
             let coded = take_varint(&mut rest).ok_or_else(|| wrong("a length"))?;
             let (hash, after) = rest.split_first_chunk::<16>().ok_or_else(|| wrong("a hash"))?;
@@ -149,7 +139,7 @@ impl Index<'_> {
             let mut entry =
                 Entry { page, len: 0, encoding: Encoding::Raw, offset, hash: u128::from_le_bytes(*hash) };
             self.decode(coded, &mut entry).ok_or_else(|| wrong("a frame's length or encoding"))?;
-            each(entry, self.bytes.len() - rest.len());
+            each(entry, start..self.bytes.len() - rest.len());
             offset = offset
                 .checked_add(u64::from(entry.len))
                 .filter(|&end| end <= self.end_offset)

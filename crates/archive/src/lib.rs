@@ -37,6 +37,7 @@ mod spans;
 mod spool;
 mod stats;
 mod survey;
+mod suspect;
 mod trim;
 mod unreadable;
 mod verify;

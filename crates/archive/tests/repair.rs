@@ -54,24 +54,63 @@ fn every_flipped_bit_is_repaired() {
     assert_holds(&open(folder.path()), &model);
 }
 
-/// Not every flip can be tried there; the frames tell where it is.
+/// Where the entries of a pack's index begin (`docs/archive-format.md`).
+fn entries(pack: &[u8]) -> Vec<usize> {
+    let footer = &pack[pack.len() - 116..];
+    let number =
+        |at: usize| usize::try_from(u64::from_le_bytes(footer[at..at + 8].try_into().unwrap())).unwrap();
+    let (mut at, mut entries) = (number(0), Vec::new());
+    for _ in 0..number(32) {
+        entries.push(at);
+        for _ in ["page number", "length and encoding"] {
+            at += pack[at..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
+        }
+        at += 16;
+    }
+    entries
+}
+
+/// Not every flip can be tried there; the pages tell where it is.
 #[test]
 fn a_flipped_bit_in_a_long_index_is_repaired() {
     let folder = common::folder();
-    // Pages that cannot be compressed: all entries are of one length.
-    let content = Content::new(512, (0..15_000).map(|seed| 21 * seed + 3));
-    write(&open(folder.path()), 1, &content).unwrap();
-    let path = folder.path().join("1.pack");
-    let good = std::fs::read(&path).unwrap();
-    let index = 12 + 512 * 15_000;
-    for (what, place) in [("length", 1), ("encoding", 2), ("hash", 10)] {
-        let mut bytes = good.clone();
-        bytes[index + 19 * 9_000 + place] ^= 2;
-        std::fs::write(&path, bytes).unwrap();
-        let archive = open(folder.path());
-        let report = verify(&archive, None);
-        assert_eq!(archive.repair(&report.damage, &Contents::new()).unwrap(), std::slice::from_ref(&path));
-        assert!(std::fs::read(&path).unwrap() == good, "{what}");
+    let archive = open(folder.path());
+    // Pages that cannot be compressed, most of which change, are again what they were, and then change a little.
+    let pages = |seed: u64| (0..15_000).map(move |nth| 3 * (nth + seed));
+    let first = Content::new(512, pages(0));
+    let mut second = Content::new(512, pages(15_000));
+    second.pages.splice(0..500, first.pages[..500].to_vec());
+    let mut fourth = first.clone();
+    (300..14_900).for_each(|nth| fourth.edit(nth, 100, 77));
+    for (number, content) in (1..).zip([&first, &second, &first, &fourth]) {
+        write(&archive, number, content).unwrap();
+    }
+    drop(archive);
+    for (name, encoding) in [("1.pack", 0), ("2.pack", 0), ("3.pack", 3), ("4.pack", 2)] {
+        let path = folder.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        let entries = entries(&good);
+        assert!(entries.len() > 14_000 && good[entries[1] + 1] & 3 == encoding, "{name}");
+        for (nth, place, bit) in
+            [(0, 0, 1), (1, 0, 1), (9_000, 0, 2), (9_000, 0, 7), (9_000, 1, 0), (9_000, 1, 6)]
+                .into_iter()
+                .chain([
+                    (9_000, 1, 7),
+                    (9_001, 2, 7),
+                    (9_001, 10, 3),
+                    (entries.len() - 1, 0, 1),
+                    (entries.len() - 1, 12, 5),
+                ])
+        {
+            let mut bytes = good.clone();
+            bytes[entries[nth] + place] ^= 1 << bit;
+            std::fs::write(&path, bytes).unwrap();
+            let archive = open(folder.path());
+            let report = verify(&archive, None);
+            let repaired = archive.repair(&report.damage, &Contents::new()).unwrap();
+            assert_eq!(repaired, std::slice::from_ref(&path), "{name}: entry {nth}, byte {place}, bit {bit}");
+            assert!(std::fs::read(&path).unwrap() == good, "{name}: entry {nth}, byte {place}, bit {bit}");
+        }
     }
 }
 
