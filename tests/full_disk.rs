@@ -19,6 +19,8 @@
 #[path = "crash/bank.rs"]
 mod bank;
 mod common;
+#[path = "full_disk/moving.rs"]
+mod moving;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -68,8 +70,8 @@ impl SmallDisk {
         Self { world, keeper, as_root, dice: Dice(507), kept: BTreeMap::new() }
     }
 
-    /// Starts the daemon in the disk's namespace; its log where it does not become ready.
-    fn try_start(&mut self) -> Result<(), String> {
+    /// What runs a program in the disk's namespace.
+    fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         let namespaces = PathBuf::from(format!("/proc/{}/ns", self.keeper.id()));
         if !self.as_root {
@@ -78,6 +80,12 @@ impl SmallDisk {
                 .arg("--preserve-credentials");
         }
         command.arg(format!("--mount={}", namespaces.join("mnt").display()));
+        command
+    }
+
+    /// Starts the daemon in the disk's namespace; its log where it does not become ready.
+    fn try_start(&mut self) -> Result<(), String> {
+        let mut command = self.enter();
         command.arg(env!("CARGO_BIN_EXE_asat")).arg("serve").arg("--config").arg(self.world.write_config());
         let mut running = Running::spawn(command);
         if let Err(log) = running.wait_for("ready") {

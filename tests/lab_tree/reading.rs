@@ -1,10 +1,16 @@
 //! Stock clients read versions by their paths.
 
 use std::fs;
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::spawn;
+use std::time::Duration;
 
+use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::World;
@@ -135,4 +141,40 @@ fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// Nobody asks the daemon for what the kernel knows: the pages that were read, and that nothing is beside the database.
+#[test]
+fn lab_what_was_looked_at_is_kept_by_the_kernel() {
+    in_lab(Lab::new(), |_| {
+        let world = world(2);
+        let folder = fs::File::open(at(&world, "report@1")).unwrap();
+        let mut database = fs::File::open(at(&world, "report@1/report.db")).unwrap();
+        let mut look = move || {
+            let mut bytes = Vec::new();
+            database.rewind().unwrap();
+            database.read_to_end(&mut bytes).unwrap();
+            let beside = ["-journal", "-wal", "-shm"]
+                .map(|suffix| statat(&folder, format!("report.db{suffix}"), AtFlags::empty()).unwrap_err());
+            assert_eq!(beside, [Errno::NOENT; 3]);
+            let size = statat(&folder, "report.db", AtFlags::empty()).unwrap().st_size;
+            assert_eq!(bytes.len(), usize::try_from(size).unwrap());
+            bytes
+        };
+        let (sender, looked) = channel();
+        let (go_on, again) = channel::<()>();
+        let looking = spawn(move || {
+            sender.send(look()).unwrap();
+            again.recv().unwrap();
+            sender.send(look()).unwrap();
+        });
+        let patience = Duration::from_secs(60);
+        let before = looked.recv_timeout(patience).unwrap();
+        world.signal(Signal::STOP);
+        go_on.send(()).unwrap();
+        let during = looked.recv_timeout(patience);
+        world.signal(Signal::CONT);
+        assert!(during.expect("the daemon was asked, and could not answer") == before);
+        looking.join().unwrap();
+    });
 }
