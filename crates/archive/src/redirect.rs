@@ -104,7 +104,9 @@ impl<'a> Lead<'a> {
         let pages = |pack: &Pack| usize::try_from(pack.meta().page_count).unwrap_or(usize::MAX);
         let lower = chain.get(1..).unwrap_or_default();
         let below = match lower.first() {
-            Some(newest) => PageMap::find(newest, lower, pages(newest).min(pages(pack)), &mut Err)?,
+            Some(newest) => {
+                PageMap::find(newest, lower, pages(newest).min(pages(pack)), &mut |_, error| Err(error))?
+            }
             None => PageMap::new(pack.meta().page_size, 0),
         };
         Ok(Self {

@@ -22,12 +22,27 @@ pub(crate) struct Replay {
     /// The pages that were read and match their hash. What is laid upon another page cannot be judged: it is another
     /// layer's fault where it does not come out.
     sound: Vec<bool>,
+    /// What each page is made of.
+    made_of: Vec<MadeOf>,
+    misses_one: bool,
+}
+
+/// What a page is made of, where a layer could not be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MadeOf {
+    /// Of entries above that layer alone.
+    All,
+    /// Of entries below it alone: it may have had a newer one.
+    Older,
+    /// Of both: one may be laid upon what is not known.
+    Both,
 }
 
 impl Replay {
     /// A replay of layers that can hold at most so many pages.
     pub(crate) fn new(most_pages: usize) -> Self {
-        Self { most_pages, map: None, frames: None, page: Vec::new(), sound: Vec::new() }
+        let (page, sound, made_of) = (Vec::new(), Vec::new(), Vec::new());
+        Self { most_pages, map: None, frames: None, page, sound, made_of, misses_one: false }
     }
 
     /// Lays the next layer upon those before, which `older` opens, newest first; answers the pages in it that can be
@@ -50,6 +65,16 @@ impl Replay {
         };
         map.apply(pack, &mut older, &mut |_, _| {})?;
         self.fit(page_size, pack.meta());
+        for &(page, encoding) in &pages {
+            if let Some(made_of) = nth_of(page).and_then(|nth| self.made_of.get_mut(nth)) {
+                *made_of = match encoding {
+                    Encoding::Raw | Encoding::Zstd => MadeOf::All,
+                    Encoding::Difference if *made_of == MadeOf::All => MadeOf::All,
+                    Encoding::Earlier if !self.misses_one => MadeOf::All,
+                    Encoding::Difference | Encoding::Earlier => MadeOf::Both,
+                };
+            }
+        }
         pages.retain(|&(page, encoding)| match encoding {
             Encoding::Raw | Encoding::Zstd => true,
             Encoding::Difference => nth_of(page).and_then(|nth| self.sound.get(nth)) == Some(&true),
@@ -63,7 +88,9 @@ impl Replay {
             self.sound.clear();
         }
         self.page.resize(page_size.as_usize(), 0);
-        self.sound.resize(self.map.as_ref().map_or(0, PageMap::page_count), false);
+        let page_count = self.map.as_ref().map_or(0, PageMap::page_count);
+        self.sound.resize(page_count, false);
+        self.made_of.resize(page_count, MadeOf::All);
     }
 
     /// Reads a page of the newest layer; answers whether it matches its hash.
@@ -91,13 +118,19 @@ impl Replay {
     /// A layer could not be used: what those above it lay upon its pages cannot be judged.
     pub(crate) fn miss_one(&mut self) {
         self.sound.fill(false);
+        self.made_of
+            .iter_mut()
+            .filter(|made_of| **made_of == MadeOf::All)
+            .for_each(|made_of| *made_of = MadeOf::Older);
+        self.misses_one = true;
     }
 
-    /// Whether the newest layer's version has the pages that it was written with.
+    /// Whether the newest layer's version has the pages that it was written with, as far as that shows without reading them.
     pub(crate) fn comes_out(&self, meta: &Meta) -> bool {
         let Some(map) = &self.map else { return false };
         let count = usize::try_from(meta.page_count).unwrap_or(usize::MAX);
         let found = || Fingerprinter::of_hashes(meta.page_size, meta.page_count, map.hashes());
-        map.page_count() == count && map.missing().next().is_none() && found() == meta.fingerprint
+        let is_known = !self.made_of.contains(&MadeOf::Both);
+        map.page_count() == count && is_known && map.missing().next().is_none() && found() == meta.fingerprint
     }
 }

@@ -3,6 +3,7 @@
 //! Only indexes are read. What is found is compared with the version's recorded fingerprint, so a layer that
 //! is missing, foreign or of another history can never pass as part of this version.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::archive::Inner;
@@ -10,6 +11,7 @@ use crate::chain::{Layer, Layers, below, lock, most_pages};
 use crate::disk::Folder;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
+use crate::frames::{Frames, Reading};
 use crate::meta::Meta;
 use crate::naming::FileName;
 use crate::pack::Pack;
@@ -40,23 +42,50 @@ impl Inner {
             let Some(layer) = layers.get(&number).filter(|layer| layer.live) else {
                 return Err(self.no_such_version(number));
             };
-            match resolve(&self.folder, &layers, layer) {
-                Err(_) if lock(&self.chain).generation != generation => {}
-                result => return result,
+            let lost = lock(&self.missing).clone();
+            let has_changed = || lock(&self.chain).generation != generation;
+            let resolved = match resolve(&self.folder, &layers, layer, &mut |_, error| Err(error)) {
+                Ok(version) if lost.is_empty() => return Ok(version),
+                // What vanished meanwhile is not lost, but in another file.
+                Err(error) if !error.is_loss() || has_changed() => Err(error),
+                _ => self.resolve_without(lost, &layers, layer),
+            };
+            if !has_changed() {
+                return resolved;
             }
         }
     }
+
+    /// Resolves a version where something below it is lost: nothing of that may be needed. Whether that is so, the fingerprint tells
+    /// of entries that are not seen, and the pages themselves of differences that may lie upon such an entry.
+    fn resolve_without(
+        &self,
+        mut lost: BTreeSet<u64>,
+        layers: &Layers,
+        layer: &Layer,
+    ) -> Result<Resolved, Error> {
+        let mut first_error = None;
+        let mut pass_over = |number: u64, error: Error| {
+            lost.insert(number);
+            first_error.get_or_insert(error);
+            Ok(())
+        };
+        let resolved = resolve(&self.folder, layers, layer, &mut pass_over);
+        let checked = resolved.and_then(|version| match needed(&version.map, &lost)? {
+            None => Ok(version),
+            Some(number) => Err(gone(&self.folder, number)),
+        });
+        checked.map_err(|error| first_error.unwrap_or(error))
+    }
 }
 
-/// Damage to a layer below the version's own is passed over: nothing of it may be needed. Whether that is so, the
-/// fingerprint tells.
-fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, Error> {
-    let mut first_loss = None;
-    let mut pass_over = |error: Error| {
-        first_loss.get_or_insert(error);
-        Ok(())
-    };
-    let chain = continued(folder, layers, layer, &mut pass_over)?;
+fn resolve(
+    folder: &Folder,
+    layers: &Layers,
+    layer: &Layer,
+    pass_over: PassOver<'_>,
+) -> Result<Resolved, Error> {
+    let chain = continued(folder, layers, layer, pass_over)?;
     let Some(newest) = chain.first() else {
         return Err(Error::NoSuchVersion { number: layer.number, folder: folder.path().to_owned() });
     };
@@ -68,12 +97,25 @@ fn resolve(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Resolved, 
         return Err(Error::damaged(newest.path(), what));
     }
     chain.iter().for_each(|pack| pack.expect_index());
-    let map = PageMap::find(newest, &chain, page_count, &mut pass_over)?;
-    match (check(newest, &map), first_loss) {
-        (Ok(()), _) => Ok(Resolved { meta, map }),
-        (Err(_), Some(loss)) => Err(loss),
-        (Err(error), None) => Err(missing(folder, layers, &chain).unwrap_or(error)),
+    let map = PageMap::find(newest, &chain, page_count, pass_over)?;
+    match check(newest, &map) {
+        Ok(()) => Ok(Resolved { meta, map }),
+        Err(error) => Err(missing(folder, layers, &chain).unwrap_or(error)),
     }
+}
+
+/// The lost layer without which a page does not come out: those are read that it may have had an entry of between the others.
+fn needed(map: &PageMap, lost: &BTreeSet<u64>) -> Result<Option<u64>, Error> {
+    let (mut frames, mut page) = (Frames::new()?, vec![0; map.page_size().as_usize()]);
+    for nth in 0..map.page_count() {
+        let layers = map.entries_of(nth).map(|entry| map.layer_of(entry));
+        let mut gaps = layers.clone().skip(1).zip(layers);
+        let across = gaps.find_map(|(lower, upper)| lost.range(lower..upper).next());
+        if across.is_some() && frames.page(map, nth, Reading::InOrder, &mut page).is_err() {
+            return Ok(across.copied());
+        }
+    }
+    Ok(None)
 }
 
 /// Says which file is not there, where one is missing between the layers of a version that does not come out.
@@ -83,15 +125,18 @@ fn missing(folder: &Folder, layers: &Layers, chain: &[Arc<Pack>]) -> Option<Erro
         let next = below(layers, parent).map_or(0, |layer| layer.number);
         (next + 1..=parent).rev().take(MOST_MISSING)
     });
-    let number = numbers.into_iter().find(|&number| !is_there(number))?;
+    numbers.into_iter().find(|&number| !is_there(number)).map(|number| gone(folder, number))
+}
+
+fn gone(folder: &Folder, number: u64) -> Error {
     let path = folder.path().join(FileName::Live { from: number, number }.text());
-    Some(Error::damaged(&path, "it is missing, and a later version cannot be put together without it"))
+    Error::damaged(&path, "it is missing, and a later version cannot be put together without it")
 }
 
 /// The layers of which something may be seen in a layer's version, newest first, from its own on: those that each of them
 /// continues, and those that one refers to, even where one between continues none.
 pub(crate) fn chain_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
-    continued(folder, layers, layer, &mut Err)
+    continued(folder, layers, layer, &mut |_, error| Err(error))
 }
 
 fn continued(
@@ -110,7 +155,7 @@ fn continued(
 
 /// The layers that have pages of one size from a layer on down, newest first.
 pub(crate) fn history_of(folder: &Folder, layers: &Layers, layer: &Layer) -> Result<Vec<Arc<Pack>>, Error> {
-    layers_down(folder, layers, layer, below_all, &mut Err)
+    layers_down(folder, layers, layer, below_all, &mut |_, error| Err(error))
 }
 
 /// The highest number of what lies below a layer.
@@ -118,8 +163,8 @@ fn below_all(meta: &Meta) -> Option<u64> {
     meta.covers_from.checked_sub(1)
 }
 
-/// Hears of a layer that is lost below a version's own; fails where nothing may be passed over.
-pub(crate) type PassOver<'a> = &'a mut dyn FnMut(Error) -> Result<(), Error>;
+/// Hears of a layer that is lost below a version's own, by its number; fails where nothing may be passed over.
+pub(crate) type PassOver<'a> = &'a mut dyn FnMut(u64, Error) -> Result<(), Error>;
 
 /// The layers from one on down, each as the one before says. What a lost one continued is not known: so what is below it is
 /// looked at, too.
@@ -140,7 +185,7 @@ fn layers_down(
         let pack = match layer.open(folder) {
             Ok(pack) => pack,
             Err(error) if !chain.is_empty() && error.is_loss() => {
-                pass_over(error)?;
+                pass_over(layer.number, error)?;
                 next = layer.from.checked_sub(1).and_then(|number| below(layers, number));
                 continue;
             }

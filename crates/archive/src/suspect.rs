@@ -104,7 +104,7 @@ impl Pages {
             }
         };
         let _ = index.each(&mut want);
-        let find = |newest: &Pack| PageMap::find(newest, &older, page_count, &mut Err).ok();
+        let find = |newest: &Pack| PageMap::find(newest, &older, page_count, &mut |_, error| Err(error)).ok();
         let find_earlier = |newest: &Pack| PageMap::find_earlier(newest, &older, page_count, wanted).ok();
         Ok(Self {
             below: newest.filter(|_| meta.parent.is_some()).and_then(|newest| find(newest)),

@@ -1,7 +1,7 @@
 //! Which of all versions cannot be put together any more.
 
 use crate::archive::Archive;
-use crate::chain::{Layer, Layers, most_pages};
+use crate::chain::{Layer, Layers, lock, most_pages};
 use crate::error::Error;
 use crate::replay::Replay;
 use crate::resolve::chain_of;
@@ -12,9 +12,14 @@ impl Archive {
     #[must_use]
     pub fn unreadable(&self) -> Vec<(u64, Error)> {
         let layers = self.inner.layers();
+        let mut missing = lock(&self.inner.missing).clone();
         let mut replay = Replay::new(most_pages(layers.values()));
         let mut unreadable = Vec::new();
         for layer in layers.values() {
+            if missing.first().is_some_and(|&number| number < layer.number) {
+                replay.miss_one();
+                missing = missing.split_off(&layer.number);
+            }
             let comes_out = self.comes_out(layer, &layers, &mut replay).unwrap_or_else(|_| {
                 replay.miss_one();
                 false

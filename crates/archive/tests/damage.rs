@@ -98,6 +98,48 @@ fn outgrown(folder: &Path) -> Model {
     model
 }
 
+/// A difference says what its page must be, and not upon what it lies: that all entries are there does not mean that the page is.
+#[test]
+fn a_version_with_a_difference_upon_what_is_lost_is_lost_too_and_the_next_without_is_not() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let (mut content, mut model) = (Content::new(512, [3, 6, 9]), Model::new());
+    for number in 1..=5 {
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        if number < 4 {
+            content.edit(1, 100 * usize::try_from(number).unwrap(), 77);
+        } else {
+            content.pages[1] = page(512, 333);
+        }
+    }
+    drop(archive);
+    let path = folder.path().join("2.pack");
+    let good = std::fs::read(&path).unwrap();
+    let mut damaged = good.clone();
+    damaged[good.len() - 116 - 200..good.len() - 116].fill(0);
+    for found in [None, Some(damaged)] {
+        match found {
+            None => std::fs::remove_file(&path).unwrap(),
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+        }
+        let archive = open(folder.path());
+        archive.expect((!path.exists()).then_some(2));
+        for number in [3, 4] {
+            let error = archive.read(number).map(drop).unwrap_err();
+            assert!(
+                matches!(&error, Error::Damaged { path: named, .. } if *named == path),
+                "{number}: {error}"
+            );
+        }
+        for number in [1, 5] {
+            assert_eq!(common::read(&archive, number).unwrap(), model[&number].bytes());
+        }
+        let unreadable: Vec<u64> = archive.unreadable().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(unreadable, if path.exists() { vec![2, 3, 4] } else { vec![3, 4] });
+    }
+}
+
 #[test]
 fn damage_to_a_layer_does_not_reach_a_version_that_needs_nothing_of_it() {
     let folder = common::folder();

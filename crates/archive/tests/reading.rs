@@ -7,6 +7,7 @@ mod common;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use asat_archive::{Error, Kept};
 use asat_core::PageSize;
@@ -105,34 +106,47 @@ fn a_reader_is_not_disturbed_by_what_happens_after() {
 fn readers_and_upkeep_and_writer_at_the_same_time() {
     let folder = common::folder();
     let archive = open(folder.path());
-    let content = |number: u64| {
-        let mut content = Content::new(512, (0..30).map(|nth| number / (nth % 5 + 1) * 100 + nth + 1));
-        (0..10).for_each(|nth| content.edit(nth * 3, 60, number.to_le_bytes()[0]));
-        content
-    };
-    (1..=40).for_each(|number| _ = write(&archive, number, &content(number)).unwrap());
+    // Pages that change a little, each at a pace of its own, so that differences lie upon differences; and some that are new.
+    let mut content = Content::new(512, (0..30).map(|nth| 3 * nth));
+    let mut contents = vec![content.clone()];
+    for number in 1..=300_u64 {
+        for nth in (0..30).filter(|nth| number.is_multiple_of(nth % 5 + 1)) {
+            content.edit(usize::try_from(nth).unwrap(), usize::try_from(number * 7 % 500).unwrap(), 77);
+        }
+        content.pages[usize::try_from(number % 30).unwrap()] = page(512, 3 * (number + 50));
+        contents.push(content.clone());
+    }
+    let content = |number: u64| &contents[usize::try_from(number).unwrap()];
+    (1..=40).for_each(|number| _ = write(&archive, number, content(number)).unwrap());
+    let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for number in (2..=38).filter(|number| number % 4 != 0) {
+            for number in (2..=298).filter(|number| number % 4 != 0) {
+                while archive.newest() <= Some(number + 1) {
+                    std::thread::yield_now();
+                }
                 archive.retire(number).unwrap();
                 compact(&archive);
             }
+            is_done.store(true, Ordering::Relaxed);
         });
-        scope.spawn(|| (41..=60).for_each(|number| _ = write(&archive, number, &content(number)).unwrap()));
-        for _ in 0..2 {
-            scope.spawn(|| {
-                for number in (1..=40).cycle().take(400) {
-                    match common::read(&archive, number) {
+        scope.spawn(|| (41..=300).for_each(|number| _ = write(&archive, number, content(number)).unwrap()));
+        for step in [1, 7] {
+            let (archive, is_done) = (&archive, &is_done);
+            scope.spawn(move || {
+                for number in (1..=300).cycle().step_by(step) {
+                    match common::read(archive, number) {
                         Ok(bytes) => assert_eq!(bytes, content(number).bytes()),
-                        Err(Error::NoSuchVersion { .. }) => assert!(number % 4 != 0),
-                        Err(error) => panic!("{error}"),
+                        Err(Error::NoSuchVersion { .. }) if is_done.load(Ordering::Relaxed) => return,
+                        Err(Error::NoSuchVersion { .. }) => {}
+                        Err(error) => panic!("{number}: {error}"),
                     }
                 }
             });
         }
         scope.spawn(|| (0..10).for_each(|_| assert_eq!(common::verify(&archive, None).findings, [])));
     });
-    assert!(archive.live().contains(&60) && !archive.contains(2));
+    assert!(archive.live().contains(&300) && !archive.contains(2));
 }
 
 #[test]

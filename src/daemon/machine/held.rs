@@ -34,6 +34,14 @@ fn look_at_archive(
         version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
     };
     let live = archive.live();
+    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
+    let is_held =
+        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
+    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
+    let missing: Vec<u64> =
+        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
+    let is_complete = missing.is_empty();
+    archive.expect(missing);
     let mut archived = Vec::new();
     for &number in &live {
         let version = VersionId { store: store.clone(), number };
@@ -41,15 +49,7 @@ fn look_at_archive(
         let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
         archived.push(Archived { version, described });
     }
-    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
-    let is_held =
-        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
-    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
-    let missing: Vec<u64> =
-        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
-    let is_whole =
-        archived.iter().all(|archived| !matches!(archived.described, Some(Err(_)))) && missing.is_empty();
-    archive.expect(missing);
+    let is_whole = is_complete && archived.iter().all(|archived| !matches!(archived.described, Some(Err(_))));
     if !is_whole {
         for (number, error) in archive.unreadable() {
             let Ok(place) = live.binary_search(&number) else { continue };

@@ -42,7 +42,7 @@ impl PageMap {
                 *end = NONE;
             }
         }
-        Search { ends, open: wanted.len(), limits: wanted }.run(newest, chain, &mut Err)
+        Search { ends, open: wanted.len(), limits: wanted }.run(newest, chain, &mut |_, error| Err(error))
     }
 }
 
@@ -69,7 +69,9 @@ impl Search {
                     .index()
                     .and_then(|index| index.each(|entry| self.add(&mut map, nth, number, &entry)));
                 match read {
-                    Err(error) if number != newest.meta().number && error.is_loss() => pass_over(error)?,
+                    Err(error) if number != newest.meta().number && error.is_loss() => {
+                        pass_over(number, error)?;
+                    }
                     read => read?,
                 }
             }
