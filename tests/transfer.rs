@@ -180,7 +180,7 @@ fn what_does_not_fit_the_history_here_is_refused() {
 }
 
 #[test]
-fn versions_that_are_lost_are_put_back_where_nothing_is_stored_above_them() {
+fn versions_that_are_lost_are_put_back() {
     let source = source(3);
     let (all, later) = (export(&source, "report@1..", "all"), export(&source, "report@2..", "later"));
     for is_noticed in [true, false] {
@@ -207,7 +207,7 @@ fn versions_that_are_lost_are_put_back_where_nothing_is_stored_above_them() {
 }
 
 #[test]
-fn what_is_left_of_a_version_is_moved_away_before_it_is_put_back() {
+fn what_is_left_of_a_damaged_version_is_no_obstacle() {
     let source = source(2);
     let all = export(&source, "report@1..", "all");
     let mut target = target();
@@ -221,10 +221,6 @@ fn what_is_left_of_a_version_is_moved_away_before_it_is_put_back() {
     let rebuilt =
         target.asat(&["rebuild-catalogue", "--replace", "--json", "--config", config.to_str().unwrap()]);
     assert_eq!(rebuilt.status.code(), Some(9), "{}", said(&rebuilt));
-    let said = refused(&target, &all);
-    assert!(said.contains("report@2 is lost here, and what is left of it is in the archive"), "{said}");
-    assert!(said.contains("move 2.pack out of "), "{said}");
-    fs::rename(&pack, target.path("2.pack")).unwrap();
     assert_eq!(imported(&target, &all)["recovered"], json!(["report@2"]));
     target.start();
     let (here, there) = (history(&target), history(&source));
@@ -233,17 +229,37 @@ fn what_is_left_of_a_version_is_moved_away_before_it_is_put_back() {
 }
 
 #[test]
-fn a_version_that_is_lost_below_others_is_not_put_back() {
-    let source = source(3);
-    let (all, first) = (export(&source, "report@1..", "all"), export(&source, "report@1..2", "first"));
-    let target = target();
-    taken(&target, &all);
-    let archive = target.path("state/archive/report");
-    fs::remove_file(archive.join("2.pack")).unwrap();
-    for folder in [all, first] {
-        let said = refused(&target, &folder);
-        assert!(said.contains("report@2 is lost here, and cannot be put back below report@3"), "{said}");
-        assert_eq!(fs::read_dir(&archive).unwrap().count(), 2);
+fn a_version_that_is_lost_below_others_is_put_back_and_they_with_it() {
+    let source = source(4);
+    let (all, second) = (export(&source, "report@1..", "all"), export(&source, "report@2..2", "second"));
+    // What the start has noticed, what is imported, and what of it was lost.
+    for (is_noticed, folder, recovered) in [
+        (true, &all, &["report@2", "report@3", "report@4"][..]),
+        (true, &second, &["report@2"]),
+        (false, &all, &["report@2"]),
+        (false, &second, &["report@2"]),
+    ] {
+        let mut target = target();
+        taken(&target, &all);
+        fs::remove_file(target.path("state/archive/report/2.pack")).unwrap();
+        if is_noticed {
+            target.start();
+            assert_eq!(target.get("/versions/report@4").json()["state"], "lost");
+            assert!(target.stop().success());
+        }
+        let answer = imported(&target, folder);
+        assert_eq!(answer["recovered"], json!(recovered), "{answer}");
+        target.start();
+        assert_eq!(history(&target), history(&source));
+        assert_eq!(target.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
+        // It goes on with what was put back.
+        assert_eq!(target.request("DELETE", "/versions/report@1", &[], b"").status, 200);
+        assert_eq!(target.request("DELETE", "/versions/report@3", &[], b"").status, 200);
+        target.sqlite().execute("insert into ledger values ('here')", []).unwrap();
+        assert_eq!(target.publish("close 5")["version"]["id"], "report@5");
+        let (here, there) = (history(&target), history(&source));
+        assert!(here[3].1 == there[2].1, "the second one's bytes are what they were");
+        assert_eq!(target.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
     }
 }
 

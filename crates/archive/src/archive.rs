@@ -102,6 +102,12 @@ impl Archive {
         head(&self.inner.layers()).map(|layer| layer.number)
     }
 
+    /// Whether nothing is stored of versions from this number on.
+    #[must_use]
+    pub fn ends_below(&self, number: u64) -> bool {
+        self.inner.layers().range(number..).next().is_none()
+    }
+
     /// Whether a version can be read.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 
 use asat_core::Problem;
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Inner};
 use crate::chain::{Layer, lock};
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::meta::Meta;
+use crate::naming::FileName;
 use crate::packer::Packer;
 
 /// A layer that is written anew.
@@ -35,15 +36,28 @@ impl Archive {
         number: u64,
         read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
     ) -> Result<Option<PathBuf>, Problem> {
+        self.put_back(self.describe(number)?, read)
+    }
+
+    /// The same with what is known of the version from elsewhere, also where its file is gone, whatever was stored since.
+    ///
+    /// # Errors
+    /// Where the version was given up or folded into another, where `read` fails, or where the machine refuses.
+    pub fn put_back(
+        &self,
+        meta: Meta,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
-        let meta = self.describe(number)?;
+        let (number, from) =
+            (meta.number, archive.place_of(meta.number).ok_or_else(|| archive.no_such_version(meta.number))?);
         let mut rebuild = Rebuild {
             packer: Packer::create(&archive.folder, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
             fingerprinter: Fingerprinter::new(meta.page_size, meta.page_count),
             pages: 0,
-            meta: Meta { parent: None, ..meta },
+            meta: Meta { covers_from: from, parent: None, refers_to: None, ..meta },
         };
         read(&mut rebuild)?;
         let Rebuild { meta, packer, fingerprinter, pages, .. } = rebuild;
@@ -52,12 +66,26 @@ impl Archive {
         }
         let _upkeep = lock(&archive.upkeep);
         // It may have been given up meanwhile.
-        let Some(now) = archive.layer(meta.covers_from, number).filter(|layer| layer.live) else {
+        if archive.place_of(number) != Some(from) {
             return Ok(None);
-        };
-        let bytes = packer.publish(&meta, now.name())?;
-        lock(&archive.chain).put(Layer::new(now.from, number, true, bytes));
-        Ok(Some(archive.folder.path().join(now.name().text())))
+        }
+        let name = FileName::Live { from, number };
+        let bytes = packer.publish(&meta, name)?;
+        lock(&archive.chain).put(Layer::new(from, number, true, bytes));
+        lock(&archive.missing).remove(&number);
+        Ok(Some(archive.folder.path().join(name.text())))
+    }
+}
+
+impl Inner {
+    /// From which version on the layer of a live version stands for what was folded into it: itself, where its file is gone. `None`: it
+    /// was given up.
+    fn place_of(&self, number: u64) -> Option<u64> {
+        let layers = self.layers();
+        match layers.range(number..).next().map(|(_, layer)| layer).filter(|layer| layer.from <= number) {
+            None => Some(number),
+            Some(layer) => (layer.live && layer.number == number).then_some(layer.from),
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 mod common;
 
 use asat_archive::fingerprint::page_hash;
-use asat_archive::{Contents, Damage};
+use asat_archive::{Archive, Contents, Damage, Meta};
+use asat_core::Problem;
 use common::{Content, Model, assert_holds, files, open, page, read, verify, write};
 
 /// The pages of a content by their hashes.
@@ -141,6 +142,80 @@ fn a_version_is_written_anew_from_its_whole_content_and_from_no_other() {
     assert_holds(&archive, &model);
     drop(archive);
     assert_holds(&open(folder.path()), &model);
+}
+
+/// Puts a version back from its content and from what was known of it.
+fn put_back(
+    archive: &Archive,
+    meta: &Meta,
+    content: &Content,
+) -> Result<Option<std::path::PathBuf>, Problem> {
+    archive
+        .put_back(meta.clone(), |rebuild| Ok(content.pages.iter().try_for_each(|page| rebuild.page(page))?))
+}
+
+/// Any version whose file is gone, be it one into which others were folded or one with pages of another size, is put back below what
+/// was stored since, and what is done later goes by it.
+#[test]
+fn a_version_whose_file_is_gone_is_put_back_whatever_was_stored_since() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let (mut content, mut model) = (Content::new(512, [3, 6, 2, 7]), Model::new());
+    for number in 1..=8 {
+        if number == 5 {
+            content = Content::new(1024, [3, 6, 2]);
+        }
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        content.edit(1, 100, 77);
+        content.pages[0] = page(content.page_size, 3 * (number + 50));
+    }
+    let metas: Vec<Meta> = (1..=8).map(|number| archive.describe(number).unwrap()).collect();
+    for number in [1, 3, 6] {
+        archive.retire(number).unwrap();
+        model.remove(&number);
+    }
+    common::compact(&archive);
+    drop(archive);
+    let kept = files(folder.path());
+    assert!(kept.iter().any(|(name, _)| name == "3-4.pack"), "{kept:?}");
+    for &number in model.keys() {
+        let gone = kept.iter().map(|(name, _)| name.clone()).find(|name| {
+            let last = name.strip_suffix(".pack").and_then(|range| range.rsplit('-').next());
+            last == Some(&number.to_string())
+        });
+        std::fs::remove_file(folder.path().join(gone.unwrap())).unwrap();
+        let archive = open(folder.path());
+        archive.expect([number]);
+        let meta = &metas[usize::try_from(number).unwrap() - 1];
+        let other = model.iter().find(|(other, _)| **other != number).unwrap().1;
+        assert!(!matches!(put_back(&archive, meta, other), Ok(Some(_))), "{number} is not that");
+        assert!(!archive.contains(number));
+        assert!(put_back(&archive, meta, &model[&number]).unwrap().is_some());
+        assert_holds(&archive, &model);
+        // Nobody misses it any more.
+        let mut left = model.clone();
+        for given_up in [number, 4, 7] {
+            if left.len() > 1 && left.remove(&given_up).is_some() {
+                archive.retire(given_up).unwrap();
+            }
+        }
+        common::compact(&archive);
+        assert_holds(&archive, &left);
+        assert!(verify(&archive, None).findings.is_empty());
+        drop(archive);
+        assert_holds(&open(folder.path()), &left);
+        files(folder.path())
+            .iter()
+            .for_each(|(name, _)| std::fs::remove_file(folder.path().join(name)).unwrap());
+        common::put_files(folder.path(), &kept);
+    }
+    // What was given up stays so, be it folded or not.
+    let archive = open(folder.path());
+    archive.retire(5).unwrap();
+    for number in [3, 5] {
+        assert!(put_back(&archive, &metas[number - 1], &content).is_err(), "{number}");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What is here already of a store whose history is taken in, and what is stored and recorded beside it.
 
-use asat_archive::{Archive, Cut, Kept};
+use asat_archive::{Archive, Cut, Kept, Meta, Rebuild};
 use asat_core::audit::{Action, By, Deed};
 use asat_core::event::Change;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
-use asat_core::version::{Attributes, Holding, Publication, State, Store, Version};
+use asat_core::version::{Attributes, Content, Holding, Publication, State, Store, Version};
 use asat_core::{Code, Problem, StoreName};
 use jiff::Timestamp;
 
@@ -68,12 +68,12 @@ impl History {
         let Ok(history) = self.register.history(&id.store) else { return Ok(Standing::New) };
         if let Some(entry) = history.versions.get(&id.number) {
             let Version { state, content, .. } = &entry.version;
-            let same = |content: &asat_core::version::Content| {
+            let same = |content: &Content| {
                 content.cut_at == version.content.cut_at && content.fingerprint == version.content.fingerprint
             };
             return match (state, content) {
                 (State::Ready | State::Lost, Some(content)) if same(content) => {
-                    self.standing_of_known(version, &entry.version)
+                    Ok(self.standing_of_known(version, &entry.version))
                 }
                 (State::Ready, _) | (State::Lost, Some(_)) => {
                     refused("is here already, with another content".to_owned())
@@ -95,31 +95,10 @@ impl History {
         }
     }
 
-    /// Whether the pages of a version that is recorded are there, or can be put back.
-    fn standing_of_known(&self, version: &Exported, record: &Version) -> Result<Standing, Problem> {
-        let id = &version.id;
-        if record.state == State::Ready && self.archive.contains(id.number) {
-            return Ok(Standing::Here);
-        }
-        let refused = |why: String, hint: String| {
-            Err(Problem::new(Code::Invalid, format!("{id} is lost here, and {why}"), hint))
-        };
-        match self.archive.live().last().copied() {
-            _ if self.is_stored(version) => Ok(Standing::Gone(Box::new(record.clone()))),
-            // What was stored later goes by what was there before.
-            Some(last) if last > id.number => refused(
-                format!("cannot be put back below {}@{last}, which is stored", id.store),
-                format!("nothing was imported; export a range that begins after {id}"),
-            ),
-            Some(last) if last == id.number => refused(
-                "what is left of it is in the archive".to_owned(),
-                format!(
-                    "nothing was imported; move {last}.pack out of {}, and import again",
-                    self.archive.folder().display()
-                ),
-            ),
-            _ => Ok(Standing::Gone(Box::new(record.clone()))),
-        }
+    /// Whether the pages of a version that is recorded are there, or are put back.
+    fn standing_of_known(&self, version: &Exported, record: &Version) -> Standing {
+        let is_here = record.state == State::Ready && self.archive.contains(version.id.number);
+        if is_here { Standing::Here } else { Standing::Gone(Box::new(record.clone())) }
     }
 
     /// Stores a version whose pages are gone; answers what is to be recorded of it.
@@ -129,7 +108,7 @@ impl History {
         record: Version,
         by: &By,
     ) -> Result<Vec<Change>, Problem> {
-        let bytes = self.stored_bytes(version)?;
+        let bytes = self.stored_bytes_again(version)?;
         let recovered = (record.state == State::Lost).then(|| {
             let now = asat_host::clock::now();
             let deed = Deed::new(now, by.clone(), Action::Recover, version.id.clone());
@@ -168,32 +147,50 @@ impl History {
         }
     }
 
+    /// The same for a version of which what is left is of no use, and above which others may be stored.
+    fn stored_bytes_again(&self, version: &Exported) -> Result<u64, Problem> {
+        let number = version.id.number;
+        if self.archive.ends_below(number) {
+            return self.write(version);
+        }
+        if !self.is_stored(version) {
+            let Exported { content: Content { page_size, page_count, .. }, fingerprint, .. } = *version;
+            let Cut { store, cut_at, wal, note, .. } = cut_of(version)?;
+            let (covers_from, parent, refers_to) = (number, None, None);
+            let meta = Meta {
+                store,
+                number,
+                covers_from,
+                parent,
+                refers_to,
+                page_size,
+                page_count,
+                fingerprint,
+                wal,
+                cut_at,
+                note,
+            };
+            let copy =
+                |rebuild: &mut Rebuild| folder::pages(version, |_, page| Ok(rebuild.page(page)?)).map(drop);
+            self.archive.put_back(meta, copy)?.ok_or_else(|| has_changed(version))?;
+        }
+        Ok(self.archive.stored_bytes(number).unwrap_or(0))
+    }
+
     /// Writes the pages into the archive; answers what they take there.
     fn write(&self, version: &Exported) -> Result<u64, Problem> {
         let content = &version.content;
         let mut writer = self.archive.begin(version.id.number, content.page_size, content.page_count)?;
         let found = folder::pages(version, |number, page| Ok(writer.page(number, page)?))?;
         if found != version.fingerprint {
-            let detail = format!("{} has changed since it was checked", version.path.display());
-            return Err(Problem::new(Code::Damaged, detail, "import it again when nobody writes to it"));
+            return Err(has_changed(version));
         }
-        let note = version.publications.first().map_or_else(Note::default, |said| Note {
-            attributes: said.attributes.clone(),
-            key: None,
-            checks: said.checks.clone(),
-            of_set: said.of_set.clone(),
-        });
-        let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
-        let cut = Cut {
-            store: version.id.store.clone(),
-            cut_at: content.cut_at,
-            wal: content.wal,
-            note: serde_json::to_value(note).map_err(|error| internal(error.to_string()))?,
-            even_if_unchanged: true,
-        };
-        match writer.finish(cut)? {
+        match writer.finish(cut_of(version)?)? {
             Kept::Stored { bytes, .. } => Ok(bytes),
-            Kept::Unchanged { .. } => Err(internal(format!("{} was not stored", version.id))),
+            Kept::Unchanged { .. } => {
+                let what = format!("{} was not stored", version.id);
+                Err(Problem::new(Code::Internal, what, "report this as a defect"))
+            }
         }
     }
 
@@ -226,4 +223,23 @@ impl History {
         };
         numbered.map(publication).collect()
     }
+}
+
+/// What is known of a version beside its pages.
+fn cut_of(version: &Exported) -> Result<Cut, Problem> {
+    let note = version.publications.first().map_or_else(Note::default, |said| Note {
+        attributes: said.attributes.clone(),
+        key: None,
+        checks: said.checks.clone(),
+        of_set: said.of_set.clone(),
+    });
+    let note = serde_json::to_value(note)
+        .map_err(|error| Problem::new(Code::Internal, error.to_string(), "report this as a defect"))?;
+    let Content { cut_at, wal, .. } = version.content;
+    Ok(Cut { store: version.id.store.clone(), cut_at, wal, note, even_if_unchanged: true })
+}
+
+fn has_changed(version: &Exported) -> Problem {
+    let detail = format!("{} has changed since it was checked", version.path.display());
+    Problem::new(Code::Damaged, detail, "import it again when nobody writes to it")
 }

@@ -29,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Where the mounts cannot be listed, or one cannot be taken away.
 pub fn clean(name: &str) -> Result<Vec<PathBuf>, Error> {
     let mut cleaned = Vec::new();
-    for Mount { mount_point, .. } in mounted()?.into_iter().filter(|mount| is_ours(mount, name)) {
-        if ask(&mount_point)? == Answer::Nobody {
+    for Mount { id, mount_point, .. } in mounted()?.into_iter().filter(|mount| is_ours(mount, name)) {
+        // What is mounted over it is not ours to take away.
+        let is_seen = top(&mount_point)?.is_some_and(|top| top.id == id);
+        if is_seen && ask(&mount_point)? == Answer::Nobody {
             detach(&mount_point)?;
             cleaned.push(mount_point);
         }
