@@ -164,6 +164,24 @@ impl Browser {
         }
     }
 
+    /// Clicks on what leads to another page, and waits until it is there. A click alone may be over before the
+    /// browser has begun to leave, and what is looked for next would be sought on the page before.
+    pub fn follow(&self, selector: &str) {
+        let before = format!("{}{}/name", self.session, self.element("html"));
+        self.click(selector);
+        let deadline = Instant::now() + PATIENCE;
+        while self.try_call("GET", &before, &Value::Null).is_ok() {
+            assert!(Instant::now() < deadline, "{selector} led nowhere:\n{}", self.text("body"));
+        }
+        let (script, asked) = (
+            format!("{}/execute/sync", self.session),
+            json!({ "script": "return document.readyState", "args": [] }),
+        );
+        while !matches!(self.try_call("POST", &script, &asked), Ok(state) if state == "complete") {
+            assert!(Instant::now() < deadline, "what {selector} leads to is never there");
+        }
+    }
+
     /// Types into a field.
     pub fn fill(&self, selector: &str, text: &str) {
         let element = self.element(selector);

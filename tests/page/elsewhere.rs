@@ -84,7 +84,7 @@ fn a_page_of_another_site_publishes_nothing_and_reads_nothing() {
     // A link from elsewhere leads to the form, and signs nobody out.
     let link = other_server(&format!("<!doctype html><a href='{}'>asat</a>", site.url("/")));
     browser.go(&format!("http://localhost:{}/", link.port()));
-    browser.click("a");
+    browser.follow("a");
     browser.wait_for("#token, #versions");
 }
 

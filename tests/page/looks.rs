@@ -153,9 +153,9 @@ fn the_reference_and_the_form_to_sign_in_are_as_clear() {
         }
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    browser.click(".top form button");
+    browser.follow(".top form button");
     browser.fill("#token", "no token");
-    browser.click("form button.main");
+    browser.follow("form button.main");
     for scheme in ["light", "dark"] {
         browser.emulate(320, 700, scheme);
         check(&browser, &format!("the form in {scheme}"));

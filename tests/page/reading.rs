@@ -114,16 +114,16 @@ fn without_a_script_everything_can_be_read() {
     browser.chromium("Emulation.setScriptExecutionDisabled", &json!({ "value": true }));
     browser.go(&site.url("/"));
     browser.fill("#token", "admin");
-    browser.click("form button.main");
+    browser.follow("form button.main");
     let version = browser.text(".version");
     assert!(version.contains("2026-11-19 close") && version.contains("read me"), "{version}");
     assert!(browser.text("#main").contains("Without a script this page can be read"));
     let shown = browser
         .run("return [...document.querySelectorAll('#main button')].filter((b) => b.offsetParent).length");
     assert_eq!(shown, 0, "no button is shown that would do nothing");
-    browser.click("header nav a[href='/docs']");
+    browser.follow("header nav a[href='/docs']");
     assert!(browser.text("#publish").contains("/snapshots"));
-    browser.click("header .plain");
+    browser.follow("header .plain");
     browser.wait_for(".sign-in");
 }
 
@@ -173,7 +173,7 @@ fn a_long_history_is_paged_from_the_newest_to_the_oldest_and_its_first_page_is_s
         let found = browser.run(ids);
         seen.extend(found.as_array().unwrap().clone());
         assert_eq!(browser.text("#versions").contains("Back to the newest versions"), page > 0);
-        browser.click(".more");
+        browser.follow(".more");
     }
     let expected: Vec<String> = (911..=1000).rev().map(|number| format!("report@{number}")).collect();
     assert_eq!(json!(seen), json!(expected));

@@ -89,7 +89,7 @@ impl Site {
         let browser = Browser::start();
         browser.go(&self.url("/"));
         browser.fill("#token", role);
-        browser.click("form button.main");
+        browser.follow("form button.main");
         browser.wait_until(
             "document.querySelector('#versions') && document.querySelector('#live').innerText === 'live'",
         );
