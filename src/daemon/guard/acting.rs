@@ -49,11 +49,10 @@ impl Guard {
 
     /// Asks the driver; the answer is told to this thread.
     fn ask(&self, step: &Step, event: Event) {
-        let (words, step, since) = (self.worker.words(), step.clone(), Instant::now());
+        let (tell, step, since) = (self.worker.after_room(), step.clone(), Instant::now());
         self.handle.tell(event, move |answer| {
             let outcome = answer.map_or_else(|problem| Outcome::Failed(problem.detail), |_| Outcome::Done);
-            // A guard that is gone does not want to know.
-            let _ = words.send(Word::Ended { step, outcome, took: since.elapsed(), added: None });
+            tell(Word::Ended { step, outcome, took: since.elapsed(), added: None });
         });
     }
 

@@ -16,13 +16,15 @@ use crate::daemon::machine::Machine;
 enum Question {
     /// How much room there is.
     Room,
+    /// The same, after something may have given room back, which is told of when that is known: nothing could be planned
+    /// with it before, and a writer who is held for its sake would be let go.
+    RoomAfter(Word),
     /// Whether a snapshot that the kernel has no device of is gone for good.
     IsRemoved(VersionId, Box<Snapshot>),
 }
 
 /// The way to the worker. It ends with this.
 pub(super) struct Worker {
-    words: Sender<Word>,
     steps: SyncSender<(Step, Instant)>,
     questions: Sender<Question>,
 }
@@ -33,14 +35,11 @@ impl Worker {
         let (steps, queue) = sync_channel(0);
         let (questions, asked) = channel();
         let (asker, answers) = (Arc::clone(&machine), words.clone());
-        let work = {
-            let words = words.clone();
-            move || work(&machine, &queue, &words)
-        };
+        let work = move || work(&machine, &queue, &words);
         thread::Builder::new().name("guard-worker".to_owned()).spawn(work)?;
         let ask = move || ask(&asker, &asked, &answers);
         thread::Builder::new().name("guard-room".to_owned()).spawn(ask)?;
-        Ok(Self { words, steps, questions })
+        Ok(Self { steps, questions })
     }
 
     /// Hands over an extension that a look found necessary; false where the worker is busy.
@@ -55,9 +54,13 @@ impl Worker {
         }
     }
 
-    /// The way to tell the guard something.
-    pub(super) fn words(&self) -> Sender<Word> {
-        self.words.clone()
+    /// The way to tell the guard what came of something that may have given room back.
+    pub(super) fn after_room(&self) -> impl FnOnce(Word) + Send + use<> {
+        let questions = self.questions.clone();
+        move |word| {
+            // A guard that is gone does not want to know.
+            let _ = questions.send(Question::RoomAfter(word));
+        }
     }
 
     /// Has LVM asked how much room there is.
@@ -95,15 +98,17 @@ fn ask(machine: &Machine, asked: &Receiver<Question>, words: &Sender<Word>) {
     while let Ok(question) = asked.recv() {
         let questions: Vec<Question> = [question].into_iter().chain(asked.try_iter()).collect();
         // However often this was asked until now, there is one answer.
-        let room = questions.iter().any(|question| matches!(question, Question::Room));
-        let removed = questions.into_iter().filter_map(|question| match question {
+        let room =
+            questions.iter().any(|question| matches!(question, Question::Room | Question::RoomAfter(_)));
+        let others = questions.into_iter().filter_map(|question| match question {
+            Question::RoomAfter(word) => Some(word),
             Question::IsRemoved(id, snapshot) if machine.is_removed(&id, &snapshot) => {
                 Some(Word::Removed(id))
             }
             _ => None,
         });
         let room = room.then(|| Word::Room(machine.room()));
-        for word in room.into_iter().chain(removed) {
+        for word in room.into_iter().chain(others) {
             if words.send(word).is_err() {
                 return;
             }

@@ -234,7 +234,8 @@ impl Lvm {
 /// whatever depends on the volume too, and that is not ours; so an origin (`o` or `O` in `lv_attr`) is not selected.
 fn removal(ours: &Ours) -> Call {
     let selection = format!("{} && lv_attr!~\"^[oO]\"", ours.tagged_selection());
-    Call::new("lvremove").flag("--yes").option("--select", selection)
+    // LVM would wait for udev to look at the origin, and udev for its writers to be let go where they are held.
+    Call::new("lvremove").flag("--yes").flag("--noudevsync").option("--select", selection)
 }
 
 /// A size as LVM takes it, rounded up to the kernel's sectors, of which LVM takes no parts.
