@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::panic::{catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,26 @@ fn shell(lab: &Lab, script: &str) -> Ran {
     lab.run(&["sh", "-c", script])
 }
 
+/// The folders below `/proc` of all processes of which this holds.
+fn processes(is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|process| is_wanted(process)).collect()
+}
+
 /// The processes that were started with one of these folders.
-fn processes_with(folders: &str) -> Vec<String> {
-    let ids = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let lines = ids.filter_map(|path| fs::read(path.join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| folders.split(':').any(|folder| line.contains(folder))).collect()
+fn processes_with(folders: &str) -> Vec<PathBuf> {
+    processes(|process| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        folders.split(':').any(|folder| line.contains(folder))
+    })
+}
+
+/// The group that a process is in, if it still runs.
+fn group_of(process: &Path) -> Option<String> {
+    // Its name comes before, in parentheses, and then its state and its parent.
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    Some(stat.rsplit(") ").next()?.split(' ').nth(2)?.to_owned())
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -56,7 +70,7 @@ fn lab_a_program_that_hangs_is_ended_at_the_deadline_with_its_whole_guest() {
     let ran = shell(&lab, "echo begun; sleep 1000 & sleep 1000");
     assert_eq!((ran.status, ran.text().as_str()), (Status::Deadline, "begun\n"), "{ran}");
     assert!(ran.elapsed < Duration::from_secs(7), "{:?}", ran.elapsed);
-    assert_eq!(processes_with(&folders), Vec::<String>::new());
+    assert_eq!(processes_with(&folders), Vec::<PathBuf>::new());
     // The disks are free at once, for the next boot of the same lab.
     let lab = lab.deadline(Duration::from_secs(60));
     assert_eq!(shell(&lab, "head -c 99999999 /dev/ubda | wc -c").expect_success(), "16777216\n");
@@ -142,11 +156,16 @@ fn lab_ends_and_leaves_nothing_when_its_test_is_killed() {
     test.args(["guests::lab_that_hangs", "--exact", "--ignored"]).env("TMPDIR", folder.path());
     let mut test = test.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let named = folder.path().to_str().unwrap();
-    // The kernel has two helpers; then come the programs inside.
-    wait_until("programs run inside", || processes_with(named).len() > 4);
+    let leads = |process: &PathBuf| group_of(process).is_some_and(|group| process.ends_with(group));
+    let kernel = || processes_with(named).into_iter().find(leads);
+    wait_until("a guest has begun", || kernel().is_some());
+    let group = kernel().as_deref().and_then(group_of);
+    let guest = || processes(|process| group_of(process) == group);
+    // There is a watcher, and the kernel may have two helpers; then come the programs inside.
+    wait_until("programs run inside", || guest().len() > 4);
     test.kill().unwrap();
     test.wait().unwrap();
-    wait_until("the guest is gone", || processes_with(named).is_empty());
+    wait_until("the guest is gone", || guest().is_empty() && processes_with(named).is_empty());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
