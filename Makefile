@@ -28,7 +28,7 @@ LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dme
 # Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
 # disks, a machine under systemd, and the lab.
 TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
-             unshare:util-linux taskset:util-linux systemd-nspawn:systemd-container $(LAB_NEEDS)
+             unshare:util-linux taskset:util-linux patchelf:patchelf systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
@@ -43,6 +43,7 @@ build:
 	$(CARGO) build --release --locked
 
 test: lint
+	@tools/lab-kernel target/lab-kernel
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 test-loop:

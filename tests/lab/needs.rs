@@ -26,6 +26,17 @@ const SYSTEMD: [Need; 3] = [("systemctl", "systemd"), ("udevadm", "udev"), ("dme
 /// Where programs are, for root as for everybody.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The kernel of guests, and the folder of its modules by release: the newer one that `tools/lab-kernel` has fetched, else
+/// this machine's own.
+pub fn kernel() -> (PathBuf, PathBuf) {
+    let newer = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab-kernel");
+    if newer.join("linux.uml").exists() {
+        (newer.join("linux.uml"), newer.join("modules"))
+    } else {
+        ("linux.uml".into(), "/usr/lib/uml/modules".into())
+    }
+}
+
 /// Fails with what is missing for a guest, and the command that installs it.
 pub fn for_guest(lab: &Lab) {
     let systemd: &[Need] = if lab.systemd { &SYSTEMD } else { &[] };

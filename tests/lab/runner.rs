@@ -153,14 +153,17 @@ impl Lab {
         kernel.args(["-c", include_str!("guest-keeper"), "keeper", &folders.both()]);
         let registers = folders.scripts().join("registers.so");
         kernel.args(processor.command());
-        kernel.arg("env").arg(format!("LD_PRELOAD={}", registers.display())).arg("linux.uml");
-        kernel.arg(format!("mem={}", self.memory));
+        let (program, modules) = needs::kernel();
+        kernel.arg("env").arg(format!("LD_PRELOAD={}", registers.display())).arg(program);
+        // What runs inside is trusted: it could reach its kernel's memory by this. One that is too old for it does without.
+        kernel.args([&format!("mem={}", self.memory), "seccomp=auto"]);
         for (number, disk) in folders.disks().iter().enumerate() {
             kernel.arg(format!("ubd{number}={}", disk.display()));
         }
         kernel.args(["rootfstype=hostfs", "rootflags=/", "ro", "quiet", "umid=guest"]);
         kernel.arg(format!("init={scripts}/guest-init")).arg(format!("uml_dir={scripts}"));
         kernel.arg(format!("GUEST_FOLDER={scripts}")).arg(format!("GUEST_SEES={}", self.sees.join(":")));
+        kernel.arg(format!("GUEST_MODULES={}", modules.display()));
         if self.systemd {
             kernel.arg("GUEST_SYSTEMD=1");
         }
