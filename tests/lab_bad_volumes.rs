@@ -16,6 +16,8 @@ mod lab;
 
 #[path = "lab_bad_volumes/anew.rs"]
 mod anew;
+#[path = "lab_bad_volumes/beside.rs"]
+mod beside;
 #[path = "lab_bad_volumes/choice.rs"]
 mod choice;
 #[path = "lab_bad_volumes/foreign.rs"]

@@ -13,7 +13,8 @@ use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::Content;
 use asat_core::{Code, Problem, VersionId, boundary, sizing};
 use asat_host::clones::Stamp;
-use asat_host::lvm::snapshots::{Made, Space};
+use asat_host::lvm::Refusal;
+use asat_host::lvm::snapshots::{Made, Space, TELLINGS};
 use asat_host::lvm::units::Bytes;
 use asat_host::mounts::{Log, into_rollback_mode};
 use asat_host::store::{self, State, Still, Witness, check_frozen, still};
@@ -122,7 +123,8 @@ impl Machine {
         }
         let cut_at = self.instant(cutting, still.state().cut_at);
         let told = told(&cutting.note(&[]).for_all(), cut_at, still.state(), Some(&origin.inside));
-        let (snapshot, made, took) = self.take(id, store, origin, (still.state(), cut_at, &told))?;
+        let (snapshot, made, took) =
+            self.take(id, store, origin, (still.state(), cut_at, &told), TELLINGS)?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
             self.discard(id, snapshot, None)?;
@@ -191,13 +193,16 @@ impl Machine {
     }
 
     /// Takes the snapshot; answers also how long LVM took. Where the group has no room for a classic one of a thin volume,
-    /// and the kind was left to asat, it is a thin one.
+    /// and the kind was left to asat, it is a thin one. LVM is told again, so many times at most, where it gave up in the middle
+    /// and nothing is left of that: newer kernels do not let it suspend a volume while the file system of one of its
+    /// snapshots is just being mounted or unmounted, by asat or by somebody else.
     fn take(
         &self,
         id: &VersionId,
         store: &Store,
         origin: &Origin,
         (state, cut_at, told): (&State, Timestamp, &[String]),
+        tellings: usize,
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let space = self.space(id, store, origin, state).map_err(|problem| {
             // A pool that is nearly full.
@@ -213,9 +218,16 @@ impl Machine {
             Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
                 tracing::info!(version = %id, "{id}: a thin snapshot is taken: {}", untaken.problem.detail);
                 let thin = Origin { backend: Backend::LvmThin, ..origin.clone() };
-                self.take(id, store, &thin, (state, cut_at, told))
+                self.take(id, store, &thin, (state, cut_at, told), tellings)
             }
-            Err(untaken) => Err(self.clear_away(id, (origin, cut_at), space, untaken)),
+            Err(untaken) => {
+                let again = untaken.refusal == Some(Refusal::HalfDone) && tellings > 1;
+                let failure = self.clear_away(id, (origin, cut_at), space, untaken);
+                if !again || failure.begun {
+                    return Err(failure);
+                }
+                self.take(id, store, origin, (state, cut_at, told), tellings - 1)
+            }
         }
     }
 

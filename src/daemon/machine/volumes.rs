@@ -250,7 +250,11 @@ impl Volumes {
         }
         // Something has happened to it, or nothing is known of it: now LVM is asked what there is.
         match self.look_for(id, record, name)? {
-            Presence::Here(ours, _) => self.remove_volume(&ours),
+            Presence::Here(ours, _) => {
+                // A snapshot that is taken for this version again is another volume.
+                lock(&self.ours).remove(id);
+                self.remove_volume(&ours)
+            }
             Presence::Gone => Ok(()),
             Presence::Unseen(why) => Err(unseen(id, name, &why)),
         }

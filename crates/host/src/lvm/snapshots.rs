@@ -21,11 +21,14 @@ use asat_core::VersionId;
 pub(in crate::lvm) use device::is_node_of;
 pub use error::Error;
 
-use super::command::{Call, Lvm, Refusal};
+use super::command::{self, Call, Lvm, Refusal};
 use super::names::{self, InstallationId, Ours};
 use super::report::{LogicalVolume, Name, Uuid};
 use super::units::Bytes;
 use crate::dm;
+
+/// How often a command is run that gives up in the middle.
+pub const TELLINGS: usize = 10;
 
 /// What a snapshot is to be.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +131,7 @@ impl Lvm {
             // Where the origin's writers are held and this was its last snapshot, LVM makes it a volume like any other and
             // then finds its devices in an order that it did not expect. Told again, it removes that volume.
             Err(error) if error.refusal() == Some(Refusal::HalfDone) => {
-                self.run(&removal(ours).operand(ours.operand()))
+                self.run_until_done(&removal(ours).operand(ours.operand()))
             }
             said => said,
         };
@@ -185,16 +188,26 @@ impl Lvm {
         let call = Call::new("lvextend").flag("--noudevsync").option("--config", "activation/monitoring=0");
         let call = call.option("--size", in_sectors(to)).operand(ours.operand());
         let since = Instant::now();
-        let extended = match self.run(&call) {
-            // Where the origin's writers came to be held just as LVM suspended it for itself, the kernel refuses that, and LVM
-            // takes back what it began. Told again, it finds the origin suspended, and goes on.
-            Err(error) if error.refusal() == Some(Refusal::HalfDone) => self.run(&call),
-            extended => extended,
-        };
+        // Where the origin's writers came to be held just as LVM suspended it for itself, the kernel refuses that, and LVM
+        // takes back what it began. Told again, it finds the origin suspended, and goes on.
+        let extended = self.run_until_done(&call);
         let command = since.elapsed();
         let space = device::own_space(control, ours)?;
         extended?;
         Ok(Extended { space, command })
+    }
+
+    /// Runs a command again where LVM gave up in the middle. Newer kernels do not let it suspend a device whose file system
+    /// is just being mounted or unmounted, and it suspends all classic snapshots of an origin as it changes one.
+    fn run_until_done(&self, call: &Call) -> Result<String, command::Error> {
+        let mut said = self.run(call);
+        for _ in 1..TELLINGS {
+            match &said {
+                Err(error) if error.refusal() == Some(Refusal::HalfDone) => said = self.run(call),
+                _ => break,
+            }
+        }
+        said
     }
 
     /// Every volume with asat's tag, in every group that can be seen: ours, and those of other installations.

@@ -48,11 +48,12 @@ pub enum Refusal {
 
 /// Words and what they mean. The first that are found count: LVM goes on to tell consequences, so causes
 /// stand first.
-const WORDS: [(&str, Refusal); 31] = [
+const WORDS: [(&str, Refusal); 32] = [
     ("Manual intervention required", Refusal::HalfDone),
     ("Failed to suspend", Refusal::HalfDone),
     ("Failed to resume", Refusal::HalfDone),
     ("Problem reactivating", Refusal::HalfDone),
+    ("device(s) still suspended", Refusal::HalfDone),
     ("open failed: Permission denied", Refusal::NotPermitted),
     ("Operation not permitted", Refusal::NotPermitted),
     ("flock failed: Resource temporarily unavailable", Refusal::Locked),

@@ -1,7 +1,6 @@
 //! Commands against a stand-in for `lvm`: what it is given, what its end means, and what happens when it has none.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
 use asat_core::{Code, Problem};
@@ -12,10 +11,13 @@ use super::*;
 /// A command that stands in for `lvm`, written for the shell. The first word is LVM's command.
 pub(crate) fn stand_in(script: &str) -> (TempDir, Result<Lvm, Error>) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lvm");
+    let (text, path) = (folder.path().join("text"), folder.path().join("lvm"));
     let version = "[ \"$1\" = version ] && { echo '  LVM version:     2.03.16(2) (2022-05-18)'; exit 0; }";
-    fs::write(&path, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&text, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
+    // Nothing in this process may have it open for writing: what another test starts just then would inherit that, and
+    // the kernel runs nothing that somebody may still write to.
+    let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
+    assert!(installed.unwrap().success());
     let lvm = Lvm::find_in(&[folder.path()]);
     (folder, lvm)
 }

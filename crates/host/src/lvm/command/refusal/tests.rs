@@ -63,6 +63,13 @@ fn a_command_that_stopped_half_way_is_told_apart_from_all_others() {
     check(5, text, Refusal::HalfDone);
     let also = format!("  Insufficient free space: 1 extents needed, but only 0 available\n{text}");
     check(5, &also, Refusal::HalfDone);
+    let removal = "  device-mapper: suspend ioctl on  (254:3) failed: Invalid argument
+  Unable to suspend vg-theirs (254:3)
+  Failed to refresh data without snapshot.
+  Releasing activation in critical section.
+  libdevmapper exiting with 5 device(s) still suspended.
+";
+    check(5, removal, Refusal::HalfDone);
 }
 
 #[test]
