@@ -25,6 +25,8 @@ pub mod needs;
 mod processor;
 mod runner;
 
+use std::time::{Duration, Instant};
+
 pub use groups::{Fs, Volume, VolumeGroup};
 pub use machine::Machine;
 pub use runner::{Lab, Ran, Status};
@@ -38,6 +40,15 @@ pub const BOOT: &str = "ASAT_LAB_BOOT";
 const PASSED: i32 = 71;
 /// More boots than any check wants: one that always cuts its power would never end.
 const MOST_BOOTS: u32 = 100;
+
+/// Polls a condition until it holds: of what the kernel and LVM do, a test is told nothing otherwise.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < patience, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 /// Runs the check where there is a device-mapper; the test that calls this passes if and only if the check did.
 ///

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::lab::in_lab;
-use crate::site::{Site, lab, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::site::{Site, lab};
 
 /// Another installation's, on the same volume.
 const OTHER: &str = "00000000000000000000000000000000";

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::common::World;
-use crate::lab::in_lab;
-use crate::site::{Site, lab, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::site::{Site, lab};
 
 /// Somebody makes a plain volume with this name and these tags.
 fn make(site: &mut Site<'_>, name: &str, tags: &[String]) {

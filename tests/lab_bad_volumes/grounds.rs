@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::Running;
-use crate::lab::in_lab;
-use crate::site::{Site, lab, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::site::{Site, lab};
 
 const EXPLICIT: &str = "backend = \"lvm-classic\"";
 const AUTO: &str = "backend = \"auto\"";

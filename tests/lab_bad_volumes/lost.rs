@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::Write as _;
 
-use crate::lab::in_lab;
-use crate::site::{Site, lab, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::site::{Site, lab};
 
 /// What happens to a snapshot.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::common::{Answer, PATIENCE, World};
-use crate::lab::{Fs, Lab, Machine, Volume, VolumeGroup};
+use crate::lab::{Fs, Lab, Machine, Volume, VolumeGroup, wait_until};
 
 /// A guest with disks, and with time: these checks run dozens of LVM's commands, one after another.
 pub fn lab(disks: usize, size: &str) -> Lab {
@@ -296,12 +296,4 @@ pub fn read(path: &Path) -> Connection {
 pub fn content(store: &Connection) -> String {
     let sql = "select count(*) || ' ' || coalesce(group_concat(hex(substr(x, 1, 8)), ''), '') from t";
     store.query_row(sql, (), |row| row.get(0)).unwrap()
-}
-
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let patience = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < patience, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

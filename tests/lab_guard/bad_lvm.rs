@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lab::{Machine, in_lab};
-use crate::seen::{check_holds, is_lost, wait_until};
+use crate::lab::{Machine, in_lab, wait_until};
+use crate::seen::{check_holds, is_lost};
 use crate::site::{Site, lab};
 use crate::writer::Writer;
 

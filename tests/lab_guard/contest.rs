@@ -1,8 +1,8 @@
 //! Not enough space for all: who needs it most gets it, and what becomes of the others is said.
 
 use crate::ballast::FLOOD_MIB;
-use crate::lab::in_lab;
-use crate::seen::{check_holds, is_lost, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::seen::{check_holds, is_lost};
 use crate::site::{CALM, Site, lab};
 
 /// Whether a version's snapshot is there and whole.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::ballast::FLOOD_MIB;
 use crate::ground::{Ground, Kind, snapshot_of};
-use crate::lab::{Fs, Machine, in_lab};
-use crate::seen::{dm_status, is_lost, wait_until};
+use crate::lab::{Fs, Machine, in_lab, wait_until};
+use crate::seen::{dm_status, is_lost};
 use crate::site::{FIRST, Site, lab};
 
 /// Nobody is expected to write fast, so the next look may be a minute away.

@@ -1,8 +1,8 @@
 //! A flood: more is written to the volume, as fast as it goes, than its snapshots have room for.
 
 use crate::ballast::FLOOD_MIB;
-use crate::lab::in_lab;
-use crate::seen::{is_lost, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::seen::is_lost;
 use crate::site::{Site, lab};
 
 const SNAPSHOTS: usize = 5;

@@ -1,7 +1,6 @@
 //! What the guard was doing when the daemon was told to stop is on record.
 
-use crate::lab::in_lab;
-use crate::seen::wait_until;
+use crate::lab::{in_lab, wait_until};
 use crate::site::{Site, lab};
 use crate::writer::Writer;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::ballast::FLOOD_MIB;
-use crate::lab::in_lab;
-use crate::seen::{is_lost, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::seen::is_lost;
 use crate::site::{Site, lab};
 use crate::writer::Writer;
 

@@ -6,9 +6,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::ground::{Ground, Kind};
-use crate::lab::{Machine, in_lab};
+use crate::lab::{Machine, in_lab, wait_until};
 use crate::pool::{status, with_little_metadata};
-use crate::seen::wait_until;
 use crate::site::{Site, lab};
 
 #[test]

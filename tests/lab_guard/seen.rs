@@ -1,8 +1,7 @@
 //! What is seen from outside: what the kernel says of volumes, and the daemon of what it did.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::PATIENCE;
 use crate::lab::Machine;
 
 /// What the kernel says of a volume, called `group/volume`; `None` where there is none.
@@ -33,12 +32,4 @@ pub fn check_holds(log: &str) {
 /// Whether the kernel says that a snapshot's content is lost.
 pub fn is_lost(status: &str) -> bool {
     status.contains("Invalid") || status.contains("Overflow")
-}
-
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let patience = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < patience, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

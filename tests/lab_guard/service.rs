@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ground::{Ground, Kind, is_archived, lab, snapshot_of};
-use crate::lab::{Fs, Machine, in_lab};
-use crate::seen::wait_until;
+use crate::lab::{Fs, Machine, in_lab, wait_until};
 
 const UNITS: &str = "/etc/systemd/system";
 const CONFIG: &str = "/etc/asat/asat.toml";

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::ballast::FLOOD_MIB;
-use crate::lab::in_lab;
-use crate::seen::{check_holds, is_lost, wait_until};
+use crate::lab::{in_lab, wait_until};
+use crate::seen::{check_holds, is_lost};
 use crate::site::{Site, lab};
 use crate::writer::Writer;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::common::World;
-use crate::lab::{Fs, Lab, Machine, Volume, VolumeGroup};
+use crate::lab::{Fs, Lab, Machine, Volume, VolumeGroup, wait_until};
 
 /// How long the daemon may take to archive and drop what it has to.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -241,10 +241,13 @@ impl<'a> Ground<'a> {
 impl Drop for Ground<'_> {
     fn drop(&mut self) {
         self.world.daemon = None;
-        let unmounted = self.machine.try_run("umount", &[self.state.to_str().unwrap()]);
+        let unmount = || self.machine.try_run("umount", &[self.state.to_str().unwrap()]);
         // A panic while another one unwinds would end the whole run.
-        if !std::thread::panicking() {
-            unmounted.unwrap();
+        if std::thread::panicking() {
+            let _ = unmount();
+        } else {
+            // What the daemon had begun just before its end has its files for a moment longer.
+            wait_until("nobody uses the state folder's disk", || unmount().is_ok());
         }
     }
 }
