@@ -21,7 +21,7 @@ impl Engine {
             // Most of the time there is none.
             if !hot.is_empty() {
                 archive_next(draft, history, &hot);
-                self.let_snapshots_go(draft, &history.store.name, &hot);
+                self.let_snapshots_go(draft, history, &hot);
             }
         }
     }
@@ -29,18 +29,20 @@ impl Engine {
     /// Drops the snapshots that nobody needs: those of archived versions, unless they are leased, pinned hot, or
     /// among the newest that the configuration keeps; and all those of versions that are over. One that tells what has not
     /// changed since stays until the next version is archived.
-    fn let_snapshots_go(&self, draft: &mut Draft<'_>, store: &StoreName, hot: &[Version]) {
+    fn let_snapshots_go(&self, draft: &mut Draft<'_>, history: &History, hot: &[Version]) {
+        let store = &history.store.name;
         let kept = self.policy.stores.get(store).map_or(0, |policy| policy.keep_snapshots);
-        let newest_first = hot.iter().rev();
-        let ready = newest_first.filter(|version| version.state == State::Ready);
-        let beyond: Vec<&VersionId> = ready.skip(kept).map(|version| &version.id).collect();
+        // Whether they still have a snapshot does not matter: an older one's is none of the newest for that.
+        let newest_first = history.versions.values().rev().map(|entry| draft.latest(&entry.version));
+        let newest = newest_first.filter(|version| version.state == State::Ready).take(kept);
+        let newest: Vec<VersionId> = newest.map(|version| version.id).collect();
         let base = self.base(draft, store);
         for version in hot {
             let Some(snapshot) = version.snapshot() else { continue };
             let over = matches!(version.state, State::Failed | State::Retiring | State::Retired);
             let demotable = version.state == State::Ready
                 && version.is_archived()
-                && beyond.contains(&&version.id)
+                && !newest.contains(&version.id)
                 && base.as_ref() != Some(&version.id)
                 && !self.needs_snapshot(draft, version);
             if (over || demotable || snapshot.lost) && !is_being_dropped(draft, &version.id) {

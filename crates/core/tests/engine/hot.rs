@@ -14,10 +14,15 @@ fn on_volume() -> World {
 
 fn keeping(snapshots: usize) -> World {
     let mut world = on_volume();
+    keep(&mut world, snapshots);
+    world
+}
+
+/// The daemon has started on another configuration.
+fn keep(world: &mut World, snapshots: usize) {
     let mut policy = policy(&[("hot", Retention::default())]);
     policy.stores.get_mut(&store("hot")).unwrap().keep_snapshots = snapshots;
     world.engine = Engine::new(policy, world.register().clone());
-    world
 }
 
 /// What holds each version, as `1 snapshot+archive`.
@@ -95,6 +100,21 @@ fn a_lease_keeps_the_snapshot_that_it_reads_and_its_end_lets_it_go() {
     assert_eq!(world.version("hot@1").copy, None);
     world.settle();
     assert_eq!((holdings(&world).as_str(), world.snapshots.len()), ("1 archive", 0));
+}
+
+#[test]
+fn an_older_snapshot_is_not_kept_for_newer_versions_that_have_none() {
+    let mut world = on_volume();
+    world.publish_new("hot");
+    world.open("hot@1", "l");
+    world.settle();
+    world.publish_new("hot");
+    world.settle();
+    assert_eq!(holdings(&world), "1 snapshot+archive, 2 archive");
+    keep(&mut world, 1);
+    world.close("hot@1", "l");
+    world.settle();
+    assert_eq!(holdings(&world), "1 archive, 2 archive");
 }
 
 #[test]
