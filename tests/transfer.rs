@@ -229,6 +229,24 @@ fn what_is_left_of_a_damaged_version_is_no_obstacle() {
 }
 
 #[test]
+fn a_version_with_a_damaged_page_gets_it_back() {
+    let source = source(2);
+    let all = export(&source, "report@1..", "all");
+    let mut target = target();
+    taken(&target, &all);
+    let pack = target.path("state/archive/report/1.pack");
+    let mut damaged = fs::read(&pack).unwrap();
+    // A page of it lies behind its first twelve bytes.
+    damaged[20] ^= 0xff;
+    fs::write(&pack, damaged).unwrap();
+    let answer = imported(&target, &all);
+    assert!(answer["recovered"].as_array().unwrap().contains(&json!("report@1")), "{answer}");
+    target.start();
+    assert_eq!(history(&target), history(&source));
+    assert_eq!(target.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
+}
+
+#[test]
 fn a_version_that_is_lost_below_others_is_put_back_and_they_with_it() {
     let source = source(4);
     let (all, second) = (export(&source, "report@1..", "all"), export(&source, "report@2..2", "second"));
@@ -236,7 +254,7 @@ fn a_version_that_is_lost_below_others_is_put_back_and_they_with_it() {
     for (is_noticed, folder, recovered) in [
         (true, &all, &["report@2", "report@3", "report@4"][..]),
         (true, &second, &["report@2"]),
-        (false, &all, &["report@2"]),
+        (false, &all, &["report@2", "report@3", "report@4"]),
         (false, &second, &["report@2"]),
     ] {
         let mut target = target();

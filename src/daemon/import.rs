@@ -17,6 +17,7 @@ use asat_core::{Code, Problem};
 use asat_host::StateFolder;
 
 use crate::config::Config;
+use crate::daemon::machine::held::expect_archived;
 use crate::wire::Imported;
 use history::{History, Standing};
 
@@ -35,7 +36,9 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
     let state = StateFolder::claim(&config.state)?;
     let mut catalogue = super::open_catalogue(&config, &state)?;
     let (archive, _) = Archive::open(&config.archive(&store))?;
-    let mut history = History { register: catalogue.load()?, archive };
+    let register = catalogue.load()?;
+    expect_archived(&archive, &store, &register);
+    let mut history = History { register, archive };
     history.check_settled(&store, &versions)?;
     let standings =
         versions.iter().map(|version| history.standing(version)).collect::<Result<Vec<_>, _>>()?;

@@ -8,7 +8,7 @@ mod cut;
 mod filing;
 mod found;
 mod ground;
-mod held;
+pub(super) mod held;
 mod hot;
 mod marker;
 mod mend;

@@ -78,7 +78,9 @@ fn find(
 /// The byte at one of these places that makes bytes, which stand at this offset, match their checksum with a bit flipped.
 fn flip_back(bytes: &mut [u8], places: &[Range<usize>], checksum: u128, offset: u64) -> Option<Correction> {
     let most = MOST_TRIED_BYTES / bytes.len().max(1);
-    for nth in places.iter().cloned().flatten().take(most) {
+    let mut tried = vec![false; bytes.len()];
+    let mut is_new = |&nth: &usize| tried.get_mut(nth).is_some_and(|tried| !std::mem::replace(tried, true));
+    for nth in places.iter().cloned().flatten().filter(|nth| is_new(nth)).take(most) {
         for bit in 0..8 {
             *bytes.get_mut(nth)? ^= 1 << bit;
             if Hasher::oneshot(bytes) == checksum {

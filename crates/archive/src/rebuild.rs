@@ -39,7 +39,8 @@ impl Archive {
         self.put_back(self.describe(number)?, read)
     }
 
-    /// The same with what is known of the version from elsewhere, also where its file is gone, whatever was stored since.
+    /// The same with what is known of the version from elsewhere, also where its file is gone, whatever was stored since: nothing
+    /// is stored upon an older version while a newer one is missing.
     ///
     /// # Errors
     /// Where the version was given up or folded into another, where `read` fails, or where the machine refuses.
@@ -50,8 +51,9 @@ impl Archive {
     ) -> Result<Option<PathBuf>, Problem> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
-        let (number, from) =
-            (meta.number, archive.place_of(meta.number).ok_or_else(|| archive.no_such_version(meta.number))?);
+        let number = meta.number;
+        let place = archive.place_of(number).ok_or_else(|| archive.no_such_version(number))?;
+        let from = place.map_or(number, |from| from);
         let mut rebuild = Rebuild {
             packer: Packer::create(&archive.folder, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
@@ -66,7 +68,7 @@ impl Archive {
         }
         let _upkeep = lock(&archive.upkeep);
         // It may have been given up meanwhile.
-        if archive.place_of(number) != Some(from) {
+        if archive.place_of(number) != Some(place) {
             return Ok(None);
         }
         let name = FileName::Live { from, number };
@@ -78,13 +80,13 @@ impl Archive {
 }
 
 impl Inner {
-    /// From which version on the layer of a live version stands for what was folded into it: itself, where its file is gone. `None`: it
-    /// was given up.
-    fn place_of(&self, number: u64) -> Option<u64> {
+    /// From which version on the layer of a live version stands for what was folded into it, or nothing, where its file is gone. `None`:
+    /// it was given up.
+    fn place_of(&self, number: u64) -> Option<Option<u64>> {
         let layers = self.layers();
         match layers.range(number..).next().map(|(_, layer)| layer).filter(|layer| layer.from <= number) {
-            None => Some(number),
-            Some(layer) => (layer.live && layer.number == number).then_some(layer.from),
+            None => Some(None),
+            Some(layer) => (layer.live && layer.number == number).then_some(Some(layer.from)),
         }
     }
 }

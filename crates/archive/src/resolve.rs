@@ -75,7 +75,8 @@ impl Inner {
             None => Ok(version),
             Some(number) => Err(gone(&self.folder, number)),
         });
-        checked.map_err(|error| first_error.unwrap_or(error))
+        // What this machine cannot read at the moment is not lost.
+        checked.map_err(|error| if error.is_loss() { first_error.unwrap_or(error) } else { error })
     }
 }
 
@@ -111,8 +112,13 @@ fn needed(map: &PageMap, lost: &BTreeSet<u64>) -> Result<Option<u64>, Error> {
         let layers = map.entries_of(nth).map(|entry| map.layer_of(entry));
         let mut gaps = layers.clone().skip(1).zip(layers);
         let across = gaps.find_map(|(lower, upper)| lost.range(lower..upper).next());
-        if across.is_some() && frames.page(map, nth, Reading::InOrder, &mut page).is_err() {
-            return Ok(across.copied());
+        if across.is_none() {
+            continue;
+        }
+        match frames.page(map, nth, Reading::InOrder, &mut page) {
+            Ok(_) => {}
+            Err(error) if error.is_loss() => return Ok(across.copied()),
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

@@ -54,9 +54,11 @@ pub struct Writer {
 
 impl Archive {
     /// Begins version `number`, which must be above every version that the archive holds. Where what the newest one was is not
-    /// known any more because of damage, this one is compared with none, and stands alone.
+    /// known any more because of damage, or is missing, this one is compared with none, and stands alone: were it stored upon an older
+    /// one, it would need what goes with that when the one between them is back.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
-        let head_number = self.inner.reserve(number)?;
+        let is_newest = |head: &u64| lock(&self.inner.missing).range(head..).next().is_none();
+        let head_number = self.inner.reserve(number)?.filter(is_newest);
         let mut writer = Writer {
             archive: Arc::clone(&self.inner),
             number,
@@ -207,6 +209,7 @@ impl Writer {
         let head = HeadHashes { number: self.number, page_size: self.page_size, hashes };
         *lock(&self.archive.head) = Some(head);
         lock(&self.archive.chain).put(Layer::new(self.number, self.number, true, bytes));
+        lock(&self.archive.missing).remove(&self.number);
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
     }
 

@@ -204,6 +204,10 @@ impl Bench {
         let (archive, opened) = Archive::open(&folder).unwrap();
         assert_eq!(opened.foreign, [""; 0]);
         self.archive = archive;
+        // What a crash leaves above the newest version goes with the next compaction.
+        if self.archive.live().is_empty() {
+            compact(&self.archive);
+        }
         if self.archive.live() != self.model.keys().copied().collect::<Vec<_>>() {
             (self.model, self.store, self.next_number) = (before, store, number);
         }

@@ -102,6 +102,15 @@ fn a_reader_is_not_disturbed_by_what_happens_after() {
     }
 }
 
+/// Tells others that it is over, also where that is because of a failure.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn readers_and_upkeep_and_writer_at_the_same_time() {
     let folder = common::folder();
@@ -118,28 +127,37 @@ fn readers_and_upkeep_and_writer_at_the_same_time() {
     }
     let content = |number: u64| &contents[usize::try_from(number).unwrap()];
     (1..=40).for_each(|number| _ = write(&archive, number, content(number)).unwrap());
-    let is_done = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _over = Over(&is_over);
             for number in (2..=298).filter(|number| number % 4 != 0) {
                 while archive.newest() <= Some(number + 1) {
+                    assert!(!is_over.load(Ordering::Relaxed), "nobody writes any more");
                     std::thread::yield_now();
                 }
                 archive.retire(number).unwrap();
                 compact(&archive);
             }
-            is_done.store(true, Ordering::Relaxed);
         });
-        scope.spawn(|| (41..=300).for_each(|number| _ = write(&archive, number, content(number)).unwrap()));
+        scope.spawn(|| {
+            let over = Over(&is_over);
+            (41..=300).for_each(|number| _ = write(&archive, number, content(number)).unwrap());
+            // Others go on.
+            std::mem::forget(over);
+        });
         for step in [1, 7] {
-            let (archive, is_done) = (&archive, &is_done);
+            let (archive, is_over) = (&archive, &is_over);
             scope.spawn(move || {
-                for number in (1..=300).cycle().step_by(step) {
-                    match common::read(archive, number) {
-                        Ok(bytes) => assert_eq!(bytes, content(number).bytes()),
-                        Err(Error::NoSuchVersion { .. }) if is_done.load(Ordering::Relaxed) => return,
-                        Err(Error::NoSuchVersion { .. }) => {}
-                        Err(error) => panic!("{number}: {error}"),
+                let mut was_over = false;
+                while !was_over {
+                    was_over = is_over.load(Ordering::Relaxed);
+                    for number in (1..=300).step_by(step) {
+                        match common::read(archive, number) {
+                            Ok(bytes) => assert_eq!(bytes, content(number).bytes()),
+                            Err(Error::NoSuchVersion { .. }) => {}
+                            Err(error) => panic!("{number}: {error}"),
+                        }
                     }
                 }
             });

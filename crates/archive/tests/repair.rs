@@ -219,6 +219,36 @@ fn a_version_whose_file_is_gone_is_put_back_whatever_was_stored_since() {
 }
 
 #[test]
+fn what_is_stored_while_the_newest_is_missing_needs_nothing_that_goes_when_that_is_back() {
+    for by_hand in [true, false] {
+        let (folder, elsewhere) = (common::folder(), common::folder());
+        let archive = open(folder.path());
+        let mut content = Content::new(512, [3, 6, 2, 7]);
+        write(&archive, 1, &content).unwrap();
+        content.edit(1, 100, 77);
+        write(&archive, 2, &content).unwrap();
+        let (meta, second) = (archive.describe(2).unwrap(), content.clone());
+        drop(archive);
+        let (gone, kept) = (folder.path().join("2.pack"), elsewhere.path().join("2.pack"));
+        std::fs::rename(&gone, &kept).unwrap();
+        let mut archive = open(folder.path());
+        archive.expect([2]);
+        content.edit(2, 100, 77);
+        write(&archive, 3, &content).unwrap();
+        if by_hand {
+            drop(archive);
+            std::fs::rename(&kept, &gone).unwrap();
+            archive = open(folder.path());
+        } else {
+            assert!(put_back(&archive, &meta, &second).unwrap().is_some());
+        }
+        archive.retire(1).unwrap();
+        common::compact(&archive);
+        assert_holds(&archive, &Model::from([(2, second), (3, content)]));
+    }
+}
+
+#[test]
 fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
     let folder = common::folder();
     let model = history(folder.path());

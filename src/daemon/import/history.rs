@@ -1,5 +1,7 @@
 //! What is here already of a store whose history is taken in, and what is stored and recorded beside it.
 
+use std::io;
+
 use asat_archive::{Archive, Cut, Kept, Meta, Rebuild};
 use asat_core::audit::{Action, By, Deed};
 use asat_core::event::Change;
@@ -49,13 +51,14 @@ impl History {
         Err(Problem::new(Code::InUse, detail, hint))
     }
 
-    /// Whether the archive has exactly this version.
+    /// Whether the archive has exactly this version, with each of its pages.
     fn is_stored(&self, version: &Exported) -> bool {
         let number = version.id.number;
         let is_same = self.archive.describe(number).is_ok_and(|meta| {
             meta.fingerprint == version.fingerprint && meta.cut_at == version.content.cut_at
         });
-        is_same && self.archive.read(number).is_ok()
+        let read = || self.archive.read(number)?.write_to(&mut io::sink(), self.archive.folder());
+        is_same && read().is_ok()
     }
 
     /// Whether a version is to be taken in, or is there; refuses one that fits neither way.
@@ -97,7 +100,7 @@ impl History {
 
     /// Whether the pages of a version that is recorded are there, or are put back.
     fn standing_of_known(&self, version: &Exported, record: &Version) -> Standing {
-        let is_here = record.state == State::Ready && self.archive.contains(version.id.number);
+        let is_here = record.state == State::Ready && self.is_stored(version);
         if is_here { Standing::Here } else { Standing::Gone(Box::new(record.clone())) }
     }
 

@@ -22,6 +22,20 @@ impl Machine {
     }
 }
 
+/// Tells an archive which versions it ought to have; answers whether it has them.
+pub(in crate::daemon) fn expect_archived(archive: &Archive, store: &StoreName, register: &Register) -> bool {
+    let live = archive.live();
+    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
+    let is_held =
+        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
+    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
+    let missing: Vec<u64> =
+        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
+    let is_complete = missing.is_empty();
+    archive.expect(missing);
+    is_complete
+}
+
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is
 /// damaged or gone: then any of them may need it.
 fn look_at_archive(
@@ -34,14 +48,7 @@ fn look_at_archive(
         version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
     };
     let live = archive.live();
-    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
-    let is_held =
-        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
-    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
-    let missing: Vec<u64> =
-        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
-    let is_complete = missing.is_empty();
-    archive.expect(missing);
+    let is_complete = expect_archived(archive, store, register);
     let mut archived = Vec::new();
     for &number in &live {
         let version = VersionId { store: store.clone(), number };
