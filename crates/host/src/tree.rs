@@ -18,6 +18,7 @@ mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use asat_core::register::Register;
@@ -30,7 +31,7 @@ pub use mounting::{Reach, check, reach};
 pub use watch::Watch;
 
 use crate::volume::mounts::Mount;
-use files::Files;
+use files::{Ending, Files};
 
 /// What the tree shows.
 pub trait Versions: Send + Sync + 'static {
@@ -83,6 +84,7 @@ pub struct Tree<V: Versions> {
     versions: Arc<OnceLock<V>>,
     root: PathBuf,
     mount: u64,
+    ending: Arc<Ending>,
 }
 
 /// A tree that is served, by threads of its own.
@@ -92,6 +94,7 @@ pub struct Serving {
     /// The number of its mount.
     mount: u64,
     session: fuser::BackgroundSession,
+    ending: Arc<Ending>,
 }
 
 impl<V: Versions> Tree<V> {
@@ -103,10 +106,11 @@ impl<V: Versions> Tree<V> {
     pub fn mount(settings: &Settings, watch: &Arc<Watch>) -> Result<Self, Error> {
         let root = mounting::prepare(settings)?;
         let versions = Arc::new(OnceLock::new());
-        let files = Files::new(Arc::clone(&versions), settings, Arc::clone(watch));
+        let ending = Arc::new(Ending { is_over: AtomicBool::new(false), watch: Arc::clone(watch) });
+        let files = Files::new(Arc::clone(&versions), settings, Arc::clone(&ending));
         let session = mounting::mount(files, &root, settings)?;
         let mount = mounted::top(&root)?.ok_or_else(|| Error::unmounted(&root))?.id;
-        Ok(Self { session, versions, root, mount })
+        Ok(Self { session, versions, root, mount, ending })
     }
 
     /// Has the kernel read further ahead, which makes the first reading of a whole version faster.
@@ -125,7 +129,7 @@ impl<V: Versions> Tree<V> {
         // It is empty: nobody else has it but the files, which only look.
         let _ = self.versions.set(versions);
         let session = self.session.spawn().map_err(Error::io("serve", &self.root))?;
-        Ok(Serving { root: self.root, mount: self.mount, session })
+        Ok(Serving { root: self.root, mount: self.mount, session, ending: self.ending })
     }
 }
 
@@ -141,7 +145,8 @@ impl Serving {
             Some(Mount { id, fs, source, .. }) if id != self.mount => {
                 gone(format!("a file system {fs} ({source}) is mounted there"))
             }
-            Some(_) if self.session.guard.is_finished() => {
+            // The session's thread ends a moment after it has said so.
+            Some(_) if self.ending.is_over.load(Ordering::Acquire) || self.session.guard.is_finished() => {
                 gone("its connection to the kernel was ended".to_owned())
             }
             Some(_) => Ok(()),

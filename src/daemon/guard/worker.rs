@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::thread;
 use std::time::Instant;
 
-use asat_core::guard::{Action, Step};
+use asat_core::guard::{Action, Outcome, Step};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Code, VersionId};
 
@@ -27,6 +27,7 @@ enum Question {
 pub(super) struct Worker {
     steps: SyncSender<(Step, Instant)>,
     questions: Sender<Question>,
+    words: Sender<Word>,
 }
 
 impl Worker {
@@ -34,12 +35,13 @@ impl Worker {
         // One is begun at a time: after it there is a new plan.
         let (steps, queue) = sync_channel(0);
         let (questions, asked) = channel();
+        let told = words.clone();
         let (asker, answers) = (Arc::clone(&machine), words.clone());
         let work = move || work(&machine, &queue, &words);
         thread::Builder::new().name("guard-worker".to_owned()).spawn(work)?;
         let ask = move || ask(&asker, &asked, &answers);
         thread::Builder::new().name("guard-room".to_owned()).spawn(ask)?;
-        Ok(Self { steps, questions })
+        Ok(Self { steps, questions, words: told })
     }
 
     /// Hands over an extension that a look found necessary; false where the worker is busy.
@@ -56,10 +58,13 @@ impl Worker {
 
     /// The way to tell the guard what came of something that may have given room back.
     pub(super) fn after_room(&self) -> impl FnOnce(Word) + Send + use<> {
-        let questions = self.questions.clone();
+        let (questions, words) = (self.questions.clone(), self.words.clone());
         move |word| {
-            // A guard that is gone does not want to know.
-            let _ = questions.send(Question::RoomAfter(word));
+            // What failed has given nothing back. A guard that is gone does not want to know.
+            let _ = match word {
+                Word::Ended { outcome: Outcome::Failed(_), .. } => words.send(word).is_ok(),
+                _ => questions.send(Question::RoomAfter(word)).is_ok(),
+            };
         }
     }
 

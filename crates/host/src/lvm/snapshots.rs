@@ -126,7 +126,7 @@ impl Lvm {
             // done that already, it can never be done again, and until the volume is gone LVM does nothing
             // else to the pool either. Told twice to use force, LVM passes over the failure.
             Err(error) if error.refusal() == Some(Refusal::HalfDone) && !ours.is_recorded() => {
-                self.run(&removal(ours).flag("--force").flag("--force").operand(ours.operand()))
+                self.run_until_done(&removal(ours).flag("--force").flag("--force").operand(ours.operand()))
             }
             // Where the origin's writers are held and this was its last snapshot, LVM makes it a volume like any other and
             // then finds its devices in an order that it did not expect. Told again, it removes that volume.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -37,7 +37,14 @@ pub(super) struct Files<V: Versions> {
     /// what is read into it: the kernel gives it page by page.
     idle: Mutex<Vec<Vec<u8>>>,
     owner: Owner,
-    watch: Arc<Watch>,
+    ending: Arc<Ending>,
+}
+
+/// The end of a session, be it that it is unmounted or that its connection is ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) is_over: AtomicBool,
+    pub(super) watch: Arc<Watch>,
 }
 
 /// Who may read.
@@ -49,12 +56,12 @@ struct Owner {
 }
 
 impl<V: Versions> Files<V> {
-    pub(super) fn new(versions: Arc<OnceLock<V>>, settings: &Settings, watch: Arc<Watch>) -> Self {
+    pub(super) fn new(versions: Arc<OnceLock<V>>, settings: &Settings, ending: Arc<Ending>) -> Self {
         let group = settings.group.unwrap_or_else(|| rustix::process::getegid().as_raw());
         let owner = Owner { user: rustix::process::geteuid().as_raw(), group, mode: settings.mode };
         let inodes = RwLock::new(Inodes::new());
         let (open, lists, idle) = (Arc::default(), Handles::default(), Mutex::default());
-        Self { versions, inodes, open, lists, idle, owner, watch }
+        Self { versions, inodes, open, lists, idle, owner, ending }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> Result<T, Errno> {
@@ -115,7 +122,8 @@ impl<V: Versions> Filesystem for Files<V> {
     }
 
     fn destroy(&mut self) {
-        self.watch.ring();
+        self.ending.is_over.store(true, Ordering::Release);
+        self.ending.watch.ring();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
