@@ -16,6 +16,28 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 pub const ENTER: &str = "\u{e007}";
 pub const TAB: &str = "\u{e004}";
 
+/// A chromedriver, and the port on which it listens; `None` where it ended before.
+fn start_driver() -> Option<(Child, u16)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver is needed: apt-get install chromium chromium-driver");
+    let mut said = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let port = said.find_map(|line| {
+        line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
+    });
+    let Some(port) = port else {
+        driver.wait().unwrap();
+        return None;
+    };
+    // Whatever else it says is not needed, and must not hold it up.
+    std::thread::spawn(move || said.for_each(drop));
+    Some((driver, port))
+}
+
 /// A browser with a profile of its own. It ends with the value.
 pub struct Browser {
     driver: Child,
@@ -26,20 +48,9 @@ pub struct Browser {
 
 impl Browser {
     pub fn start() -> Self {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver is needed: apt-get install chromium chromium-driver");
-        let mut said = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let port = said.find_map(|line| {
-            line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
-        });
-        let port = port.expect("chromedriver says on which port it listens");
-        // Whatever else it says is not needed, and must not hold it up.
-        std::thread::spawn(move || said.for_each(drop));
+        // It looks for a free port and takes it a moment later; where another one was faster, it ends.
+        let (driver, port) =
+            (0..5).find_map(|_| start_driver()).expect("chromedriver takes a port and says which");
         let profile = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
         let folder = format!("--user-data-dir={}", profile.path().display());
         let arguments = [
