@@ -17,7 +17,7 @@ use asat_core::{Code, Problem};
 use asat_host::StateFolder;
 
 use crate::config::Config;
-use crate::daemon::machine::held::expect_archived;
+use crate::daemon::machine::expect_archived;
 use crate::wire::Imported;
 use history::{History, Standing};
 

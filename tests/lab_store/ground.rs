@@ -246,7 +246,7 @@ impl Drop for Ground<'_> {
         if std::thread::panicking() {
             let _ = unmount();
         } else {
-            // What the daemon had begun just before its end has its files for a moment longer.
+            // A command that the daemon was just about to run would have its files open until it runs.
             wait_until("nobody uses the state folder's disk", || unmount().is_ok());
         }
     }

@@ -52,8 +52,8 @@ impl Archive {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let number = meta.number;
-        let place = archive.place_of(number).ok_or_else(|| archive.no_such_version(number))?;
-        let from = place.map_or(number, |from| from);
+        let place = archive.place_of(number)?;
+        let from = place.unwrap_or(number);
         let mut rebuild = Rebuild {
             packer: Packer::create(&archive.folder, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
@@ -68,7 +68,7 @@ impl Archive {
         }
         let _upkeep = lock(&archive.upkeep);
         // It may have been given up meanwhile.
-        if archive.place_of(number) != Some(place) {
+        if !archive.place_of(number).is_ok_and(|now| now == place) {
             return Ok(None);
         }
         let name = FileName::Live { from, number };
@@ -80,13 +80,16 @@ impl Archive {
 }
 
 impl Inner {
-    /// From which version on the layer of a live version stands for what was folded into it, or nothing, where its file is gone. `None`:
-    /// it was given up.
-    fn place_of(&self, number: u64) -> Option<Option<u64>> {
+    /// From which version on the layer of a live version stands for what was folded into it. `None`: its file is gone.
+    ///
+    /// # Errors
+    /// Where it was given up.
+    fn place_of(&self, number: u64) -> Result<Option<u64>, Error> {
         let layers = self.layers();
         match layers.range(number..).next().map(|(_, layer)| layer).filter(|layer| layer.from <= number) {
-            None => Some(None),
-            Some(layer) => (layer.live && layer.number == number).then_some(Some(layer.from)),
+            None => Ok(None),
+            Some(layer) if layer.live && layer.number == number => Ok(Some(layer.from)),
+            Some(_) => Err(self.no_such_version(number)),
         }
     }
 }

@@ -111,13 +111,10 @@ fn needed(map: &PageMap, lost: &BTreeSet<u64>) -> Result<Option<u64>, Error> {
     for nth in 0..map.page_count() {
         let layers = map.entries_of(nth).map(|entry| map.layer_of(entry));
         let mut gaps = layers.clone().skip(1).zip(layers);
-        let across = gaps.find_map(|(lower, upper)| lost.range(lower..upper).next());
-        if across.is_none() {
-            continue;
-        }
+        let Some(&across) = gaps.find_map(|(lower, upper)| lost.range(lower..upper).next()) else { continue };
         match frames.page(map, nth, Reading::InOrder, &mut page) {
             Ok(_) => {}
-            Err(error) if error.is_loss() => return Ok(across.copied()),
+            Err(error) if error.is_loss() => return Ok(Some(across)),
             Err(error) => return Err(error),
         }
     }

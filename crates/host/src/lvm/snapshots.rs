@@ -121,19 +121,18 @@ impl Lvm {
     /// is not to be seen, for nobody can say then whether it is gone.
     pub fn remove(&self, control: &dm::Control, ours: &Ours) -> Result<(), Error> {
         let pooled = self.pooled(control, ours)?;
-        let said = match self.run(&removal(ours).operand(ours.operand())) {
-            // LVM would first finish what it was doing to the pool when the power was cut. Where the pool has
-            // done that already, it can never be done again, and until the volume is gone LVM does nothing
-            // else to the pool either. Told twice to use force, LVM passes over the failure.
-            Err(error) if error.refusal() == Some(Refusal::HalfDone) && !ours.is_recorded() => {
-                self.run_until_done(&removal(ours).flag("--force").flag("--force").operand(ours.operand()))
+        let call = removal(ours).operand(ours.operand());
+        let said = if ours.is_recorded() {
+            self.run_until_done(&call)
+        } else {
+            match self.run(&call) {
+                // LVM would first finish what it was doing to the pool when the power was cut. Where the pool has
+                // done that already, it can never be done again, and until the volume is gone LVM does nothing
+                // else to the pool either. Told twice to use force, LVM passes over the failure.
+                Err(error) if error.refusal() == Some(Refusal::HalfDone) => self
+                    .run_until_done(&removal(ours).flag("--force").flag("--force").operand(ours.operand())),
+                said => said,
             }
-            // Where the origin's writers are held and this was its last snapshot, LVM makes it a volume like any other and
-            // then finds its devices in an order that it did not expect. Told again, it removes that volume.
-            Err(error) if error.refusal() == Some(Refusal::HalfDone) => {
-                self.run_until_done(&removal(ours).operand(ours.operand()))
-            }
-            said => said,
         };
         match said {
             Ok(said) if said.contains(&format!("\"{}\" successfully removed", ours.name())) => {
@@ -198,7 +197,9 @@ impl Lvm {
     }
 
     /// Runs a command again where LVM gave up in the middle. Newer kernels do not let it suspend a device whose file system
-    /// is just being mounted or unmounted, and it suspends all classic snapshots of an origin as it changes one.
+    /// is just being mounted or unmounted, and it suspends all classic snapshots of an origin as it changes one. Where it removes
+    /// the last snapshot of an origin whose writers are held, it makes that a volume like any other, then finds its devices in an
+    /// order that it did not expect, and, told again, removes that volume.
     fn run_until_done(&self, call: &Call) -> Result<String, command::Error> {
         let mut said = self.run(call);
         for _ in 1..TELLINGS {
