@@ -14,9 +14,12 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 # Where systemd finds units: those of an administrator, or of a package.
 UNITS ?= /etc/systemd/system
-# The program that is installed. Where it is another than the release build, nothing is built.
-BINARY ?= target/release/asat
-BUILT = $(if $(filter target/release/asat,$(BINARY)),build)
+# Where cargo puts what it builds.
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+RELEASE = $(TARGET)/release/asat
+# The program that is installed. If it is another than the release build, nothing is built.
+BINARY ?= $(RELEASE)
+BUILT = $(if $(filter $(RELEASE),$(BINARY)),build)
 VERSION ?= $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)
 # What a build needs, as COMMAND:PACKAGE. The C compiler builds the bundled SQLite and zstd.
 BUILD_NEEDS = cargo:rust cc:gcc
@@ -65,14 +68,14 @@ demo: build
 	@demo/run
 
 bench: build
-	target/release/asat bench valuation
-	target/release/asat bench large
-	target/release/asat bench history
-	target/release/asat bench idle
-	target/release/asat bench listing
-	target/release/asat bench reading
-	target/release/asat bench publishing
-	target/release/asat bench watch
+	$(RELEASE) bench valuation
+	$(RELEASE) bench large
+	$(RELEASE) bench history
+	$(RELEASE) bench idle
+	$(RELEASE) bench listing
+	$(RELEASE) bench reading
+	$(RELEASE) bench publishing
+	$(RELEASE) bench watch
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab:

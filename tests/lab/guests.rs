@@ -100,6 +100,23 @@ fn lab_what_was_synced_before_a_power_cut_is_there_at_the_next_boot() {
 }
 
 #[test]
+fn lab_shows_hidden_folders_whichever_lies_in_the_other() {
+    // As a clone below the temporary folder, with what was built in it.
+    let outer = tempfile::tempdir().unwrap();
+    let inner = outer.path().join("target/debug");
+    fs::create_dir_all(&inner).unwrap();
+    let (sources, built) = (outer.path().join("sources"), inner.join("built"));
+    fs::write(&sources, "the sources").unwrap();
+    fs::write(&built, "what was built").unwrap();
+    let script = format!("cat '{}' '{}'", sources.display(), built.display());
+    for order in [[outer.path(), &inner], [&inner, outer.path()]] {
+        let lab = order.into_iter().fold(Lab::new(), Lab::sees);
+        let ran = shell(&lab, &script);
+        assert_eq!(ran.text(), "the sourceswhat was built", "{order:?}: {ran}");
+    }
+}
+
+#[test]
 fn lab_two_guests_at_once_do_not_meet() {
     let boots = ["one", "two"].map(|name| {
         std::thread::spawn(move || {
