@@ -76,7 +76,7 @@ impl Face {
     fn version(&self, wanted: &str) -> Result<wire::Version, Problem> {
         let wanted: VersionRef = extract::version(wanted)?;
         let engine = self.handle.engine();
-        Ok(self.written(engine.register(), engine.register().resolve(&wanted)?))
+        Ok(self.shown(engine.register(), engine.register().resolve(&wanted)?))
     }
 
     /// The exact name of the version that a path segment means.
@@ -95,14 +95,19 @@ impl Face {
         Ok(wire::Mount::new(lease, path.display().to_string()))
     }
 
-    fn written(&self, register: &Register, entry: &Entry) -> wire::Version {
-        self.with_newest(usize::MAX, register, entry)
+    /// A version among others, as it is written.
+    fn listed(&self, register: &Register, entry: &Entry) -> wire::Version {
+        self.written(wire::Version::IN_LISTS, register, entry)
     }
 
-    /// The same with so many of its publications, the newest.
-    fn with_newest(&self, newest: usize, register: &Register, entry: &Entry) -> wire::Version {
+    /// A version by itself, as it is written.
+    fn shown(&self, register: &Register, entry: &Entry) -> wire::Version {
+        self.written(wire::Version::SHOWN, register, entry)
+    }
+
+    fn written(&self, newest: usize, register: &Register, entry: &Entry) -> wire::Version {
         let path = || self.machine.path(&entry.version).map(|path| path.display().to_string());
-        wire::Version::with_newest(newest, register, entry, path)
+        wire::Version::new(newest, register, entry, path)
     }
 }
 
@@ -123,6 +128,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(snapshots::publish))
         .routes(routes!(versions::list))
         .routes(routes!(versions::show, versions::retire))
+        .routes(routes!(versions::publications))
         .routes(routes!(versions::as_of))
         .routes(routes!(versions::as_of_business_date))
         .routes(routes!(capacity::why))

@@ -38,7 +38,7 @@ pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerd
 pub use set::{OfSet, PublishAnswer, PublishedSet};
 pub use tag::{Tag, TagList, TagRequest};
 pub(crate) use version::milliseconds;
-pub use version::{CheckResult, Holding, Pin, Publication, Version, VersionList};
+pub use version::{CheckResult, Holding, Pin, Publication, PublicationList, Version, VersionList};
 pub use watch::{Watch, WatchTrouble};
 
 /// A request to publish a store that was certified.

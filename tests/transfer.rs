@@ -86,6 +86,20 @@ fn history(world: &World) -> Vec<(Value, Vec<u8>)> {
 }
 
 #[test]
+fn a_version_takes_all_its_publications_along() {
+    let (source, mut target) = (source(1), target());
+    for number in 1..=12 {
+        source.publish(&format!("again {number}"));
+    }
+    let folder = export(&source, "report@1..1", "history");
+    taken(&target, &folder);
+    target.start();
+    let publications = |world: &World| world.get("/versions/report@1/publications").json();
+    assert_eq!(publications(&target)["publications"].as_array().unwrap().len(), 13);
+    assert_eq!(publications(&target), publications(&source));
+}
+
+#[test]
 fn history_moves_and_goes_on_elsewhere() {
     let (source, mut target) = (source(3), target());
     let folder = export(&source, "report@1..3", "history");

@@ -180,7 +180,7 @@ mod tests {
         let mut whole = serde_json::json!({
             "id": "report@12", "store": "report", "number": 12, "state": "ready",
             "cut_at": "2026-11-19T17:00:03.123456Z", "fingerprint": null, "size_bytes": 48_672_768,
-            "page_size": 4096, "holdings": [{"kind": "archive", "bytes": 812_344}], "publications": [],
+            "page_size": 4096, "holdings": [{"kind": "archive", "bytes": 812_344}], "publications": [], "publication_count": 0,
             "pin": null, "leases": 0, "path": null, "ended_at": null, "end_reason": null,
         });
         let patch: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap();

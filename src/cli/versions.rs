@@ -139,6 +139,9 @@ fn describe(version: &Version, now: Timestamp) -> String {
     for publication in version.publications.iter().rev() {
         text.push_str(&published(publication, now));
     }
+    if version.publication_count > version.publications.len() {
+        let _ = writeln!(text, "  older ones: GET /versions/{}/publications", clean(&version.id));
+    }
     text
 }
 
@@ -153,7 +156,7 @@ fn held(version: &Version) -> String {
 }
 
 fn counted_publications(version: &Version) -> String {
-    counted(u64::try_from(version.publications.len()).unwrap_or(u64::MAX), "publication")
+    counted(u64::try_from(version.publication_count).unwrap_or(u64::MAX), "publication")
 }
 
 /// Why, by whom and until when a version is pinned.
@@ -211,7 +214,7 @@ mod tests {
                 {"kind": "snapshot", "backend": "lvm-thin", "name": "vg/asat.12", "bytes": 0},
                 {"kind": "archive", "bytes": 812_344},
             ],
-            "publications": [
+            "publication_count": 2, "publications": [
                 {"at": "2026-11-19T17:00:00Z", "label": "close", "certified_by": "ops",
                  "business_date": "2026-11-19", "note": "two\nlines\u{1b}",
                  "attributes": {"batch": 41, "run": "x\u{1b}"},

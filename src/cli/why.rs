@@ -72,7 +72,7 @@ mod tests {
         let why: Why = serde_json::from_value(serde_json::json!({
             "version": {
                 "id": "report@12", "store": "report", "number": 12, "state": "retired", "cut_at": null,
-                "fingerprint": null, "size_bytes": null, "page_size": null, "holdings": [], "publications": [],
+                "fingerprint": null, "size_bytes": null, "page_size": null, "holdings": [], "publications": [], "publication_count": 0,
                 "pin": null, "leases": 0, "path": null, "ended_at": "2026-11-19T17:00:00Z",
                 "end_reason": "the pool was full",
             },

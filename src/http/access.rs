@@ -127,7 +127,12 @@ impl Access {
     ///
     /// # Errors
     /// [`Code::Unauthenticated`] where the token does not count.
-    pub(super) fn sign_in(&self, token: &str, from: Option<&Address>) -> Result<Option<String>, Problem> {
+    pub(super) fn sign_in(
+        &self,
+        token: &str,
+        headers: &HeaderMap,
+        from: Option<&Address>,
+    ) -> Result<Option<String>, Problem> {
         let Self::Tokens(rules) = self else { return Ok(None) };
         let (tokens, now) = (rules.tokens(), asat_host::clock::now());
         let known = tokens::shown(&tokens, token.trim(), now).and_then(|token| {
@@ -135,7 +140,7 @@ impl Access {
             token.ok_or_else(|| Problem::new(Code::Unauthenticated, "the token is not known", hint))
         });
         let token = known.inspect_err(|problem| rules.refusals().tell(from, problem))?;
-        rules.sessions().begin(token, now).map(Some)
+        rules.sessions().begin(token, headers, now).map(Some)
     }
 
     /// Ends the session of a request, where it has one; answers the cookie that takes its own away.

@@ -83,7 +83,7 @@ impl Listener {
                 Ok(entry) => {
                     // As this change has left it: by now it may be in another state, of which the next event tells.
                     let entry = Entry { version: Version::clone(version), ..entry.clone() };
-                    event("version", &self.face.written(register, &entry))
+                    event("version", &self.face.listed(register, &entry))
                 }
                 Err(_) => Vec::new(),
             },

@@ -21,22 +21,40 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        // What is promised to be too long need not be waited for.
-        if request.body().size_hint().lower() > u64::try_from(super::MAX_BODY).unwrap_or(u64::MAX) {
-            return Err(too_large());
-        }
-        check_coding(request.headers())?;
-        let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| body_lost(&error))?;
-        if bytes.is_empty() {
-            return read_json(b"{}");
-        }
-        if !is_json {
-            let hint = "send the header Content-Type: application/json, and JSON in UTF-8";
-            return Err(Failure::new(Code::UnsupportedMediaType, "the body is not declared as JSON", hint));
-        }
-        read_json(&bytes)
+        let bytes = json(request, state).await?;
+        read_json(if bytes.is_empty() { b"{}" } else { &bytes })
     }
+}
+
+/// The body, if there is one: many clients and proxies send none with `DELETE`.
+pub(super) struct OptionalBody<T>(pub(super) Option<T>);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let bytes = json(request, state).await?;
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        read_json(&bytes).map(|Body(value)| Self(Some(value)))
+    }
+}
+
+/// The bytes of a body, which is JSON by its header, or empty.
+async fn json<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failure> {
+    // What is promised to be too long need not be waited for.
+    if request.body().size_hint().lower() > u64::try_from(super::MAX_BODY).unwrap_or(u64::MAX) {
+        return Err(too_large());
+    }
+    check_coding(request.headers())?;
+    let is_json = is_json(request.headers());
+    let bytes = Bytes::from_request(request, state).await.map_err(|error| body_lost(&error))?;
+    if !bytes.is_empty() && !is_json {
+        let hint = "send the header Content-Type: application/json, and JSON in UTF-8";
+        return Err(Failure::new(Code::UnsupportedMediaType, "the body is not declared as JSON", hint));
+    }
+    Ok(bytes)
 }
 
 fn body_lost(error: &BytesRejection) -> Failure {

@@ -10,7 +10,8 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{self, Body, Parameters, Segments};
+use super::extract::{self, OptionalBody, Parameters, Segments};
+use super::problem::Failure;
 use super::{Answer, Caller, Face};
 use crate::config::Role;
 use crate::wire::{Lease, LeaseList, ProblemBody, RevokeRequest};
@@ -66,20 +67,31 @@ pub(super) fn open(face: &Face, store: Option<&StoreName>, holder: Option<&str>)
     LeaseList { leases }
 }
 
-/// Takes a lease from its holder, at once. It is written down, with the reason.
+/// How a lease is revoked.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RevokeParameters {
+    /// Why; it stands in the audit trail. It may be in the body instead.
+    #[param(min_length = 1, max_length = 500, example = "incident 4711: the data must go")]
+    reason: Option<String>,
+}
+
+/// Takes a lease from its holder, at once. It is written down, with the reason if there is one.
 ///
 /// The version's copy goes with the last lease on it; a program that has the file open reads on. In the tree of versions
 /// reading fails from now on, and for a minute the version is not opened there again: time to retire it.
 #[utoipa::path(
     delete, path = "/leases/{lease}", operation_id = "revoke_lease", tag = "as-at copies",
-    request_body = RevokeRequest, params(("lease" = String, Path, description = "The lease's name")),
+    request_body = Option<RevokeRequest>,
+    params(("lease" = String, Path, description = "The lease's name"), RevokeParameters),
     responses(
         (status = 200, description = "The lease as it was", body = Lease),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
         (status = 404, description = "No such lease; it may have expired", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
-        (status = 422, description = "There is no reason, or it is not allowed", body = ProblemBody),
+        (status = 422, description = "The reason is not allowed, or there are two", body = ProblemBody),
         (status = 503, description = "The daemon is stopping", body = ProblemBody),
         (status = 507, description = "There is no room to record it", body = ProblemBody),
     )
@@ -88,8 +100,16 @@ pub(super) async fn revoke(
     State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(lease): Segments<String>,
-    Body(RevokeRequest { reason }): Body<RevokeRequest>,
+    Parameters(RevokeParameters { reason }): Parameters<RevokeParameters>,
+    OptionalBody(body): OptionalBody<RevokeRequest>,
 ) -> Answer<Json<Lease>> {
+    let reason = match (reason, body) {
+        (Some(_), Some(_)) => {
+            let hint = "write it once, in the query or in the body";
+            return Err(Failure::new(Code::Invalid, "the query and the body each have a reason", hint));
+        }
+        (reason, body) => reason.or(body.map(|body| body.reason)),
+    };
     let event = Event::Revoke { lease: extract::lease(&lease), reason };
     let machine = Arc::clone(&face.machine);
     // Whoever reads in the tree loses it before the lease can be renewed.

@@ -127,13 +127,14 @@ struct SignIn {
 async fn sign_in(
     Extension(access): Extension<Access>,
     address: Option<Extension<Address>>,
+    headers: HeaderMap,
     form: Result<Form<SignIn>, FormRejection>,
 ) -> Answer<Response> {
     let Form(SignIn { token }) = form.map_err(|error| {
         let detail = format!("the form: {}", error.body_text());
         Problem::new(Code::Malformed, detail, "sign in on the page at /")
     })?;
-    match access.sign_in(&token, address.as_deref()) {
+    match access.sign_in(&token, &headers, address.as_deref()) {
         Ok(cookie) => went(cookie),
         Err(problem) if problem.code == Code::Unauthenticated => Ok(sign_in_form(Some(&problem))),
         Err(problem) => Err(problem.into()),

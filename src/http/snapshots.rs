@@ -20,10 +20,6 @@ use super::problem::Failure;
 use super::{Answer, Caller, Face};
 use crate::wire::{OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, milliseconds};
 
-/// So many publications of a version are told to who publishes it again. Others may be many, and are told who asks for
-/// them.
-const MOST_TOLD: usize = 10;
-
 /// Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
 ///
 /// Where `set` is given instead of `store`, all stores of that set are published as they are at one instant, or none is; the
@@ -224,7 +220,7 @@ pub(super) fn written(face: &Face, register: &Register, number: u64) -> Result<P
         || Problem::new(Code::Internal, "the publication is not in the register", "report this as a defect");
     let publication = register.publication(number).ok_or_else(gone)?;
     Ok(Published {
-        version: face.with_newest(MOST_TOLD, register, register.entry(&publication.version)?),
+        version: face.listed(register, register.entry(&publication.version)?),
         publication: crate::wire::Publication::new(publication),
         reused: publication.reused,
         writer_blocked_ms: milliseconds(publication.cost.writer_blocked_us),

@@ -20,7 +20,7 @@ use super::answers::MAX_PAGE;
 use super::extract::{self, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Caller, Face, cursor};
-use crate::wire::{ProblemBody, Version, VersionList};
+use crate::wire::{ProblemBody, Publication, PublicationList, Version, VersionList};
 
 /// Which versions to list.
 #[derive(Deserialize, IntoParams)]
@@ -83,16 +83,12 @@ pub(super) async fn list(
         return Ok(written(Bytes::clone(&page)));
     }
     let filter = filter(&parameters)?;
-    let limit = parameters.limit.unwrap_or(100);
-    if !(1..=1000).contains(&limit) {
-        return Err(Failure::new(Code::Invalid, format!("limit is {limit}"), "write a limit from 1 to 1000"));
-    }
+    let limit = limit(parameters.limit)?;
     let after = parameters.cursor.as_deref().map(|text| cursor::read(text, &filter)).transpose()?;
     let engine = face.handle.engine();
-    let limit = usize::try_from(limit).unwrap_or(1000);
     let (entries, next) = engine.register().list(&filter, after.as_ref(), limit)?;
     let list = VersionList {
-        versions: entries.into_iter().map(|entry| face.written(engine.register(), entry)).collect(),
+        versions: entries.into_iter().map(|entry| face.listed(engine.register(), entry)).collect(),
         next_cursor: next.map(|position| cursor::write(&position, &filter)),
     };
     let page = serde_json::to_vec(&list).map(Bytes::from).map_err(|error| {
@@ -172,6 +168,57 @@ pub(super) async fn show(
     Ok(Json(face.version(&id)?))
 }
 
+/// Which publications to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PublicationParameters {
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+    /// Where to go on: `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists the publications of one version, newest first.
+#[utoipa::path(
+    get, path = "/versions/{id}/publications", operation_id = "list_publications", tag = "versions",
+    params(("id" = String, Path, description = "`report@12` or `report@latest`"), PublicationParameters),
+    responses(
+        (status = 200, description = "A page of publications", body = PublicationList),
+        (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such version", body = ProblemBody),
+        (status = 422, description = "A parameter is not allowed", body = ProblemBody),
+    )
+)]
+pub(super) async fn publications(
+    State(face): State<Arc<Face>>,
+    Segments(id): Segments<String>,
+    Parameters(PublicationParameters { limit: wanted, cursor }): Parameters<PublicationParameters>,
+) -> Answer<Json<PublicationList>> {
+    let limit = limit(wanted)?;
+    let wanted = extract::version(&id)?;
+    let engine = face.handle.engine();
+    let entry = engine.register().resolve(&wanted)?;
+    let id = &entry.version.id;
+    let before = cursor.as_deref().map(|text| cursor::read_number(text, id)).transpose()?;
+    let known = entry.publications.partition_point(|&number| before.is_none_or(|before| number < before));
+    let first = known.saturating_sub(limit);
+    let page = entry.publications.get(first..known).unwrap_or_default();
+    let written = page.iter().rev().filter_map(|&number| engine.register().publication(number));
+    let next = page.first().filter(|_| first > 0).map(|&number| cursor::write_number(number, id));
+    Ok(Json(PublicationList { publications: written.map(Publication::new).collect(), next_cursor: next }))
+}
+
+/// How many a page of a list has at most.
+fn limit(wanted: Option<u32>) -> Result<usize, Failure> {
+    let limit = wanted.unwrap_or(100);
+    if !(1..=1000).contains(&limit) {
+        return Err(Failure::new(Code::Invalid, format!("limit is {limit}"), "write a limit from 1 to 1000"));
+    }
+    Ok(usize::try_from(limit).unwrap_or(1000))
+}
+
 /// Gives a version up. What was retired before stays retired.
 #[utoipa::path(
     delete, path = "/versions/{id}", tag = "versions",
@@ -228,7 +275,7 @@ pub(super) async fn as_of(
     let engine = face.handle.engine();
     let register = engine.register();
     let store = meant(register, store.as_deref())?;
-    Ok(Json(face.written(register, register.as_of(&store, at)?)))
+    Ok(Json(face.shown(register, register.as_of(&store, at)?)))
 }
 
 /// Shows the version that stood for a business day: the last one published for it, or else for the last day before it.
@@ -253,7 +300,7 @@ pub(super) async fn as_of_business_date(
     let engine = face.handle.engine();
     let register = engine.register();
     let store = meant(register, store.as_deref())?;
-    Ok(Json(face.written(register, register.as_of_business_date(&store, date)?)))
+    Ok(Json(face.shown(register, register.as_of_business_date(&store, date)?)))
 }
 
 /// The store that is meant, where it may be left out.

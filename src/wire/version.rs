@@ -35,8 +35,11 @@ pub struct Version {
     pub page_size: Option<u32>,
     /// What holds its pages.
     pub holdings: Vec<Holding>,
-    /// Its publications, oldest first.
+    /// Its newest publications, oldest first: at most ten in lists and events, and a thousand where one version is shown.
+    /// `GET /versions/{id}/publications` has all of them.
     pub publications: Vec<Publication>,
+    /// How many publications it has.
+    pub publication_count: usize,
     /// Its pin, where it has one.
     pub pin: Option<Pin>,
     /// The tags that lead to it.
@@ -119,6 +122,15 @@ pub struct VersionList {
     pub next_cursor: Option<String>,
 }
 
+/// A page of a version's publications, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PublicationList {
+    /// The publications.
+    pub publications: Vec<Publication>,
+    /// Pass it as `cursor` to go on; absent at the end.
+    pub next_cursor: Option<String>,
+}
+
 /// A mark that retention must not touch.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pin {
@@ -135,15 +147,16 @@ pub struct Pin {
 }
 
 impl Version {
-    /// A version as it is written. `path` is where it is read while it is leased.
-    #[must_use]
-    pub fn new(register: &Register, entry: &Entry, path: impl FnOnce() -> Option<String>) -> Self {
-        Self::with_newest(usize::MAX, register, entry, path)
-    }
+    /// So many publications of each version are in lists, in events and in the answer to a publication. A store that is
+    /// published each minute has half a million in a year.
+    pub const IN_LISTS: usize = 10;
+    /// So many publications there are where one version is shown.
+    pub const SHOWN: usize = 1000;
 
-    /// The same with so many of its publications, the newest.
+    /// A version as it is written, with so many of its publications, the newest. `path` is where it is read while it is
+    /// leased.
     #[must_use]
-    pub fn with_newest(
+    pub fn new(
         newest: usize,
         register: &Register,
         entry: &Entry,
@@ -169,6 +182,7 @@ impl Version {
             page_size: content.map(|content| content.page_size.bytes()),
             holdings: version.holdings.iter().map(Holding::new).collect(),
             publications: publications.map(Publication::new).collect(),
+            publication_count: entry.publications.len(),
             pin: version.pin.as_ref().map(Pin::new),
             tags: tags.map(|tag| tag.name.to_string()).collect(),
             leases,

@@ -247,3 +247,50 @@ fn as_of_anything_before_the_first_publication_there_is_nothing() {
     let problem = world.get("/as-of/2026-11-19T17:00:00Z").expect_problem(404, "before_first");
     assert_eq!(problem["hint"], "nothing was published yet");
 }
+
+#[test]
+fn lists_have_the_newest_publications_of_each_version_and_say_how_many_there_are() {
+    const MANY: usize = 1003;
+    let world = world();
+    for number in 1..=MANY {
+        world.publish(&format!("close {number}"));
+    }
+    let labels = |list: &Value| -> Vec<String> {
+        let label = |publication: &Value| publication["label"].as_str().unwrap().to_owned();
+        list["publications"].as_array().unwrap().iter().map(label).collect()
+    };
+    let closes = |numbers: std::ops::RangeInclusive<usize>| -> Vec<String> {
+        numbers.map(|number| format!("close {number}")).collect()
+    };
+    let listed = world.get("/versions").json()["versions"][0].clone();
+    assert_eq!((labels(&listed), &listed["publication_count"]), (closes(MANY - 9..=MANY), &json!(MANY)));
+    // One that is shown by itself has more of them, and all are in a list of their own.
+    let shown = world.get("/versions/report@1").json();
+    assert_eq!((labels(&shown), &shown["publication_count"]), (closes(MANY - 999..=MANY), &json!(MANY)));
+
+    let (mut all, mut next) = (Vec::new(), Some("?limit=400".to_owned()));
+    while let Some(query) = next {
+        let page = world.get(&format!("/versions/report@latest/publications{query}")).json();
+        all.extend(labels(&page));
+        next = page["next_cursor"].as_str().map(|cursor| format!("?limit=400&cursor={cursor}"));
+    }
+    all.reverse();
+    assert_eq!(all, closes(1..=MANY));
+
+    publish_change(&world, "another version");
+    let page = world.get("/versions/report@2/publications").json();
+    assert_eq!((labels(&page), &page["next_cursor"]), (vec!["another version".to_owned()], &Value::Null));
+    let of_first = world.get("/versions/report@1/publications?limit=1").json();
+    let cursor = of_first["next_cursor"].as_str().unwrap();
+    for (query, status, code) in [
+        ("report@3/publications", 404, "unknown_version"),
+        ("report/publications", 400, "malformed"),
+        ("report@1/publications?limit=0", 422, "invalid"),
+        ("report@1/publications?limit=1001", 422, "invalid"),
+        ("report@1/publications?cursor=x", 400, "malformed"),
+        ("report@1/publications?label=close", 400, "malformed"),
+        (&format!("report@2/publications?cursor={cursor}"), 422, "cursor_mismatch"),
+    ] {
+        world.get(&format!("/versions/{query}")).expect_problem(status, code);
+    }
+}

@@ -91,6 +91,28 @@ fn what_others_hold_stays_when_one_lease_is_revoked() {
 }
 
 #[test]
+fn a_lease_is_revoked_without_a_body() {
+    let world = world();
+    world.publish("first");
+    let name = |lease: &Value| lease["lease"].as_str().unwrap().to_owned();
+    let reason = || world.get("/audit?action=revoke").json()["entries"][0]["details"]["reason"].clone();
+
+    let ann = name(&open(&world, "report@1", "ann"));
+    let path = format!("/leases/{ann}?reason=incident%204711");
+    assert_eq!(world.request("DELETE", &path, &[], b"").status, 200);
+    assert_eq!(reason(), "incident 4711");
+
+    let bob = name(&open(&world, "report@1", "bob"));
+    world.request("DELETE", &format!("/leases/{bob}?reason="), &[], b"").expect_problem(422, "invalid");
+    let twice = world.send("DELETE", &format!("/leases/{bob}?reason=a"), &json!({ "reason": "b" }));
+    twice.expect_problem(422, "invalid");
+    world.request("DELETE", &format!("/leases/{bob}?why=a"), &[], b"").expect_problem(400, "malformed");
+    assert_eq!(world.request("DELETE", &format!("/leases/{bob}"), &[], b"").status, 200);
+    assert_eq!(reason(), Value::Null);
+    assert_eq!(held(&world, ""), [""; 0]);
+}
+
+#[test]
 fn a_revocation_says_why_and_of_what() {
     let world = world();
     world.publish("first");

@@ -136,7 +136,7 @@ impl Engine {
             Event::Open(request) => self.open(&mut draft, request),
             Event::Renew { version, lease, ttl_s } => self.renew(&mut draft, version, lease, *ttl_s),
             Event::Close { version, lease } => self.close(&mut draft, version, lease),
-            Event::Revoke { lease, reason } => self.revoke(&mut draft, lease, reason),
+            Event::Revoke { lease, reason } => self.revoke(&mut draft, lease, reason.as_deref()),
             Event::Pin { version, reason, owner, expires_at, hot } => {
                 let pin = keep::pin(now, reason, owner.as_deref(), *expires_at, *hot);
                 pin.and_then(|pin| self.set_pin(&mut draft, version, Some(pin)))

@@ -63,8 +63,8 @@ pub enum Event {
     Revoke {
         /// The lease.
         lease: LeaseId,
-        /// Why.
-        reason: String,
+        /// Why, if somebody said.
+        reason: Option<String>,
     },
     /// Retention shall not touch a version.
     Pin {

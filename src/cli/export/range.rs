@@ -16,9 +16,11 @@ use crate::cli::output::{Failure, Output};
 use crate::cli::progress::Bars;
 use crate::cli::typed::VersionRange;
 use crate::cli::versions::ready_or_lost;
-use crate::client::Client;
+use crate::client::{Client, Request};
 use crate::text::{clean, counted, size};
-use crate::wire::{ExportedVersion, Manifest, Version, exported_name, sha256_of};
+use crate::wire::{
+    ExportedVersion, Manifest, Publication, PublicationList, Version, exported_name, sha256_of,
+};
 
 #[derive(Serialize)]
 struct Exported {
@@ -52,7 +54,10 @@ pub(super) async fn export(
         let detail = format!("no version of {} in that range can be read", range.store);
         return Err(Problem::new(Code::UnknownVersion, detail, "asat versions lists them").into());
     }
-    let entries = versions.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    let mut entries = Vec::with_capacity(versions.len());
+    for version in &versions {
+        entries.push(entry(version, publications(version, client).await?)?);
+    }
     let made = target.begin()?;
     let (mut sums, mut bytes) = (String::new(), 0);
     for version in &versions {
@@ -83,10 +88,31 @@ pub(super) async fn export(
     })
 }
 
+/// All publications of a version, oldest first. A list of versions has the newest of them only.
+async fn publications(version: &Version, client: &Client) -> Result<Vec<Publication>, Problem> {
+    if version.publications.len() == version.publication_count {
+        return Ok(version.publications.clone());
+    }
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let request = Request::get(&["versions", &version.id, "publications"])
+            .query("limit", Some("1000"))
+            .query("cursor", cursor.as_deref());
+        let page: PublicationList = client.ask(&request).await?;
+        all.extend(page.publications);
+        match page.next_cursor {
+            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+            _ => break,
+        }
+    }
+    all.reverse();
+    Ok(all)
+}
+
 /// What the manifest says of a version; refuses one whose pages were not all read yet.
-fn entry(version: &Version) -> Result<ExportedVersion, Problem> {
-    let Version { id, number, cut_at, size_bytes, page_size, fingerprint, publications, .. } =
-        version.clone();
+fn entry(version: &Version, publications: Vec<Publication>) -> Result<ExportedVersion, Problem> {
+    let Version { id, number, cut_at, size_bytes, page_size, fingerprint, .. } = version.clone();
     match (cut_at, size_bytes, page_size, fingerprint) {
         (Some(cut_at), Some(bytes), Some(page_size), Some(fingerprint)) => {
             Ok(ExportedVersion { number, cut_at, bytes, page_size, fingerprint, publications })

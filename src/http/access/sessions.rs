@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::site::is_encrypted;
 use super::tokens;
 use crate::config::Token;
 use crate::wire::hex;
@@ -36,11 +37,17 @@ struct Session {
 }
 
 impl Sessions {
-    /// Begins a session for the bearer of a token; answers the cookie.
+    /// Begins a session for the bearer of a token; answers the cookie, which the browser sends over encrypted connections
+    /// alone if it came over one.
     ///
     /// # Errors
     /// [`Code::Internal`] where the machine has no random numbers.
-    pub(super) fn begin(&self, token: &Token, now: Timestamp) -> Result<String, Problem> {
+    pub(super) fn begin(
+        &self,
+        token: &Token,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<String, Problem> {
         let secret = asat_host::random::secret().map_err(|error| {
             let detail = format!("no session can be begun: {error}");
             Problem::new(Code::Internal, detail, "try again, or use the token itself")
@@ -56,7 +63,7 @@ impl Sessions {
             open.remove(oldest);
         }
         open.push(session);
-        Ok(cookie(&name, LASTS.as_secs()))
+        Ok(cookie(&name, LASTS.as_secs(), headers))
     }
 
     /// The token for which a session was begun that still lasts, where the request has its cookie.
@@ -82,13 +89,14 @@ impl Sessions {
         for name in names(headers) {
             open.retain(|session| !bool::from(session.name.ct_eq(&name)));
         }
-        cookie("", 0)
+        cookie("", 0, headers)
     }
 }
 
 /// No page's script can read it, and no other site's page can have it sent.
-fn cookie(name: &str, lasts_s: i64) -> String {
-    format!("{NAME}={name}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict")
+fn cookie(name: &str, lasts_s: i64, headers: &HeaderMap) -> String {
+    let secure = if is_encrypted(headers) { "; Secure" } else { "" };
+    format!("{NAME}={name}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}")
 }
 
 /// The digests of the sessions' names that a request carries.
@@ -128,8 +136,14 @@ mod tests {
     #[test]
     fn a_session_is_as_good_as_its_token_for_a_while() {
         let (sessions, tokens) = (Sessions::default(), [token("a", None), token("b", None)]);
-        let cookie = sessions.begin(&tokens[1], now()).unwrap();
+        let cookie = sessions.begin(&tokens[1], &HeaderMap::new(), now()).unwrap();
         assert!(cookie.ends_with("; Path=/; Max-Age=36000; HttpOnly; SameSite=Strict"), "{cookie}");
+        let by_tls = [("x-forwarded-proto", "https".parse().unwrap())]
+            .into_iter()
+            .map(|(name, value)| (name.parse::<axum::http::HeaderName>().unwrap(), value))
+            .collect();
+        let secure = sessions.begin(&tokens[1], &by_tls, now()).unwrap();
+        assert!(secure.ends_with("; SameSite=Strict; Secure"), "{secure}");
         let of = |tokens: &[Token], cookie: &str, at| {
             sessions.token(tokens, &headers(cookie), at).map(|token| token.name.clone())
         };
@@ -156,18 +170,18 @@ mod tests {
     fn names_differ_and_there_are_never_too_many_sessions() {
         let (sessions, tokens) = (Sessions::default(), [token("a", None), token("b", None)]);
         let cookies: Vec<String> =
-            (0..MOST + 3).map(|_| sessions.begin(&tokens[0], now()).unwrap()).collect();
+            (0..MOST + 3).map(|_| sessions.begin(&tokens[0], &HeaderMap::new(), now()).unwrap()).collect();
         let open = cookies.iter().filter(|c| sessions.token(&tokens, &headers(sent(c)), now()).is_some());
         assert_eq!(open.count(), MOST);
-        let other = sessions.begin(&tokens[1], now()).unwrap();
-        sessions.begin(&tokens[0], now()).unwrap();
+        let other = sessions.begin(&tokens[1], &HeaderMap::new(), now()).unwrap();
+        sessions.begin(&tokens[0], &HeaderMap::new(), now()).unwrap();
         assert!(sessions.token(&tokens, &headers(sent(&other)), now()).is_some(), "another's goes on");
         assert!(
             sessions.token(&tokens, &headers(sent(&cookies[2])), now()).is_none(),
             "the oldest end first"
         );
         let later = now() + LASTS;
-        sessions.begin(&tokens[0], later).unwrap();
+        sessions.begin(&tokens[0], &HeaderMap::new(), later).unwrap();
         assert_eq!(sessions.0.lock().unwrap().len(), 1, "those that are over are forgotten");
     }
 }

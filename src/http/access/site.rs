@@ -50,6 +50,22 @@ fn is_own(headers: &HeaderMap) -> Option<bool> {
     )
 }
 
+/// Whether the browser's connection is encrypted, by a proxy before asat. The browser's own word is in `Origin`, which it sends with
+/// every form; proxies add `X-Forwarded-Proto` or `Forwarded` (RFC 7239).
+pub(super) fn is_encrypted(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_https = |word: &str| word.trim().trim_matches('"').eq_ignore_ascii_case("https");
+    let of_first_hop = |text: &str| -> Vec<String> {
+        let hop = text.split(',').next().unwrap_or_default();
+        hop.split(';').map(|part| part.trim().to_ascii_lowercase()).collect()
+    };
+    text("origin").to_ascii_lowercase().starts_with("https://")
+        || text("x-forwarded-proto").split(',').next().is_some_and(is_https)
+        || of_first_hop(text("forwarded"))
+            .iter()
+            .any(|part| part.strip_prefix("proto=").is_some_and(is_https))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +76,29 @@ mod tests {
             .map(|(name, value)| (name.parse::<axum::http::HeaderName>().unwrap(), value.parse().unwrap()))
             .collect();
         check(method, &headers, by_cookie).is_ok()
+    }
+
+    #[test]
+    fn an_encrypted_connection_is_known_by_the_browser_or_by_the_proxy() {
+        let cases = [
+            ("origin", "https://asat.example", true),
+            ("origin", "http://asat.example", false),
+            ("origin", "null", false),
+            ("x-forwarded-proto", "https", true),
+            ("x-forwarded-proto", "HTTPS, http", true),
+            ("x-forwarded-proto", "http, https", false),
+            ("forwarded", "for=192.0.2.60;proto=https;by=203.0.113.43", true),
+            ("forwarded", "for=192.0.2.60; Proto=\"https\", for=10.0.0.1;proto=http", true),
+            ("forwarded", "for=192.0.2.60;proto=http, for=10.0.0.1;proto=https", false),
+            ("forwarded", "proto=httpsx", false),
+            ("host", "https", false),
+        ];
+        for (name, value, expected) in cases {
+            let headers = [(name.parse::<axum::http::HeaderName>().unwrap(), value.parse().unwrap())]
+                .into_iter()
+                .collect();
+            assert_eq!(is_encrypted(&headers), expected, "{name}: {value}");
+        }
     }
 
     #[test]

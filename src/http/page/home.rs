@@ -193,8 +193,7 @@ impl History {
         let engine = face.handle.engine();
         let register = engine.register();
         let (entries, next) = register.list(&filter, after.as_ref(), MOST_VERSIONS)?;
-        let written =
-            entries.into_iter().map(|entry| (face.with_newest(1, register, entry), entry.publications.len()));
+        let written = entries.into_iter().map(|entry| face.listed(register, entry));
         Ok(Self {
             days: timeline::days(written.collect(), now),
             is_newest: after.is_none(),

@@ -50,13 +50,13 @@ pub(super) struct Held {
     pub(super) words: String,
 }
 
-/// Versions by day. `publications` says how many each has: those that it is written with are the newest.
-pub(super) fn days(versions: Vec<(Version, usize)>, now: Timestamp) -> Vec<Day> {
+/// Versions by day.
+pub(super) fn days(versions: Vec<Version>, now: Timestamp) -> Vec<Day> {
     let mut days: Vec<Day> = Vec::new();
-    for (version, publications) in versions {
+    for version in versions {
         let at = version.cut_at.unwrap_or(now);
         let date = at.strftime("%Y-%m-%d").to_string();
-        let item = Item::new(version, publications, at, now);
+        let item = Item::new(version, at, now);
         match days.last_mut().filter(|day| day.date == date) {
             Some(day) => day.versions.push(item),
             None => {
@@ -69,9 +69,9 @@ pub(super) fn days(versions: Vec<(Version, usize)>, now: Timestamp) -> Vec<Day> 
 }
 
 impl Item {
-    fn new(version: Version, publications: usize, at: Timestamp, now: Timestamp) -> Self {
+    fn new(version: Version, at: Timestamp, now: Timestamp) -> Self {
         let newest = version.publications.last();
-        let more = u64::try_from(publications.saturating_sub(1)).unwrap_or(u64::MAX);
+        let more = u64::try_from(version.publication_count.saturating_sub(1)).unwrap_or(u64::MAX);
         Self {
             time: at.strftime("%H:%M:%S").to_string(),
             cut: Moment::new(at, now),
@@ -133,20 +133,20 @@ mod tests {
 
     use super::*;
 
-    fn version(number: u64, cut_at: &str) -> (Version, usize) {
+    fn version(number: u64, cut_at: &str) -> Version {
         let version = json!({
             "id": format!("report@{number}"), "store": "report", "number": number, "state": "ready", "cut_at": cut_at,
             "fingerprint": null, "size_bytes": 8192, "page_size": 4096, "leases": 2, "path": "/mnt/report.db",
             "holdings": [
                 { "kind": "snapshot", "backend": "lvm-thin", "name": "vg/a", "bytes": 0 }, { "kind": "archive", "bytes": 2048 },
             ],
-            "publications": [{
+            "publication_count": 3, "publications": [{
                 "at": cut_at, "label": "<b>", "certified_by": "ops", "business_date": "2026-11-18",
                 "note": "n".repeat(300), "attributes": { "batch": 41 }, "checks": [],
             }],
             "pin": { "reason": "audit", "owner": "finance", "expires_at": null, "hot": false }, "tags": ["month-end"],
         });
-        (serde_json::from_value(version).unwrap(), 3)
+        serde_json::from_value(version).unwrap()
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         let lease = self.live_lease(version, id, draft.now)?;
         if !lease.is_of(&draft.by) {
-            note_revocation(draft, lease, "it was closed by another than who took it");
+            note_revocation(draft, lease, Some("it was closed by another than who took it"));
         }
         self.end_lease(draft, version, id);
         self.move_on(draft);

@@ -13,16 +13,17 @@ impl Engine {
         &self,
         draft: &mut Draft<'_>,
         id: &LeaseId,
-        reason: &str,
+        reason: Option<&str>,
     ) -> Result<Answer, Problem> {
-        check_line("reason", Some(reason), 500)?;
+        check_line("reason", reason, 500)?;
         let lease =
             self.register.lease(id).filter(|lease| lease.expires_at > draft.now).ok_or_else(|| {
                 let detail = format!("there is no lease {}; it may have expired", id.0);
                 Problem::new(Code::UnknownLease, detail, "see the open ones with `asat leases`")
             })?;
         note_revocation(draft, lease, reason);
-        let text = format!("the lease of {} on {} is revoked: {reason}", lease.holder, lease.version);
+        let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let text = format!("the lease of {} on {} is revoked{why}", lease.holder, lease.version);
         draft.remark(&lease.version, text);
         self.end_lease(draft, &lease.version, id);
         self.drop_idle_copy(draft, &lease.version);
@@ -42,12 +43,12 @@ impl Engine {
 }
 
 /// Has it stand in the audit trail that a lease is taken from its holder.
-pub(super) fn note_revocation(draft: &mut Draft<'_>, lease: &Lease, reason: &str) {
+pub(super) fn note_revocation(draft: &mut Draft<'_>, lease: &Lease, reason: Option<&str>) {
     let deed = Deed::new(draft.now, draft.by.clone(), Action::Revoke, lease.version.clone())
         .with("lease", lease.id.0.as_str())
         .with("holder", lease.holder.as_str())
         .with_some("taken_by", lease.actor.as_deref())
         .with("expires_at", format!("{:.6}", lease.expires_at))
-        .with("reason", reason);
+        .with_some("reason", reason);
     draft.note(deed);
 }

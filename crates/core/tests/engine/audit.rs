@@ -25,7 +25,7 @@ fn details(deed: &Deed) -> BTreeMap<&str, &str> {
 }
 
 fn revoking(lease: &str, reason: &str) -> Event {
-    Event::Revoke { lease: LeaseId(lease.to_owned()), reason: reason.to_owned() }
+    Event::Revoke { lease: LeaseId(lease.to_owned()), reason: Some(reason.to_owned()) }
 }
 
 #[test]

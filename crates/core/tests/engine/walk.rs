@@ -114,7 +114,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         9 => Event::GiveUp { version, why: "space".to_owned() },
         10 if world.snapshots.get(&version).is_some_and(|volume| volume.full) => Event::Overflowed(version),
         10 => world.sized(some_store(a)),
-        11 => Event::Revoke { lease, reason: "incident".to_owned() },
+        11 => Event::Revoke { lease, reason: Some("incident".to_owned()) },
         12 => Event::Tag { store, name: tag(), version: named },
         13 => Event::Untag { store, name: tag() },
         14 => World::publishing_set(SETS[usize::from(a) % SETS.len()].0, (b % 4 == 0).then_some("key-7")),
