@@ -95,7 +95,7 @@ fn a_version_takes_all_its_publications_along() {
     taken(&target, &folder);
     target.start();
     let publications = |world: &World| world.get("/versions/report@1/publications").json();
-    assert_eq!(publications(&target)["publications"].as_array().unwrap().len(), 13);
+    assert_eq!(publications(&target)["publications"].as_array().unwrap().len(), 14);
     assert_eq!(publications(&target), publications(&source));
 }
 
