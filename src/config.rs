@@ -84,6 +84,10 @@ pub struct Listen {
     pub tcp: Option<SocketAddr>,
     /// So many connections may be open at each of them.
     pub max_connections: usize,
+    /// So many downloads may be under way, for all callers together.
+    pub max_downloads: usize,
+    /// So many of them may be one caller's.
+    pub max_downloads_per_caller: usize,
     /// How long a client may take for the head of a request, for its body, and to take a piece of an answer.
     pub request_timeout: Duration,
 }

@@ -28,6 +28,7 @@ mod status;
 mod stores;
 mod tags;
 mod versions;
+mod work;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ pub use problem::Crowded;
 use problem::Failure;
 pub use requests::Names;
 pub use status::is_of_health;
+pub use work::Work;
 
 use crate::daemon::{Handle, Machine};
 use crate::wire;
@@ -69,6 +71,8 @@ pub struct Face {
     pub pages: Pages,
     /// Names for requests that have none.
     pub names: Names,
+    /// What requests may have done at once.
+    pub work: Work,
 }
 
 impl Face {

@@ -4,6 +4,8 @@
 
 mod common;
 
+#[path = "hostile/downloads.rs"]
+mod downloads;
 #[path = "hostile/places.rs"]
 mod places;
 
@@ -267,6 +269,15 @@ fn an_answer_that_is_taken_slowly_is_not_cut_off_for_others() {
     assert!(!log.contains("answered 503"), "{log}");
 }
 
+/// Lets this process and the daemons that it starts have as many open files as they may; answers how many connections that is.
+fn raise_open_files(needed: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let open = limit.maximum.map_or(usize::MAX, |most| usize::try_from(most).unwrap().saturating_sub(200));
+    assert!(open > needed, "this test needs more open files: ulimit -Hn says {open}");
+    open
+}
+
 /// How much memory a process has, in KiB.
 fn memory_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -277,11 +288,7 @@ fn memory_kib(pid: u32) -> u64 {
 #[test]
 fn ten_thousand_connections_keep_nobody_out_and_take_little() {
     const MANY: usize = 10_000;
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let open =
-        limit.maximum.map_or(MANY, |most| usize::try_from(most).unwrap().saturating_sub(200).min(MANY));
-    assert!(open > 2000, "this test needs more open files: ulimit -Hn says {open}");
+    let open = raise_open_files(2000).min(MANY);
     let world = started("");
     let pid = world.daemon.as_ref().unwrap().child.id();
     let before = memory_kib(pid);

@@ -44,6 +44,8 @@ pub(super) struct Config {
 #[serde(deny_unknown_fields)]
 pub(super) struct Listen {
     pub(super) max_connections: Option<usize>,
+    pub(super) max_downloads: Option<usize>,
+    pub(super) max_downloads_per_caller: Option<usize>,
     pub(super) request_timeout: Option<String>,
     pub(super) unix: Option<PathBuf>,
     pub(super) unix_mode: Option<String>,

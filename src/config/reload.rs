@@ -44,6 +44,11 @@ impl Config {
         keep(merged.listen.unix_mode == self.listen.unix_mode, "listen.unix_mode");
         keep(merged.listen.tcp == self.listen.tcp, "listen.tcp");
         keep(merged.listen.max_connections == self.listen.max_connections, "listen.max_connections");
+        keep(merged.listen.max_downloads == self.listen.max_downloads, "listen.max_downloads");
+        keep(
+            merged.listen.max_downloads_per_caller == self.listen.max_downloads_per_caller,
+            "listen.max_downloads_per_caller",
+        );
         keep(merged.listen.request_timeout == self.listen.request_timeout, "listen.request_timeout");
         keep(merged.fuse == self.fuse, "[fuse]");
         keep(merged.log == self.log, "[log]");
@@ -98,12 +103,14 @@ mod tests {
 
     #[test]
     fn each_key_changes_at_once_or_is_named() {
-        let named: [(&str, &[&str]); 13] = [
+        let named: [(&str, &[&str]); 15] = [
             ("state = \"/other\"", &["state"]),
             ("mounts = \"/other\"", &["mounts"]),
             ("[listen]\nunix = \"/other\"", &["listen.unix"]),
             ("[listen]\nunix_mode = \"0600\"", &["listen.unix_mode"]),
             ("[listen]\nmax_connections = 9", &["listen.max_connections"]),
+            ("[listen]\nmax_downloads = 9", &["listen.max_downloads"]),
+            ("[listen]\nmax_downloads_per_caller = 9", &["listen.max_downloads_per_caller"]),
             ("[listen]\nrequest_timeout = \"9s\"", &["listen.request_timeout"]),
             ("[fuse]\nroot = \"/run/asat/versions\"", &["[fuse]"]),
             ("[log]\nlevel = \"warn\"", &["[log]"]),

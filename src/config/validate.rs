@@ -111,18 +111,32 @@ fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {
         let what = format!("{} has more than the 107 bytes that a socket's path may have", path.display());
         return Err(wrong("listen.unix", what, "choose a shorter path"));
     }
-    let max_connections = raw.max_connections.unwrap_or(1000);
-    if !(1..=100_000).contains(&max_connections) {
-        let what = format!("{max_connections} is not from 1 to 100000");
-        return Err(wrong("listen.max_connections", what, "write for example 1000"));
-    }
+    let count = |key, wanted: Option<usize>, default: usize| {
+        let count = wanted.unwrap_or(default);
+        if (1..=100_000).contains(&count) {
+            return Ok(count);
+        }
+        Err(wrong(key, format!("{count} is not from 1 to 100000"), &format!("write for example {default}")))
+    };
+    let max_connections = count("listen.max_connections", raw.max_connections, 1000)?;
+    let max_downloads = count("listen.max_downloads", raw.max_downloads, 64)?;
+    let max_downloads_per_caller =
+        count("listen.max_downloads_per_caller", raw.max_downloads_per_caller, 32)?;
     let timeout = raw.request_timeout.as_deref().unwrap_or("30s");
     let request_timeout = duration("listen.request_timeout", timeout)?;
     if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&request_timeout) {
         let what = format!("{timeout:?} is not from 100 milliseconds to one hour");
         return Err(wrong("listen.request_timeout", what, "write for example \"30s\""));
     }
-    Ok(Listen { unix, unix_mode, tcp, max_connections, request_timeout })
+    Ok(Listen {
+        unix,
+        unix_mode,
+        tcp,
+        max_connections,
+        max_downloads,
+        max_downloads_per_caller,
+        request_timeout,
+    })
 }
 
 fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {

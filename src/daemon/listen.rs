@@ -21,7 +21,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Rules, router};
+use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Rules, Work, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -48,6 +48,7 @@ pub(super) async fn serve(
         known: Known::default(),
         pages: Pages::default(),
         names: Names::default(),
+        work: Work::new(&config.listen),
     });
     let rules = Rules::new(config);
     let mut servers = JoinSet::new();

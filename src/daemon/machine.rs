@@ -193,7 +193,12 @@ impl Machine {
     ///
     /// # Errors
     /// Where the archive cannot be read at all, or the daemon stops.
-    pub fn verify(&self, store: &StoreName, number: Option<u64>) -> Result<(Report, u64), Problem> {
+    pub fn verify(
+        &self,
+        store: &StoreName,
+        number: Option<u64>,
+        gone: &AtomicBool,
+    ) -> Result<(Report, u64), Problem> {
         let archive = self.archive(store)?;
         let mut meter = Meter::new(store.to_string(), "verify", "bytes", |progress| self.tell(progress));
         let mut read = 0;
@@ -201,7 +206,11 @@ impl Machine {
             read = done;
             meter.expect(total);
             meter.reach(done);
-            if self.stopping.load(Ordering::Relaxed) {
+            let is_gone = gone.load(Ordering::Relaxed);
+            if is_gone {
+                tracing::info!(store = %store, "the verification of {store} is stopped: its caller has gone");
+            }
+            if is_gone || self.stopping.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

@@ -8,6 +8,8 @@ mod sessions;
 mod site;
 mod tokens;
 
+use std::time::Duration;
+
 use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
@@ -25,6 +27,9 @@ use super::problem::Failure;
 use super::requests::Name;
 use super::{page, status};
 use crate::config::{Role, Token};
+
+/// How long a public route waits to know who asks.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a listener lets callers in.
 #[derive(Clone)]
@@ -61,12 +66,16 @@ pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
-    let found = access.caller(request.extensions(), request.headers()).await;
-    let found =
-        found.map(|(Caller { role, by }, means)| (Caller { role, by: By { request: name, ..by } }, means));
     // The route and not the path: what a path says is the caller's own text.
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let (public, by_cookie) = (is_public(route), matches!(found, Ok((_, Means::Cookie))));
+    let public = is_public(route);
+    let found = access.caller(request.extensions(), request.headers());
+    // A public route answers also while it cannot be found out who asks.
+    let patience = if public { PATIENCE } else { Duration::MAX };
+    let found = tokio::time::timeout(patience, found).await.unwrap_or_else(|_| Err(unknown()));
+    let found =
+        found.map(|(Caller { role, by }, means)| (Caller { role, by: By { request: name, ..by } }, means));
+    let by_cookie = matches!(found, Ok((_, Means::Cookie)));
     if (public || found.is_ok())
         && let Err(problem) = site::check(request.method(), request.headers(), by_cookie)
     {
@@ -87,6 +96,10 @@ pub(super) async fn check(State(access): State<Access>, mut request: Request, ne
         }
     }
     next.run(request).await
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::Overloaded, "it takes too long to find out who asks", "try again in a moment")
 }
 
 /// Whether the caller came in by a session, which he can end.

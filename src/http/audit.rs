@@ -70,13 +70,12 @@ pub(super) async fn audit(
     let noted = parameters.noted.as_deref().map(str::parse::<Place>).transpose()?;
     let verify = parameters.verify.unwrap_or(false) || noted.is_some();
     let (handle, wanted) = (face.handle.clone(), filter.clone());
-    let read = move || -> Result<(Page, Option<Verdict>), Problem> {
+    let read = move || {
         let page = handle.trail(&wanted, before, limit)?;
         let verdict = verify.then(|| handle.verify_trail(noted)).transpose()?;
         Ok((page, verdict))
     };
-    let stopped = |_| Problem::new(Code::Stopping, "the daemon is stopping", "try again when it runs again");
-    let (page, verdict) = tokio::task::spawn_blocking(read).await.map_err(stopped)??;
+    let (page, verdict): (Page, Option<Verdict>) = face.work.run(read).await?;
     let last = page.entries.last().filter(|_| page.more);
     let next_cursor = last.map(|entry| cursor::write_number(entry.number, &filter));
     Ok(Json(AuditList {

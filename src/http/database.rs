@@ -1,6 +1,5 @@
 //! `GET /versions/{id}/database`: a version as a download, straight from what holds it.
 
-use std::io;
 use std::sync::Arc;
 
 use asat_core::version::Content;
@@ -9,17 +8,20 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
-use tokio::sync::mpsc;
+use futures_util::{StreamExt as _, stream};
+use tracing::Instrument as _;
 
 use super::extract::Segments;
 use super::ranges::{Wanted, wanted};
-use super::{Answer, Face};
+use super::work::Share;
+use super::{Answer, Caller, Face};
 use crate::daemon::VersionBytes;
 use crate::wire::ProblemBody;
 
 /// How many bytes are read from the archive and sent at a time.
 const PIECE: u64 = 256 * 1024;
+/// How many pieces are read before the client has taken them.
+const AHEAD: usize = 2;
 
 /// Downloads a version as a SQLite database in rollback mode. Ranges are served, so that a download can go on
 /// where it stopped; the `ETag` is the version's fingerprint, once that is known.
@@ -41,10 +43,12 @@ const PIECE: u64 = 256 * 1024;
         (status = 410, description = "The version was retired", body = ProblemBody),
         (status = 416, description = "The copy has no such bytes", body = ProblemBody),
         (status = 500, description = "Stored data is damaged", body = ProblemBody),
+        (status = 503, description = "As many downloads are under way as there may be", body = ProblemBody),
     )
 )]
 pub(super) async fn download(
     State(face): State<Arc<Face>>,
+    caller: Caller,
     method: Method,
     Segments(id): Segments<String>,
     headers: HeaderMap,
@@ -85,13 +89,14 @@ pub(super) async fn download(
     if method == Method::HEAD {
         return Ok((status, answer).into_response());
     }
+    let share = face.work.downloads.take(&caller)?;
     let (machine, version) = (Arc::clone(&face.machine), id.clone());
-    let source = run(move || machine.bytes(&version)).await.or_else(|problem| {
+    let source = face.work.run(move || machine.bytes(&version)).await.or_else(|problem| {
         // It may have been given up since it was looked up: then that is the answer.
         face.handle.engine().register().entry(&id)?.version.check_readable()?;
         Err(problem)
     })?;
-    Ok((status, answer, stream_of(id, source, from, to)).into_response())
+    Ok((status, answer, stream_of(face, id, source, from..to, share)).into_response())
 }
 
 /// The entity tag: the content's fingerprint, or the version's own name and instant as long as that is not known.
@@ -111,45 +116,35 @@ fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
     Ok(response)
 }
 
-/// The bytes of a version from one place to before another. Damage that is found on the way breaks the
-/// connection: what was promised cannot be sent, and nothing else may be.
-fn stream_of(id: VersionId, source: VersionBytes, from: u64, to: u64) -> Body {
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(4);
+/// Some bytes of a version. No thread waits for the client: one is taken for each piece, as soon as the client has taken an earlier
+/// one. Damage that is found on the way breaks the connection: what was promised cannot be sent, and nothing else may be.
+fn stream_of(
+    face: Arc<Face>,
+    id: VersionId,
+    source: VersionBytes,
+    bytes: std::ops::Range<u64>,
+    share: Share,
+) -> Body {
+    // The share is given back when the stream is dropped: at its end, or when the client has gone.
+    let source = Arc::new((source, id, share));
     let cause = tracing::Span::current();
-    tokio::task::spawn_blocking(move || {
-        let _caused = cause.entered();
-        let mut at = from;
-        while at < to {
-            let mut piece = vec![0; usize::try_from(PIECE.min(to - at)).unwrap_or(0)];
-            let read = source.read_at(at, &mut piece);
-            if let Err(error) = &read {
-                tracing::error!(version = %id, "a download of {id} was broken off: {error}");
-            }
-            let failed = read.is_err();
-            at += PIECE;
-            // Somebody who has gone away needs no more.
-            if sender.blocking_send(read.map(|_| Bytes::from(piece))).is_err() || failed {
-                return;
-            }
-        }
+    let step = usize::try_from(PIECE).unwrap_or(usize::MAX);
+    let pieces = stream::iter(bytes.clone().step_by(step)).map(move |at| {
+        let (face, source) = (Arc::clone(&face), Arc::clone(&source));
+        let length = usize::try_from(PIECE.min(bytes.end - at)).unwrap_or(0);
+        let read = async move { face.work.run(move || piece(&source.0, &source.1, at, length)).await };
+        read.instrument(cause.clone())
     });
-    let receive =
-        |mut receiver: mpsc::Receiver<_>| async { receiver.recv().await.map(|piece| (piece, receiver)) };
-    Body::from_stream(stream::unfold(receiver, receive))
+    Body::from_stream(pieces.buffered(AHEAD))
 }
 
-/// Does blocking work where it holds nobody up.
-pub(super) async fn run<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    let cause = tracing::Span::current();
-    tokio::task::spawn_blocking(move || cause.in_scope(work)).await.unwrap_or_else(|error| {
-        Err(Problem::new(
-            Code::Internal,
-            format!("the work was broken off: {error}"),
-            "report this as a defect",
-        ))
-    })
+fn piece(source: &VersionBytes, id: &VersionId, at: u64, length: usize) -> Result<Bytes, Problem> {
+    let mut piece = vec![0; length];
+    source.read_at(at, &mut piece).map_err(|error| {
+        tracing::error!(version = %id, "a download of {id} was broken off: {error}");
+        Problem::new(Code::Internal, error.to_string(), "verify the store's archive with asat verify")
+    })?;
+    Ok(Bytes::from(piece))
 }
 
 /// Whether a conditional header names this entity tag. Versions never change, so weak and strong are one.

@@ -50,7 +50,7 @@ fn complete_operation(path: &str, operation: &mut Value, access: &Access) {
     }
     // What cannot be read, or is not taken, is refused before a handler is asked.
     add(responses, "400", "The query has a parameter, and none is taken; or the request cannot be read");
-    add(responses, "503", "The daemon serves as many connections as it may, or stops");
+    add(responses, "503", "The daemon does as much of this at once as it may, or stops");
     let public = access::is_public(path);
     if !public {
         add(responses, "401", "Over TCP: no valid token, or one that has expired");

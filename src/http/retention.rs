@@ -7,7 +7,6 @@ use asat_core::{Code, Problem, StoreName, VersionId};
 use axum::Json;
 use axum::extract::State;
 
-use super::database::run;
 use super::extract::{self, Body, Segments};
 use super::{Answer, Face};
 use crate::wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
@@ -59,7 +58,7 @@ pub(super) async fn plan_by(
 async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<RetentionPlan, Problem> {
     face.handle.engine().register().history(&store)?;
     let (machine, weighed) = (Arc::clone(&face.machine), store.clone());
-    let weight = run(move || machine.weigh(&weighed)).await?;
+    let weight = face.work.run(move || machine.weigh(&weighed)).await?;
     let engine = face.handle.engine();
     let plan = engine.retention_plan(&store, &rules, Some(&weight), asat_host::clock::now())?;
     let giving_back = engine.is_giving_back(&store);

@@ -1,6 +1,7 @@
 //! `/stores`: what is watched, and whether what is kept of it is whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use asat_archive::Report;
 use asat_core::{Backing, Problem, VersionId};
@@ -9,9 +10,9 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::database::run;
 use super::extract::{self, Parameters, Segments};
-use super::{Answer, Face};
+use super::work::blocking;
+use super::{Answer, Caller, Face};
 use crate::daemon::Watched;
 use crate::wire::{
     ArchiveStats, ArchivedVersion, Finding, ProblemBody, Store, StoreList, Verification, Watch, WatchTrouble,
@@ -79,7 +80,7 @@ pub(super) async fn archive(
     let store = extract::store(&name)?;
     face.handle.engine().register().history(&store)?;
     let (machine, asked) = (Arc::clone(&face.machine), store.clone());
-    let stats = run(move || machine.archive_stats(&asked)).await?;
+    let stats = face.work.run(move || machine.archive_stats(&asked)).await?;
     let version = |version: asat_archive::VersionStats| ArchivedVersion {
         id: VersionId { store: store.clone(), number: version.number }.to_string(),
         bytes: version.bytes,
@@ -116,11 +117,12 @@ pub(super) struct VerifyParameters {
         (status = 409, description = "The version cannot be read", body = ProblemBody),
         (status = 410, description = "The version was retired", body = ProblemBody),
         (status = 500, description = "The archive cannot be read", body = ProblemBody),
-        (status = 503, description = "The daemon is stopping", body = ProblemBody),
+        (status = 503, description = "The daemon is stopping, or verifies as much as it may at once", body = ProblemBody),
     )
 )]
 pub(super) async fn verify(
     State(face): State<Arc<Face>>,
+    caller: Caller,
     Segments(name): Segments<String>,
     Parameters(VerifyParameters { version }): Parameters<VerifyParameters>,
 ) -> Answer<Json<Verification>> {
@@ -132,9 +134,23 @@ pub(super) async fn verify(
             engine.register().entry(&VersionId { store: store.clone(), number })?.version.check_readable()?;
         }
     }
+    let _share = face.work.verifications.take(&caller)?;
     let (machine, name) = (Arc::clone(&face.machine), store.clone());
-    let (report, bytes) = run(move || machine.verify(&name, version)).await?;
+    // A caller who has gone drops this, and nobody wants to know what would be found.
+    let wanted = Wanted::default();
+    let gone = Arc::clone(&wanted.0);
+    let (report, bytes) = blocking(move || machine.verify(&name, version, &gone)).await?;
     Ok(Json(written(&store, report, bytes)))
+}
+
+/// Somebody waits for the answer, for as long as this lives.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn written(store: &asat_core::StoreName, report: Report, bytes: u64) -> Verification {

@@ -91,6 +91,8 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         ("[listen]\nunix_mode = \"0888\"".to_owned(), "listen.unix_mode", "0660"),
         ("[listen]\nmax_connections = 0".to_owned(), "listen.max_connections", "1000"),
         ("[listen]\nmax_connections = 100001".to_owned(), "listen.max_connections", "1000"),
+        ("[listen]\nmax_downloads = 0".to_owned(), "listen.max_downloads", "64"),
+        ("[listen]\nmax_downloads_per_caller = 100001".to_owned(), "listen.max_downloads_per_caller", "32"),
         ("[listen]\nrequest_timeout = \"99ms\"".to_owned(), "listen.request_timeout", "30s"),
         ("[listen]\nrequest_timeout = \"2h\"".to_owned(), "listen.request_timeout", "30s"),
         ("[listen]\nrequest_timeout = \"soon\"".to_owned(), "listen.request_timeout", "s"),

@@ -174,7 +174,7 @@ impl Code {
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::Damaged => ("damaged", "Stored data is damaged"),
-            Self::Overloaded => ("overloaded", "The daemon serves as many connections as it may"),
+            Self::Overloaded => ("overloaded", "The daemon does as much of this at once as it may"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
             Self::Configuration => ("configuration", "The configuration is wrong"),
             Self::Unreachable => ("unreachable", "The daemon cannot be reached"),

@@ -1,0 +1,73 @@
+//! Downloads and verifications: what is long is bounded, and what a client does not take holds nobody else up.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use crate::common::World;
+use crate::{connect, is_well, memory_kib, raise_open_files};
+
+/// What an answer begins with, up to its status.
+const STATUS: usize = "HTTP/1.1 200".len();
+
+/// A daemon with one version of so many bytes that no compression makes less of.
+fn with_large_version(bytes: u64) -> World {
+    let mut world = World::new();
+    let fill = format!("create table ledger (entry); insert into ledger values (randomblob({bytes}))");
+    world.sqlite().execute_batch(&fill).unwrap();
+    world.start();
+    world.publish("large");
+    world
+}
+
+fn asked(world: &World, request: &str) -> UnixStream {
+    let mut stream = connect(world);
+    write!(stream, "{request} HTTP/1.1\r\nHost: asat\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+/// The status of an answer of which nothing more is taken.
+fn status(mut stream: &UnixStream) -> String {
+    let mut head = [0; STATUS];
+    stream.read_exact(&mut head).unwrap();
+    String::from_utf8_lossy(&head[STATUS - 3..]).into_owned()
+}
+
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
+}
+
+#[test]
+fn downloads_that_nobody_takes_hold_nobody_up() {
+    const MANY: usize = 560;
+    raise_open_files(2000);
+    let world = with_large_version(4_000_000);
+    let pid = world.daemon.as_ref().unwrap().child.id();
+    let memory_before = memory_kib(pid);
+    let streams: Vec<UnixStream> =
+        (0..MANY).map(|_| asked(&world, "GET /versions/report@1/database")).collect();
+    let statuses: Vec<String> = streams.iter().map(status).collect();
+    let of = |wanted: &str| statuses.iter().filter(|status| *status == wanted).count();
+    assert_eq!((of("200"), of("503")), (32, MANY - 32), "one caller has so many, and no more");
+
+    is_well(&world);
+    assert_eq!(world.publish("again")["reused"], true);
+    assert!(threads(pid) < 64, "{} threads", threads(pid));
+    let taken = memory_kib(pid).saturating_sub(memory_before) / 1024;
+    assert!(taken < 200, "{taken} MiB");
+
+    // As soon as one of them has gone, there is room for another one.
+    drop(streams);
+    while status(&asked(&world, "GET /versions/report@1/database")) != "200" {}
+}
+
+#[test]
+fn a_verification_ends_when_its_caller_has_gone() {
+    let mut world = with_large_version(64_000_000);
+    let mut daemon = world.daemon.take().unwrap();
+    // The caller goes as soon as it has asked. It may have been answered by then, if this machine is slow to say that it went.
+    for _ in 0..20 {
+        drop(asked(&world, "POST /stores/report/verify"));
+    }
+    daemon.wait_for("the verification of report is stopped: its caller has gone").unwrap();
+    while world.send("POST", "/stores/report/verify", &serde_json::json!({})).status != 200 {}
+}
