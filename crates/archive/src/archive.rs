@@ -159,26 +159,6 @@ impl Inner {
     pub(crate) fn no_such_version(&self, number: u64) -> Error {
         Error::NoSuchVersion { number, folder: self.folder.path().to_owned() }
     }
-
-    /// Removes layers that nothing needs. They leave the chain first, so that a reader that misses a file
-    /// finds a newer chain; where a file cannot be removed, its layer comes back.
-    pub(crate) fn remove(&self, layers: &[Layer]) -> Result<u64, Error> {
-        for layer in layers {
-            lock(&self.chain).take(layer.number);
-        }
-        let mut freed_bytes = 0;
-        for (nth, layer) in layers.iter().enumerate() {
-            if let Err(error) = self.folder.unlink(&layer.name().text()) {
-                layers.iter().skip(nth).for_each(|kept| lock(&self.chain).put(kept.clone()));
-                return Err(error);
-            }
-            freed_bytes += layer.bytes;
-        }
-        if !layers.is_empty() {
-            self.folder.sync_folder()?;
-        }
-        Ok(freed_bytes)
-    }
 }
 
 /// The stores that have an archive of their name in `folder`.

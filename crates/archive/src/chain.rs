@@ -24,7 +24,7 @@ pub(crate) struct Layer {
     pub(crate) live: bool,
     /// The file's length.
     pub(crate) bytes: u64,
-    /// The open file, shared by everybody who reads through it at the same time.
+    /// The open file, shared by everybody who reads through it at the same time. Each file has another.
     open: Arc<Mutex<Weak<Pack>>>,
 }
 
@@ -36,6 +36,11 @@ impl Layer {
     /// The same layer, its version given up.
     pub(crate) fn retired(&self) -> Self {
         Self { live: false, ..self.clone() }
+    }
+
+    /// Whether these are the same file, whatever has become of its version.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.open, &other.open)
     }
 
     /// The name of its file.

@@ -1,13 +1,16 @@
 //! Gives back the space of pages that no live version needs, by folding runs of retired layers, or by trimming them
 //! where there is no room to fold.
 
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use crate::archive::{Archive, Inner};
 use crate::chain::{Chain, Layer, head, lock, run_below};
+use crate::change::{Change, may_refer_to};
 use crate::error::Error;
 use crate::fold::Pace;
 use crate::survey::Survey;
+use crate::trim::Trimmed;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +37,8 @@ impl Archive {
         if !archive.is_complete() {
             return Ok(Compacted { layers_before, layers_after: layers_before, ..Compacted::default() });
         }
-        let (mut freed_bytes, mut more, mut first_error) = (archive.remove_left_over()?, false, None);
+        let left_over = archive.remove_left_over(&lock(&archive.upkeep))?;
+        let (mut freed_bytes, mut more, mut first_error) = (left_over, false, None);
         for above in archive.unsettled() {
             if pace(0).is_break() {
                 more = true;
@@ -44,11 +48,17 @@ impl Archive {
                 more = true;
                 continue;
             }
+            let generation = lock(&archive.chain).generation;
             match archive.compact_below(above, pace) {
-                Ok(freed) => freed_bytes += freed,
+                Ok(Some(freed)) => freed_bytes += freed,
+                Ok(None) => more = true,
                 Err(Error::Stopped) => {
                     more = true;
                     break;
+                }
+                // What vanished because versions were given up meanwhile is not lost.
+                Err(error) if error.may_be_moved() && lock(&archive.chain).generation != generation => {
+                    more = true;
                 }
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -87,24 +97,34 @@ impl Inner {
         unsettled
     }
 
-    /// Removes what lies above the newest version, which a crash left as it was given up, or nobody misses any more. While a version
-    /// is being written it can wait: then it is a run below that one.
-    fn remove_left_over(&self) -> Result<u64, Error> {
-        let _upkeep = lock(&self.upkeep);
-        let left_over: Vec<Layer> = {
+    /// Removes what lies above the newest version: it was given up, or nobody misses it any more. While a version is being written
+    /// it can wait: then it is a run below that one.
+    pub(crate) fn remove_left_over(&self, upkeep: &MutexGuard<'_, ()>) -> Result<u64, Error> {
+        let (layers, is_writing) = {
             let chain = lock(&self.chain);
-            let layers = chain.layers();
-            let newest = head(&layers).map_or(0, |layer| layer.number);
-            let above = layers.range(newest + 1..).map(|(_, layer)| layer.clone());
-            if chain.writing.is_some() { Vec::new() } else { above.collect() }
+            (chain.layers(), chain.writing.is_some())
         };
-        self.remove(&left_over)
+        let newest = head(&layers).map_or(0, |layer| layer.number);
+        let gone: Vec<Layer> = layers.range(newest + 1..).map(|(_, layer)| layer.clone()).collect();
+        if is_writing {
+            return Ok(0);
+        }
+        let change = Change { layers: &layers, live: None, same: None, gone: &gone };
+        Ok(self.change(upkeep, &change, None)?.map_or(0, |changed| changed.freed_bytes))
     }
 
-    /// Compacts the run below one live version; answers the bytes given back.
-    fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<u64, Error> {
+    /// Whether the version that is being written may refer to the run below a live version, for it was begun before all
+    /// of the run was given up.
+    fn may_be_referred_to(&self, above: u64) -> bool {
+        let chain = lock(&self.chain);
+        may_refer_to(chain.writing.as_deref(), &run_below(&chain.layers(), above))
+    }
+
+    /// Compacts the run below one live version; answers the bytes given back. `None`: versions were given up or written
+    /// meanwhile, so that it has to be done again.
+    fn compact_below(&self, above: u64, pace: Pace<'_>) -> Result<Option<u64>, Error> {
         let Some(survey) = self.prepare(above, pace)? else {
-            return Ok(0);
+            return Ok(Some(0));
         };
         if survey.worth_folding() {
             return match self.fold(&survey, pace) {
@@ -113,24 +133,31 @@ impl Inner {
             };
         }
         let dead = survey.dead();
-        let freed = self.remove(&dead)?;
+        let Some(freed) = self.remove_from_run(&survey, &dead)? else { return Ok(None) };
         let mut chain = lock(&self.chain);
         // Unless another version was given up meanwhile.
         if run_below(&chain.layers(), above).len() + dead.len() == survey.run.len() {
             chain.settled.insert(above);
         }
-        Ok(freed)
+        Ok(Some(freed))
     }
 
-    /// Surveys the run below a live version. Where something is to be done about it, no layer refers to it any more.
+    /// Surveys the run below a live version. Where something is to be done about it, no layer refers to it any more. Another
+    /// version may be given up while references are led elsewhere: then the run has grown, and they are looked for again.
     pub(crate) fn prepare(&self, above: u64, pace: Pace<'_>) -> Result<Option<Survey>, Error> {
-        let survey = self.survey(above)?;
-        let is_work = |survey: &Survey| survey.worth_folding() || !survey.dead().is_empty();
-        match survey.as_ref().is_some_and(is_work) && self.redirect(above, pace)? {
-            // The live version's own layer may be another now.
-            true => self.survey(above),
-            false => Ok(survey),
+        loop {
+            match self.survey(above)? {
+                Some(survey) if survey.is_work() && self.redirect(&survey, pace)? => {}
+                survey => return Ok(survey),
+            }
         }
+    }
+
+    /// Removes layers of a surveyed run of which nothing is needed; answers the bytes given back. `None`: the survey does not hold
+    /// any more.
+    fn remove_from_run(&self, survey: &Survey, dead: &[Layer]) -> Result<Option<u64>, Error> {
+        let removed = self.change(&lock(&self.upkeep), &survey.change(dead), None)?;
+        Ok(removed.map(|removed| removed.freed_bytes))
     }
 
     /// Gives back what can be had without folding, for which the disk was too `full`.
@@ -139,13 +166,14 @@ impl Inner {
         mut survey: Survey,
         full: Error,
         pace: Pace<'_>,
-    ) -> Result<u64, Error> {
-        let freed = self.remove(&survey.dead())?;
+    ) -> Result<Option<u64>, Error> {
+        let Some(freed) = self.remove_from_run(&survey, &survey.dead())? else { return Ok(None) };
         survey.forget_dead();
         match self.trim(&survey, pace)? {
-            Some(more) => Ok(freed + more),
-            None if freed > 0 => Ok(freed),
-            None => Err(full),
+            Trimmed::Freed(more) => Ok(Some(freed + more)),
+            Trimmed::Moved => Ok(None),
+            Trimmed::NotWorth if freed > 0 => Ok(Some(freed)),
+            Trimmed::NotWorth => Err(full),
         }
     }
 }

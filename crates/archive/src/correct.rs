@@ -40,7 +40,8 @@ impl Inner {
         let Some(Correction { offset, byte }) = find(&path, &file, suspects)? else { return Ok(None) };
         let _upkeep = lock(&self.upkeep);
         // It may have been given up meanwhile, which changes its name, or be gone.
-        let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
+        let now = self.layer(layer.from, layer.number).filter(|now| now.is_same_file(layer));
+        let Some(now) = now else { return Ok(None) };
         self.folder.put_byte(&now.name().text(), offset, byte)?;
         Ok(Some(self.folder.path().join(now.name().text())))
     }

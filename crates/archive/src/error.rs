@@ -94,6 +94,11 @@ impl Error {
         }
     }
 
+    /// Whether it may come of a version that was given up while it was looked at.
+    pub(crate) fn may_be_moved(&self) -> bool {
+        self.is_loss() || matches!(self, Self::NoSuchVersion { .. })
+    }
+
     /// The hint that goes with the error: what to do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {

@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::meta::Meta;
-use crate::naming::FileName;
 use crate::packer::Packer;
 use crate::resolve::Resolved;
 use crate::survey::Survey;
@@ -53,13 +52,12 @@ impl<'a> Paced<'a> {
 }
 
 impl Inner {
-    /// Folds the surveyed run; answers the bytes given back. Where the pace says to stop, or there is no room, nothing
-    /// has changed.
-    pub(crate) fn fold(&self, survey: &Survey, pace: Pace<'_>) -> Result<u64, Error> {
+    /// Folds the surveyed run; answers the bytes given back. Where the pace says to stop, there is no room, or the survey does
+    /// not hold any more (`None`), nothing has changed.
+    pub(crate) fn fold(&self, survey: &Survey, pace: Pace<'_>) -> Result<Option<u64>, Error> {
         self.check_room(survey.folded_bytes)?;
         let (above, map) = (&survey.version.meta, &survey.version.map);
-        let layers = self.layers();
-        let parent = layers.range(..survey.lowest()).next_back().map(|(_, layer)| layer);
+        let parent = survey.layers.range(..survey.lowest()).next_back().map(|(_, layer)| layer);
         let mut packer = Packer::create(&self.folder, above.number)?;
         let rest = Rest {
             survey,
@@ -79,29 +77,12 @@ impl Inner {
             ..above.clone()
         };
         let upkeep = lock(&self.upkeep);
-        if !self.layers().get(&above.number).is_some_and(|layer| layer.live) {
-            // Given up meanwhile, and the run now belongs to the version above it.
-            return Ok(0);
-        }
-        let bytes = packer.publish(&meta, FileName::Live { from, number: above.number })?;
-        let new = Layer::new(from, above.number, true, bytes);
-        let freed = self.put_in_place(&survey.above, &survey.run, new);
+        let Some(folded) = self.change(&upkeep, &survey.change(&survey.run), Some((packer, &meta)))? else {
+            return Ok(None);
+        };
         drop(upkeep);
-        paced.end(bytes);
-        freed
-    }
-
-    /// Lets a new layer stand where an old one of the same number and others below it stood; answers the bytes given
-    /// back. The chain has the new layer before the old files go, so that a reader that misses one looks there.
-    pub(crate) fn put_in_place(&self, old: &Layer, others: &[Layer], new: Layer) -> Result<u64, Error> {
-        let (new_bytes, replaced) = (new.bytes, new.name() != old.name());
-        lock(&self.chain).put(new);
-        let freed_bytes = self.remove(others)? + old.bytes;
-        if replaced {
-            self.folder.unlink(&old.name().text())?;
-            self.folder.sync_folder()?;
-        }
-        Ok(freed_bytes.saturating_sub(new_bytes))
+        paced.end(folded.new_bytes);
+        Ok(Some(folded.freed_bytes))
     }
 
     /// The version that the folded layer continues, where there is one with pages of the same size.
@@ -258,8 +239,8 @@ mod tests {
         for above in archive.inner.unsettled() {
             let survey = archive.inner.prepare(above, &mut |_| ControlFlow::Continue(())).unwrap().unwrap();
             match archive.inner.compact_in_little_room(survey, Error::Stopped, &mut pace) {
-                Ok(_) | Err(Error::Stopped) => {}
-                Err(error) => panic!("{error}"),
+                Ok(Some(_)) | Err(Error::Stopped) => {}
+                refused => panic!("{refused:?}"),
             }
         }
         let report = archive.verify(None, &mut |_, _| ControlFlow::Continue(())).unwrap();

@@ -9,6 +9,7 @@
 
 mod archive;
 mod chain;
+mod change;
 mod codec;
 mod compact;
 mod compress;

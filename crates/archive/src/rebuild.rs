@@ -4,11 +4,13 @@
 //! stands alone. Later layers see the same through it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use asat_core::Problem;
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, lock};
+use crate::chain::{Layer, Layers, lock};
+use crate::change::Change;
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
@@ -52,8 +54,8 @@ impl Archive {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let number = meta.number;
-        let place = archive.place_of(number)?;
-        let from = place.unwrap_or(number);
+        let (place, _writing) = archive.place_for(number)?;
+        let from = place.as_ref().map_or(number, |layer| layer.from);
         let mut rebuild = Rebuild {
             packer: Packer::create(&archive.folder, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
@@ -66,31 +68,63 @@ impl Archive {
         if pages != meta.page_count || fingerprinter.finish() != meta.fingerprint {
             return Ok(None);
         }
-        let _upkeep = lock(&archive.upkeep);
-        // It may have been given up meanwhile.
-        if !archive.place_of(number).is_ok_and(|now| now == place) {
+        let upkeep = lock(&archive.upkeep);
+        let change = Change { layers: &Layers::new(), live: place.as_ref(), same: None, gone: &[] };
+        if archive.change(&upkeep, &change, Some((packer, &meta)))?.is_none() {
             return Ok(None);
         }
-        let name = FileName::Live { from, number };
-        let bytes = packer.publish(&meta, name)?;
-        lock(&archive.chain).put(Layer::new(from, number, true, bytes));
         lock(&archive.missing).remove(&number);
-        Ok(Some(archive.folder.path().join(name.text())))
+        Ok(Some(archive.folder.path().join(FileName::Live { from, number }.text())))
+    }
+}
+
+/// A version that is put where none is: no other is written meanwhile, for it would be stored upon one that is older than both.
+struct Between<'a>(&'a Inner);
+
+impl Drop for Between<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.chain).writing = None;
+        self.0.written.notify_all();
     }
 }
 
 impl Inner {
-    /// From which version on the layer of a live version stands for what was folded into it. `None`: its file is gone.
+    /// The layer of a live version. `None`: its file is gone, and from now on no other version is written.
     ///
     /// # Errors
-    /// Where it was given up.
-    fn place_of(&self, number: u64) -> Result<Option<u64>, Error> {
-        let layers = self.layers();
-        match layers.range(number..).next().map(|(_, layer)| layer).filter(|layer| layer.from <= number) {
-            None => Ok(None),
-            Some(layer) if layer.live && layer.number == number => Ok(Some(layer.from)),
-            Some(_) => Err(self.no_such_version(number)),
+    /// Where it was given up, where another is being written, or where one above was stored upon one below.
+    fn place_for(&self, number: u64) -> Result<(Option<Layer>, Option<Between<'_>>), Error> {
+        let layers = {
+            let mut chain = lock(&self.chain);
+            let layers = chain.layers();
+            match layers.range(number..).next().map(|(_, layer)| layer).filter(|layer| layer.from <= number) {
+                Some(layer) if layer.live && layer.number == number => {
+                    return Ok((Some(layer.clone()), None));
+                }
+                Some(_) => return Err(self.no_such_version(number)),
+                None if chain.writing.is_some() => {
+                    let folder = self.folder.path().to_owned();
+                    return Err(Error::Busy { folder, what: "another version is being written" });
+                }
+                None => chain.writing = Some(Arc::clone(&layers)),
+            }
+            layers
+        };
+        let between = Between(self);
+        for layer in layers.range(number..).map(|(_, layer)| layer) {
+            let parent = match layer.open(&self.folder) {
+                Ok(pack) => pack.meta().parent,
+                // It is of no use itself.
+                Err(error) if error.is_loss() => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(parent) = parent.filter(|parent| *parent < number) {
+                let above = layer.number;
+                let what = format!("version {above} lies on version {parent}: {number} cannot come between");
+                return Err(Error::Misuse(what));
+            }
         }
+        Ok((None, Some(between)))
     }
 }
 

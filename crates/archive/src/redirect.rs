@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::chain::{Layer, lock, run_below};
+use crate::change::references;
 use crate::codec::{Encoder, MOST_WHEN_FOLDED};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -21,53 +21,31 @@ use crate::pack::Pack;
 use crate::packer::Packer;
 use crate::pages::{PageMap, nth_of};
 use crate::resolve::{Resolved, chain_of};
+use crate::survey::Survey;
 
 impl Inner {
-    /// Has no layer from a live version's on refer to the run below that version; answers whether one did.
-    pub(crate) fn redirect(&self, above: u64, pace: Pace<'_>) -> Result<bool, Error> {
-        let layers = self.layers();
-        let Some(lowest) = run_below(&layers, above).last().map(|layer| layer.number) else {
-            return Ok(false);
-        };
-        let mut version = None;
+    /// Has no layer from the surveyed version on refer to its run; answers whether one did, so that the survey is out of date.
+    pub(crate) fn redirect(&self, survey: &Survey, pace: Pace<'_>) -> Result<bool, Error> {
+        let (layers, above) = (&survey.layers, survey.above.number);
+        let run = survey.lowest()..above;
+        let mut redirected = false;
         for layer in layers.range(above..).map(|(_, layer)| layer) {
             let pack = layer.open(&self.folder)?;
-            if pack.meta().refers_to.is_none_or(|refers_to| refers_to >= above) {
+            let wanted = references(&pack, &run)?;
+            if wanted.is_empty() {
                 continue;
             }
-            let mut wanted = BTreeMap::new();
-            pack.index()?.each(|entry| {
-                let page = nth_of(entry.page).filter(|_| entry.encoding == Encoding::Earlier);
-                if let Some(page) = page.filter(|_| (lowest..above).contains(&entry.offset)) {
-                    wanted.insert(page, entry.offset);
-                }
-            })?;
-            if !wanted.is_empty() {
-                let version = match &version {
-                    Some(version) => version,
-                    None => version.insert(self.resolve(above)?),
-                };
-                let chain = chain_of(&self.folder, &layers, layer)?;
-                let page_bytes = u64::from(pack.meta().page_size.bytes());
-                let most_bytes = page_bytes.saturating_mul(u64::try_from(wanted.len()).unwrap_or(u64::MAX));
-                let mut lead = Lead::new(lowest..above, version, &chain, &pack, wanted)?;
-                lead.stacked = self.stacked_upon(layer.number, &lead.earlier)?;
-                // At most, each of these pages is stored whole in it.
-                self.check_room(layer.bytes.saturating_add(most_bytes))?;
-                self.write_anew(layer, pace, &mut |entry, packer| lead.write(entry, packer))?;
-            }
+            redirected = true;
+            let chain = chain_of(&self.folder, layers, layer)?;
+            let page_bytes = u64::from(pack.meta().page_size.bytes());
+            let most_bytes = page_bytes.saturating_mul(u64::try_from(wanted.len()).unwrap_or(u64::MAX));
+            let mut lead = Lead::new(run.clone(), &survey.version, &chain, &pack, wanted)?;
+            lead.stacked = self.stacked_upon(layer.number, &lead.earlier)?;
+            // At most, each of these pages is stored whole in it.
+            self.check_room(layer.bytes.saturating_add(most_bytes))?;
+            self.write_anew(layer, pace, &mut |entry, packer| lead.write(entry, packer))?;
         }
-        // It was resolved for the first that did.
-        Ok(version.is_some())
-    }
-
-    /// Whether the version that is being written may refer to the run below a live version, for it was begun before all
-    /// of the run was given up.
-    pub(crate) fn may_be_referred_to(&self, above: u64) -> bool {
-        let chain = lock(&self.chain);
-        let Some(then) = &chain.writing else { return false };
-        let was_live = |layer: &Layer| then.get(&layer.number).is_some_and(|layer| layer.live);
-        run_below(&chain.layers(), above).iter().any(was_live)
+        Ok(redirected)
     }
 }
 

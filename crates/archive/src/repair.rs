@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, lock};
+use crate::chain::{Layer, Layers, lock};
+use crate::change::Change;
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -121,13 +122,13 @@ impl Inner {
             packer.frame(entry.page, (entry.encoding, &frame), entry.hash)?;
         }
         let upkeep = lock(&self.upkeep);
-        // It may have been given up meanwhile, which changes its name, or be gone.
-        let Some(now) = self.layer(layer.from, layer.number) else { return Ok(None) };
-        let bytes = packer.publish(pack.meta(), now.name())?;
-        let repaired = Layer::new(now.from, now.number, now.live, bytes);
-        lock(&self.chain).put(repaired.clone());
+        let change = Change { layers: &Layers::new(), live: None, same: Some(layer), gone: &[] };
+        let Some(changed) = self.change(&upkeep, &change, Some((packer, pack.meta())))? else {
+            return Ok(None);
+        };
+        let repaired = self.layer(layer.from, layer.number);
         drop(upkeep);
-        paced.end(bytes);
-        Ok(Some(repaired))
+        paced.end(changed.new_bytes);
+        Ok(repaired)
     }
 }

@@ -5,9 +5,11 @@
 //! A difference in a later layer is laid upon what the version above the run shows, whatever that is made of.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::chain::{Layer, run_below};
+use crate::chain::{Layer, Layers, run_below};
+use crate::change::Change;
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::frames::{Frames, Reading};
@@ -27,6 +29,8 @@ const FRAME_AROUND_BYTES: u64 = 12;
 
 /// A live version and the run below it.
 pub(crate) struct Survey {
+    /// The layers as they were.
+    pub(crate) layers: Arc<Layers>,
     /// The live version's layer.
     pub(crate) above: Layer,
     /// The run, newest first.
@@ -67,6 +71,16 @@ impl Survey {
         Ok(false)
     }
 
+    /// Whether something is to be done about the run.
+    pub(crate) fn is_work(&self) -> bool {
+        self.worth_folding() || !self.dead().is_empty()
+    }
+
+    /// The change that does away with some layers of the run, computed from this survey.
+    pub(crate) fn change<'a>(&'a self, gone: &'a [Layer]) -> Change<'a> {
+        Change { layers: &self.layers, live: Some(&self.above), same: None, gone }
+    }
+
     /// The layers in which nothing is needed.
     pub(crate) fn dead(&self) -> Vec<Layer> {
         self.run.iter().filter(|layer| !self.needed.contains(&layer.number)).cloned().collect()
@@ -97,7 +111,7 @@ impl Inner {
         let (run, above) = (run_below(&layers, above), layer.clone());
         let version = self.resolve(above.number)?;
         let mut folded = above.open(&self.folder)?.bytes_around();
-        let mut survey = Survey { above, run, version, needed: BTreeSet::new(), folded_bytes: 0 };
+        let mut survey = Survey { layers, above, run, version, needed: BTreeSet::new(), folded_bytes: 0 };
         let (mut needed, mut wholes) = (BTreeSet::new(), Vec::new());
         for page in 0..survey.version.map.page_count() {
             let frames = survey.entries_within(page);
@@ -118,8 +132,7 @@ impl Inner {
     /// differences from the live version below: some of them are tried. Pages that changed so often that they were
     /// stored whole again did so in the same versions, it may be, all of them.
     fn shorter_as_differences(&self, survey: &Survey, wholes: &[(usize, u64)]) -> Result<u64, Error> {
-        let layers = self.layers();
-        let parent = layers.range(..survey.lowest()).next_back().map(|(_, layer)| layer);
+        let parent = survey.layers.range(..survey.lowest()).next_back().map(|(_, layer)| layer);
         let Some(below) = self.version_below(survey, parent)? else { return Ok(0) };
         let map = &survey.version.map;
         let page_len = map.page_size().as_usize();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::archive::Inner;
-use crate::chain::{Layer, lock};
+use crate::chain::lock;
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -16,7 +16,6 @@ use crate::fold::{Pace, Paced};
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::meta::Meta;
-use crate::naming::FileName;
 use crate::packer::Packer;
 use crate::pages::{Frame, nth_of};
 use crate::survey::{ENTRY_USUAL_BYTES, Survey};
@@ -34,38 +33,41 @@ impl Inner {
         Err(Error::io("compact", self.folder.path(), io::ErrorKind::StorageFull.into()))
     }
 
-    /// Leaves of the surveyed run what is needed; answers the bytes given back. `None`: that would be less than
-    /// a tenth of it.
-    pub(crate) fn trim(&self, survey: &Survey, pace: Pace<'_>) -> Result<Option<u64>, Error> {
+    /// Leaves of the surveyed run what is needed.
+    pub(crate) fn trim(&self, survey: &Survey, pace: Pace<'_>) -> Result<Trimmed, Error> {
         let (Some(newest), Some(oldest)) = (survey.run.first(), survey.run.last()) else {
-            return Ok(None);
+            return Ok(Trimmed::NotWorth);
         };
         let run_bytes: u64 = survey.run.iter().map(|layer| layer.bytes).sum();
         let needed = Needed::of(survey);
         if needed.bytes > run_bytes / 10 * 9 {
-            return Ok(None);
+            return Ok(Trimmed::NotWorth);
         }
         let mut packer = Packer::create(&self.folder, newest.number)?;
         let mut paced = Paced::new(pace);
         let stands_alone = needed.write(self, &mut packer, &mut paced)?;
         let newest_pack = newest.open(&self.folder)?;
-        let below = self.layers().range(..oldest.number).next_back().map(|(&number, _)| number);
+        let below = survey.layers.range(..oldest.number).next_back().map(|(&number, _)| number);
         let parent = below.filter(|_| !stands_alone);
         let meta = Meta { covers_from: oldest.from, parent, ..newest_pack.meta().clone() };
         let upkeep = lock(&self.upkeep);
-        let layers = self.layers();
-        if survey.run.iter().any(|layer| !layers.contains_key(&layer.number)) {
-            // The version above was given up, and the run with it.
-            return Ok(Some(0));
-        }
-        let (from, number) = (oldest.from, newest.number);
-        let bytes = packer.publish(&meta, FileName::Retired { from, number })?;
-        let others = survey.run.get(1..).unwrap_or_default();
-        let freed = self.put_in_place(newest, others, Layer::new(from, number, false, bytes));
+        let Some(trimmed) = self.change(&upkeep, &survey.change(&survey.run), Some((packer, &meta)))? else {
+            return Ok(Trimmed::Moved);
+        };
         drop(upkeep);
-        paced.end(bytes);
-        freed.map(Some)
+        paced.end(trimmed.new_bytes);
+        Ok(Trimmed::Freed(trimmed.freed_bytes))
     }
+}
+
+/// What came of trimming.
+pub(crate) enum Trimmed {
+    /// So many bytes were given back.
+    Freed(u64),
+    /// It would give back less than a tenth of the run.
+    NotWorth,
+    /// The survey does not hold any more.
+    Moved,
 }
 
 /// What the live version above a run needs of it.
