@@ -31,6 +31,7 @@ const CALLS: [(&str, &str); 32] = [
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
+    ("get", "/versions/{id}/publications"),
     ("get", "/versions/{id}/why"),
     ("post", "/capacity/alarms/acknowledge"),
     ("post", "/snapshots"),
