@@ -282,7 +282,8 @@ impl Guard {
         self.memory.learn(&self.policy, seen);
         let plan = guard::plan(&self.policy, &self.memory, seen);
         let grows = !seen.snapshots.is_empty() || seen.pools.iter().any(|pool| pool.may_grow);
-        self.want_room(grows, since.in_peace);
+        // Of a pool that may not be extended it matters how large what is in it looks, which seldom changes.
+        self.want_room(grows || !seen.pools.is_empty(), since.in_peace || !grows);
         plan.release.iter().for_each(|origin| self.brakes.release(origin));
         plan.steps.iter().for_each(|step| self.begin(step, &plan, (now_ms, looked)));
         self.machine.advise(self.advice(&plan, seen));

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 32] = [
+const CALLS: [(&str, &str); 33] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),

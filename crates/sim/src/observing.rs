@@ -51,6 +51,7 @@ impl Sim {
             data_used: pool.data_used(),
             data_size: pool.data_size,
             data_most: self.in_pool(),
+            writable: self.world.origins.iter().filter(|origin| origin.thin).map(|origin| origin.size).sum(),
             metadata_used: pool.metadata_used,
             metadata_size: pool.metadata_size,
             block: BLOCK,

@@ -93,8 +93,12 @@ impl Machine {
             let since = hot.iter().filter(|(version, _)| pool.versions.contains(version));
             let sizes = since
                 .filter_map(|(_, snapshot)| machine::device_size(*origins.get(&snapshot.origin.volume)?));
-            let known = room.pools.get(&pool.id).copied();
-            pool.data_most = known.map_or(u64::MAX, |most| sizes.fold(most, u64::saturating_add));
+            let known = room.pools.get(&pool.id);
+            pool.data_most = known.map_or(u64::MAX, |known| sizes.fold(known.most, u64::saturating_add));
+            // Before LVM has said what else is in the pool, it is the stores' volumes.
+            let mut of_stores = pool.origins.iter().map(|id| machine::device_size(*origins.get(id)?));
+            let of_stores = of_stores.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)));
+            pool.writable = known.map_or(of_stores.unwrap_or(u64::MAX), |known| known.writable);
         }
         Ok(Look { seen, missing, written: written.into_iter().collect() })
     }
@@ -284,24 +288,36 @@ impl Machine {
 pub(in crate::daemon) struct Room {
     /// The groups, with their free space.
     pub(in crate::daemon) groups: Vec<GroupSeen>,
-    /// For each pool, by its identity, the size in bytes at which its data cannot run out.
-    pub(in crate::daemon) pools: BTreeMap<String, u64>,
+    /// For each pool, by its identity, how large what is in it looks.
+    pub(in crate::daemon) pools: BTreeMap<String, InPool>,
+}
+
+/// How large what is in a pool looks, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::daemon) struct InPool {
+    /// The size at which its data cannot run out.
+    most: u64,
+    /// All volumes that are written together.
+    writable: u64,
 }
 
 /// Adds up how large the volumes of each pool look, whoever made them; and the largest of them once more, since there may
 /// be one more snapshot by the time that this is used.
-fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, u64>) {
+fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, InPool>) {
     let mut largest: BTreeMap<String, u64> = BTreeMap::new();
     for volume in volumes {
         let Some((_, pool)) = &volume.pool else { continue };
         let (pool, size) = (pool.compact(), volume.size.0);
-        let most = pools.entry(pool.clone()).or_default();
-        *most = most.saturating_add(size);
+        let known = pools.entry(pool.clone()).or_default();
+        known.most = known.most.saturating_add(size);
+        if volume.attributes.writable && !volume.has_our_tag() {
+            known.writable = known.writable.saturating_add(size);
+        }
         let largest = largest.entry(pool).or_default();
         *largest = size.max(*largest);
     }
     for (pool, size) in largest {
-        pools.entry(pool).and_modify(|most| *most = most.saturating_add(size));
+        pools.entry(pool).and_modify(|known| known.most = known.most.saturating_add(size));
     }
 }
 
@@ -355,6 +371,7 @@ fn pool_seen(state: Option<Pool>, (id, group, may_grow): (String, String, bool))
         data_size: data.total.saturating_mul(block),
         // Others may have volumes in it of which nothing is known here.
         data_most: u64::MAX,
+        writable: u64::MAX,
         metadata_used: metadata.used.saturating_mul(METADATA_BLOCK),
         metadata_size: metadata.total.saturating_mul(METADATA_BLOCK),
         block,

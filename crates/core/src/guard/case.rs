@@ -19,10 +19,14 @@ use super::text::{Size, Span};
 /// LVM (`allocation/thin_pool_crop_metadata` in lvm.conf(5)). The kernel itself stops at 15.88 GiB.
 const MOST_METADATA: u64 = 16_189 << 20;
 
-/// What a data block costs in metadata where many are written in a row, in bytes: the measure that LVM sizes
-/// metadata by (lvmthin(7)). The kernel's guide is 48
+/// What a mapping takes in metadata, in bytes, if many are written in a row; and the most that it adds between one snapshot and the
+/// next. It is the measure that LVM sizes metadata by (lvmthin(7)); the kernel's guide is 48
 /// (`Documentation/admin-guide/device-mapper/thin-provisioning.rst`).
-const METADATA_IN_A_ROW: u64 = 64;
+///
+/// Why it is the most: each leaf of a volume's tree of mappings is copied at most once after a snapshot. A leaf of 4 KiB has
+/// 126 to 252 mappings, so a mapping costs up to 33 bytes in it. The block that it leads to may be counted in the tree of
+/// reference counts, where a leaf has 168 to 336 of them: up to 25 bytes.
+const METADATA_OF_A_MAPPING: u64 = 64;
 
 /// What a block costs that is written by itself, in bytes. The first write after a snapshot copies the leaf of the
 /// tree of mappings that they share, and the nodes above it: ten such blocks took 20 metadata blocks of 4 KiB, and a
@@ -36,9 +40,6 @@ const SCATTERED_RATE: u64 = 64 << 20;
 
 /// The size of such a write.
 const SCATTERED_WRITE: u64 = 4 << 10;
-
-/// The most metadata that a mapping takes for good, in bytes: twice LVM's measure, for trees that are half empty.
-const METADATA_FOR_GOOD: u64 = 128;
 
 /// LVM takes no new snapshots from 75 % of metadata on (lvmthin(7)); so no more than seven tenths of it are used.
 const METADATA_TENTHS: u64 = 7;
@@ -247,7 +248,7 @@ impl<'a> Case<'a> {
         // Twice the time to the brake: at its first step a writer is seen for a part of the time only.
         let until_extended = within(self.rates.current, margins.latency);
         let until_held = within(self.rates.momentary, margins.brake.saturating_mul(2));
-        self.soon = self.used.saturating_add(until_extended.max(until_held));
+        self.soon = self.used.saturating_add(until_extended.max(until_held)).min(self.ceiling());
         // For data space, writes wait by themselves.
         self.reach = match self.kind {
             Kind::Data(_) => 0,
@@ -272,7 +273,7 @@ impl<'a> Case<'a> {
             Kind::Data(pool) => together(pool),
             Kind::Metadata(pool) => together(pool).map(|rate| {
                 let scattered = rate.min(SCATTERED_RATE) / SCATTERED_WRITE * METADATA_BY_ITSELF;
-                let in_a_row = rate.div_ceil(pool.block.max(1)).saturating_mul(METADATA_IN_A_ROW);
+                let in_a_row = rate.div_ceil(pool.block.max(1)).saturating_mul(METADATA_OF_A_MAPPING);
                 scattered.saturating_add(in_a_row)
             }),
         }
@@ -286,7 +287,7 @@ impl<'a> Case<'a> {
             Kind::Snapshot(_) => self.rates.fastest.max(with_records(full_rate)),
             Kind::Data(_) => self.rates.fastest,
             Kind::Metadata(pool) => {
-                self.rates.fastest.max((full_rate / pool.block.max(1)).saturating_mul(METADATA_IN_A_ROW))
+                self.rates.fastest.max((full_rate / pool.block.max(1)).saturating_mul(METADATA_OF_A_MAPPING))
             }
         }
     }
@@ -316,18 +317,25 @@ impl<'a> Case<'a> {
     /// What may be used after so many milliseconds at the fastest rate that is expected, in bytes: where its size is
     /// not larger, something must be done.
     pub(super) fn must(&self, ms: u64) -> u64 {
-        let written = self.used.saturating_add(within(self.rates.fastest, ms)).max(self.soon);
+        let fastest = self.used.saturating_add(within(self.rates.fastest, ms));
+        let written = fastest.min(self.ceiling()).max(self.soon);
         match self.kind {
-            Kind::Metadata(pool) => {
-                let mappings = pool.data_most / pool.block.max(1);
-                // Where more is used than all mappings take, they are not what takes it.
-                let for_good = mappings.saturating_mul(METADATA_FOR_GOOD);
-                let bound = if self.used < for_good { for_good } else { u64::MAX };
-                written.min(bound).max(self.used.saturating_mul(10) / METADATA_TENTHS)
-            }
+            Kind::Metadata(_) => written.max(self.used.saturating_mul(10) / METADATA_TENTHS),
             // Whatever the numbers say, it is full.
             Kind::Data(pool) if pool.mode == PoolMode::OutOfDataSpace => written.max(self.size),
             Kind::Snapshot(_) | Kind::Data(_) => written,
+        }
+    }
+
+    /// What can be used before the next snapshot is taken, however fast its writers are, in bytes. A pool's metadata grows by
+    /// the mappings of the volumes that are written; a snapshot by itself adds next to nothing, and is seen at the next look.
+    fn ceiling(&self) -> u64 {
+        match self.kind {
+            Kind::Metadata(pool) => {
+                let mappings = pool.writable / pool.block.max(1);
+                self.used.saturating_add(mappings.saturating_mul(METADATA_OF_A_MAPPING))
+            }
+            Kind::Snapshot(_) | Kind::Data(_) => u64::MAX,
         }
     }
 

@@ -116,6 +116,9 @@ pub struct PoolSeen {
     /// The size at which its data cannot run out: all its volumes and snapshots together, as large as they look.
     /// `u64::MAX` where that is not known.
     pub data_most: u64,
+    /// All volumes in it that are written, as large as they look: those that are not asat's own snapshots. `u64::MAX` if that is
+    /// not known.
+    pub writable: u64,
     /// Metadata in use.
     pub metadata_used: u64,
     /// The size of its metadata.

@@ -51,7 +51,7 @@ prop_compose! {
         (id, group) in (name(), name()),
         origins in prop::collection::vec(name(), 0..3),
         versions in prop::collection::vec(hot(), 0..6),
-        sizes in [bytes(), bytes(), bytes(), bytes(), bytes()],
+        sizes in [bytes(), bytes(), bytes(), bytes(), bytes(), bytes()],
         block in prop_oneof![Just(64_u64 << 10), Just(0), bytes()],
         mode in prop_oneof![
             3 => Just(PoolMode::ReadWrite), 1 => Just(PoolMode::OutOfDataSpace),
@@ -59,9 +59,9 @@ prop_compose! {
         ],
         (needs_check, may_grow) in (prop::bool::weighted(0.1), prop::bool::weighted(0.8)),
     ) -> PoolSeen {
-        let [data_used, data_size, data_most, metadata_used, metadata_size] = sizes;
+        let [data_used, data_size, data_most, writable, metadata_used, metadata_size] = sizes;
         PoolSeen {
-            id, group, origins, versions, data_used, data_size, data_most, metadata_used, metadata_size, block, mode,
+            id, group, origins, versions, data_used, data_size, data_most, writable, metadata_used, metadata_size, block, mode,
             needs_check, may_grow,
         }
     }

@@ -42,8 +42,9 @@ fn a_writer_of_scattered_blocks_costs_metadata_at_the_rate_at_which_it_can() {
 
 #[test]
 fn a_pool_is_not_larger_than_all_that_is_in_it() {
-    // Two volumes of 100 MiB each: 3,200 blocks, and 400 KiB of metadata at the most.
+    // A volume of 100 MiB with a snapshot: 1,600 blocks can be written, and take 100 KiB of metadata at the most.
     let mut scene = Scene::new(50_000).with_pool(90, 100, &[]).written("thin", 1000);
+    seen(&mut scene).writable = 100 * MIB;
     seen(&mut scene).data_most = 200 * MIB;
     assert_eq!(scene.steps(), "extend pool-data pool to 200");
     seen(&mut scene).data_size = 200 * MIB;
@@ -51,6 +52,33 @@ fn a_pool_is_not_larger_than_all_that_is_in_it() {
     assert_eq!(scene.steps(), "");
     assert_eq!(scene.assessment("pool-data pool").full_in_ms, None);
     assert_eq!(scene.assessment("pool-metadata pool").level, Level::Safe);
+}
+
+#[test]
+fn a_pool_as_lvm_makes_it_keeps_what_it_was_told_to_keep() {
+    // A pool of 5 GiB has 8 MiB of metadata. One store of 1 GiB lies in it, with ten snapshots that are kept.
+    let kept: Vec<String> = (1..=10).map(|number| format!("a@{number}")).collect();
+    let kept: Vec<(&str, &str)> = kept.iter().map(|name| (name.as_str(), "archived")).collect();
+    for (rate, used_kib) in [(0, 900), (64, 900), (1000, 900), (0, 5000), (1000, 4600)] {
+        let mut scene = Scene::new(0).with_pool(600, 5120, &kept).written("thin", rate);
+        let pool = seen(&mut scene);
+        (pool.may_grow, pool.data_most, pool.writable) = (false, 11 << 30, 1 << 30);
+        (pool.metadata_used, pool.metadata_size) = (used_kib << 10, 8 * MIB);
+        assert_eq!(scene.steps(), "", "at {rate} MiB/s with {used_kib} KiB used");
+    }
+}
+
+#[test]
+fn metadata_that_its_writers_can_fill_is_short() {
+    // 1 GiB has 16,384 blocks of 64 KiB, which take 1 MiB of metadata at the most.
+    let mut scene = Scene::new(0).with_pool(600, 5120, &[("a@1", "archived")]).written("thin", 1000);
+    let pool = seen(&mut scene);
+    (pool.may_grow, pool.writable, pool.metadata_size) = (false, 1 << 30, 2 * MIB);
+    for (used_kib, level) in [(1023, Level::Safe), (1024, Level::Urgent)] {
+        seen(&mut scene).metadata_used = used_kib << 10;
+        assert_eq!(scene.assessment("pool-metadata pool").level, level, "{used_kib} KiB");
+    }
+    assert!(scene.actions().contains("demote a@1"), "{}", scene.actions());
 }
 
 #[test]

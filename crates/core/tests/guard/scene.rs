@@ -61,6 +61,7 @@ impl Scene {
             data_used: used_mib * MIB,
             data_size: size_mib * MIB,
             data_most: 4_000_000 * MIB,
+            writable: 4_000_000 * MIB,
             metadata_used: 4 * MIB,
             metadata_size: 64 * MIB,
             block: 64 << 10,

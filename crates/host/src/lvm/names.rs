@@ -173,6 +173,15 @@ fn is_of(volume: &LogicalVolume, origin: Uuid) -> bool {
     volume.origin.as_ref().is_some_and(|(_, uuid)| *uuid == origin)
 }
 
+impl LogicalVolume {
+    /// Whether it says to be a snapshot of an asat's, this one or another. Nothing may be done to it for that alone; see
+    /// [`recognise`].
+    #[must_use]
+    pub fn has_our_tag(&self) -> bool {
+        self.tags.contains(TAG)
+    }
+}
+
 /// Every tag of ours must be there, and no second one of its kind. The administrator may add tags.
 fn check_tags(
     volume: &LogicalVolume,
@@ -183,7 +192,7 @@ fn check_tags(
         let mut values = volume.tags.iter().filter_map(|tag| tag.strip_prefix(prefix));
         values.next().filter(|_| values.next().is_none()).ok_or(Foreign::Tags(prefix))
     };
-    if !volume.tags.contains(TAG) {
+    if !volume.has_our_tag() {
         return Err(Foreign::Tags(TAG));
     }
     if value(TAG_INSTALLATION)? != installation.id.0 {
