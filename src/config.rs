@@ -150,7 +150,7 @@ impl Config {
     /// [`Code::Configuration`], naming the key.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, Problem> {
         let raw: raw::Config = toml::from_str(text).map_err(|error| {
-            let detail = error.to_string().trim_end().to_owned();
+            let detail = in_one_line(text, &error);
             Problem::new(Code::Configuration, detail, "see config/asat.toml for every key and its form")
         })?;
         validate::validate(raw, text, folder)
@@ -220,6 +220,15 @@ impl Config {
     pub fn copies(&self) -> PathBuf {
         self.state.join("copies")
     }
+}
+
+/// What is wrong with the text of a configuration and where, in one line as logs want it.
+fn in_one_line(text: &str, error: &toml::de::Error) -> String {
+    let what = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return what };
+    let number = before.matches('\n').count() + 1;
+    let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+    format!("line {number}, `{line}`: {what}")
 }
 
 /// A file's text, with the file that it was read from.

@@ -197,7 +197,7 @@ pub struct StoreList {
 /// What a verification found.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
-    /// Whether everything is as it was written.
+    /// Whether everything is as it was written, and nothing is lost.
     pub ok: bool,
     /// How many versions were looked at.
     pub versions: u64,
@@ -205,6 +205,19 @@ pub struct Verification {
     pub bytes: u64,
     /// What is not as it was written.
     pub findings: Vec<Finding>,
+    /// The versions that are recorded as lost.
+    #[serde(default)]
+    pub lost: Vec<LostVersion>,
+}
+
+/// A version that is recorded as lost.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LostVersion {
+    /// The version.
+    #[schema(example = "report@12")]
+    pub version: String,
+    /// Why it is lost.
+    pub reason: String,
 }
 
 /// One piece of damage.
@@ -238,11 +251,11 @@ pub struct Progress {
 /// Whether the daemon is well.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, `starting`, `stopping`, or `degraded` where the guard is kept from its work.
+    /// `ok`, or `degraded` where the guard is kept from its work, or something is lost or damaged.
     pub status: String,
     /// The version of asat.
     pub version: String,
-    /// What keeps the guard from its work, where something does. Without a valid token only its kind is told.
+    /// What keeps the guard from its work, or else what is lost or damaged. Without a valid token only its kind is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
 }

@@ -28,6 +28,8 @@ mod events;
 mod finding;
 #[path = "api/grounds.rs"]
 mod grounds;
+#[path = "api/harm.rs"]
+mod harm;
 #[path = "api/keeping.rs"]
 mod keeping;
 #[path = "lab/mod.rs"]

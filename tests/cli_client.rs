@@ -132,6 +132,15 @@ fn versions_follows_the_cursors() {
 
     let fake = Fake::new([page(&[], None)]);
     assert_eq!(fake.run(&["versions", "--json"]).json(), json!({ "versions": [], "next_cursor": null }));
+    for (args, said) in [
+        (&["versions"][..], "there are no versions yet"),
+        (&["versions", "report"], "store report has no versions yet"),
+        (&["versions", "report", "--label", "a"], "no version matches"),
+    ] {
+        let fake = Fake::new([page(&[], None)]);
+        let ran = fake.run(args);
+        assert!(ran.code == Some(0) && ran.err.contains(said), "{ran:?}");
+    }
 }
 
 #[test]

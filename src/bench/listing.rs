@@ -139,6 +139,7 @@ fn seed(site: &Site, versions: u32) -> Result<(), Problem> {
         name: name.clone(),
         path: site.store.clone(),
         added_at: Timestamp::UNIX_EPOCH,
+        damage: None,
     })];
     for number in 1..=u64::from(versions) {
         changes.extend(version(&name, number)?);

@@ -1,22 +1,43 @@
 //! `doctor`: what the doctor found, printed.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use asat_core::{Code, Problem};
 
 use super::args::DoctorArgs;
 use super::output::{Failure, Output};
+use crate::client::{Client, Request};
 use crate::doctor::{self, Finding, Group, Report};
 use crate::text::clean;
+use crate::wire::Health;
+
+/// How long a daemon may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> {
     let report = doctor::examine(args.config.as_deref());
+    let harm = report.answering().and_then(what_is_harmed);
+    let report = report.with(harm);
     output.answer(&report, text)?;
     if report.ok {
         return Ok(());
     }
+    if report.is_harm_alone() {
+        return Err(Failure::DamageFound);
+    }
     let detail = format!("asat cannot work here as configured: {} found", problems(&report));
     Err(Problem::new(Code::Configuration, detail, "do what the findings of the level `problem` say").into())
+}
+
+/// What a daemon that runs says is lost or damaged: its catalogue cannot be looked into meanwhile. That it does not answer is
+/// found by others.
+fn what_is_harmed(address: &str) -> Option<Finding> {
+    let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE)).ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let health: Health = runtime.block_on(client.ask(&Request::get(&["healthz"]))).ok()?;
+    let trouble = health.trouble.filter(|trouble| Code::from_text(&trouble.code) == Some(Code::Damaged))?;
+    Some(Finding::harm(&Problem::new(Code::Damaged, trouble.detail, trouble.hint)))
 }
 
 fn problems(report: &Report) -> String {

@@ -103,11 +103,16 @@ impl Output {
 }
 
 fn problem_text(problem: &Problem) -> String {
-    let mut text = format!("asat: {}", text::clean(&problem.detail));
+    let mut text = format!("asat: {}", one_line(&problem.detail));
     if !problem.hint.is_empty() {
-        let _ = write!(text, "\nhint: {}", text::clean(&problem.hint));
+        let _ = write!(text, "\nhint: {}", one_line(&problem.hint));
     }
     text
+}
+
+/// What others have said in several lines, as a program's output, goes into one.
+fn one_line(text: &str) -> String {
+    text::clean(&text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
 /// A value as JSON on one line. What could steer a terminal can stand only within its strings, where an escape
@@ -144,5 +149,7 @@ mod tests {
         let problem = Problem::new(Code::StoreBusy, "store report is locked\u{1b}[2J", "try again");
         assert_eq!(problem_text(&problem), "asat: store report is locked\\u{1b}[2J\nhint: try again");
         assert_eq!(problem_text(&Problem::new(Code::Internal, "x", "")), "asat: x");
+        let lines = Problem::new(Code::Internal, "lvcreate said:\n  no such group\n", "look\nagain");
+        assert_eq!(problem_text(&lines), "asat: lvcreate said: no such group\nhint: look again");
     }
 }

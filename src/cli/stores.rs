@@ -74,7 +74,7 @@ pub(super) async fn verify(
         let concerns = |subject: &str| subject == store;
         let what = format!("verifying {store}");
         let found: Verification = bars.during(&what, concerns, client.ask(&request)).await?;
-        whole &= found.ok && found.findings.is_empty();
+        whole &= found.ok && found.findings.is_empty() && found.lost.is_empty();
         output.answer(&Verified { store, found }, text)?;
     }
     if whole { Ok(()) } else { Err(Failure::DamageFound) }
@@ -105,10 +105,22 @@ fn text(verified: &Verified) -> String {
     let Verified { store, found } = verified;
     let looked =
         format!("{}: {}, {} read", clean(store), counted(found.versions, "version"), size(found.bytes));
-    if found.ok && found.findings.is_empty() {
-        return format!("{looked}, everything as it was written");
+    let verdict = match (found.findings.is_empty(), found.lost.is_empty()) {
+        (true, true) if found.ok => return format!("{looked}, everything as it was written"),
+        (true, false) => "what was read is as it was written, and versions are LOST",
+        _ => "DAMAGED",
+    };
+    let mut text = format!("{looked}, {verdict}\n");
+    for lost in &found.lost {
+        let _ = writeln!(text, "  {} is lost: {}", clean(&lost.version), clean(&lost.reason));
     }
-    let mut text = format!("{looked}, DAMAGED\n");
+    if let Some(lost) = found.lost.first() {
+        let _ = writeln!(
+            text,
+            "    hint: docs/recover.md says how a lost version comes back; to do without it: asat retire {}",
+            clean(&lost.version)
+        );
+    }
     for finding in &found.findings {
         let _ = writeln!(text, "  {}: {}", clean(&finding.file), clean(&finding.what));
         if !finding.versions.is_empty() {
@@ -124,7 +136,7 @@ fn text(verified: &Verified) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Finding;
+    use crate::wire::{Finding, LostVersion};
 
     #[test]
     fn watch_mode_for_people() {
@@ -155,10 +167,23 @@ mod tests {
 
     #[test]
     fn findings_for_people() {
-        let found = Verification { ok: true, versions: 12, bytes: 48_672_768, findings: Vec::new() };
+        let found = Verification {
+            ok: true,
+            versions: 12,
+            bytes: 48_672_768,
+            findings: Vec::new(),
+            lost: Vec::new(),
+        };
         let mut verified = Verified { store: "report".to_owned(), found };
         assert_eq!(text(&verified), "report: 12 versions, 46.4 MiB read, everything as it was written");
         verified.found.ok = false;
+        verified.found.lost =
+            vec![LostVersion { version: "report@2".to_owned(), reason: "its pack is not there".to_owned() }];
+        let expected = "report: 12 versions, 46.4 MiB read, what was read is as it was written, and versions are LOST\n  \
+                        report@2 is lost: its pack is not there\n    hint: docs/recover.md says how a lost version comes \
+                        back; to do without it: asat retire report@2\n";
+        assert_eq!(text(&verified), expected);
+        verified.found.lost.clear();
         verified.found.findings.push(Finding {
             file: "report/3.pack".to_owned(),
             what: "its checksum does not match".to_owned(),

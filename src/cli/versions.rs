@@ -21,11 +21,30 @@ pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Outp
     let list = list(args, wanted, client).await?;
     output.answer(&list, |list| table::versions(&list.versions, Timestamp::now()))?;
     if list.versions.is_empty() {
-        output.remark("there is no such version");
+        output.remark(&nothing_listed(args));
     } else if list.next_cursor.is_some() {
         output.remark("there are older ones: see more with --limit or --all");
     }
     Ok(())
+}
+
+/// Why a list is empty: nothing was published yet, or nothing is as it was asked for.
+fn nothing_listed(args: &VersionsArgs) -> String {
+    let unfiltered = args.label.is_none()
+        && args.certified_by.is_none()
+        && args.business_date.is_none()
+        && args.note.is_none()
+        && args.attribute.is_none()
+        && args.set.is_none()
+        && args.set_cut_at.is_none()
+        && args.from.is_none()
+        && args.to.is_none()
+        && args.state.is_empty();
+    match &args.store {
+        _ if !unfiltered => "no version matches".to_owned(),
+        Some(store) => format!("store {store} has no versions yet: asat publish {store} makes one"),
+        None => "there are no versions yet: asat publish makes one".to_owned(),
+    }
 }
 
 /// Every version of a store that can be read or was lost, oldest first.

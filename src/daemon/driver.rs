@@ -25,7 +25,7 @@ use tracing::field::display;
 
 use super::handle::{Handle, Notice, Notices};
 use super::lanes::Lanes;
-use super::message::{Listener, Message};
+use super::message::{Heard, Listener, Message};
 use crate::log;
 use crate::metrics::Metrics;
 use telling::tell;
@@ -148,13 +148,13 @@ impl<H: Host> Driver<H> {
                 // It is over, and when that can be recorded is not known.
                 Some((.., problem)) => {
                     let answer = Err(problem.clone());
-                    self.answer(asked, answer);
+                    _ = self.answer(asked, answer);
                 }
                 None => self.waiting.entry(effect).or_default().push(asked),
             },
             Ok(Answer::Again(effect)) => self.again.entry(effect).or_default().push(asked),
-            Ok(Answer::Now(answer)) => self.answer(asked, answer),
-            Err(problem) => self.answer(asked, Err(problem)),
+            Ok(Answer::Now(answer)) => _ = self.answer(asked, answer),
+            Err(problem) => _ = self.answer(asked, Err(problem)),
         }
     }
 
@@ -179,16 +179,19 @@ impl<H: Host> Driver<H> {
                 Err(problem)
             }
         };
-        if let Err(problem) = &answer {
+        let mut heard = Heard::Nobody;
+        for waiting in self.waiting.remove(&effect).unwrap_or_default() {
+            heard = heard.max(self.answer(waiting, answer.clone()));
+        }
+        if let Err(problem) = &answer
+            && (heard == Heard::Nobody || heard == Heard::Caller && !problem.code.is_trouble())
+        {
             let (version, code) = (version.as_ref().map(display), problem.code.text().0);
             tracing::warn!(version, effect = effect.0, code, "{problem}");
         }
-        for waiting in self.waiting.remove(&effect).unwrap_or_default() {
-            self.answer(waiting, answer.clone());
-        }
         for waiting in self.again.remove(&effect).unwrap_or_default() {
             match &answer {
-                Err(problem) => self.answer(waiting, Err(problem.clone())),
+                Err(problem) => _ = self.answer(waiting, Err(problem.clone())),
                 // What would be begun now would not be performed.
                 Ok(_) if self.lanes.are_closed() => {}
                 Ok(_) => self.asked(waiting),

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use asat_core::event::Event;
 use asat_core::guard::{self, HotVersion, Memory, Outcome, Plan, Policy, Step};
+use asat_core::harm::Harm;
 use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::{Code, Host as _, Problem, VersionId};
 use asat_host::lvm::report::Uuid;
@@ -85,6 +86,12 @@ pub(super) struct Guarding {
     _hearing: Option<Hearing>,
 }
 
+/// What the records say that the guard has to know.
+struct Recorded {
+    hot: Vec<(HotVersion, Snapshot)>,
+    harms: Vec<Harm>,
+}
+
 struct Guard {
     machine: Arc<Machine>,
     handle: Handle,
@@ -95,8 +102,8 @@ struct Guard {
     words: Receiver<Word>,
     worker: Worker,
     brakes: Brakes,
-    /// The versions in snapshots; `None` where records have changed since.
-    hot: Option<Vec<(HotVersion, Snapshot)>>,
+    /// The versions in snapshots, and what is lost or damaged; `None` where records have changed since.
+    recorded: Option<Recorded>,
     room: Room,
     /// The size of what is being extended, when that began.
     extended_from: Option<u64>,
@@ -154,7 +161,7 @@ impl Guarding {
             memory: Memory::default(),
             began: Instant::now(),
             words: heard,
-            hot: None,
+            recorded: None,
             extended_from: None,
             snapshots: None,
             room_asked: None,
@@ -232,7 +239,7 @@ impl Guard {
     fn hear(&mut self, word: Word) -> bool {
         self.glances.disturb();
         match word {
-            Word::Changed => self.hot = None,
+            Word::Changed => self.recorded = None,
             Word::Ended { step, outcome, took, added } => {
                 self.open = self.open.saturating_sub(1);
                 self.ended(&step, outcome, took, added);
@@ -306,19 +313,23 @@ impl Guard {
     }
 
     fn look(&mut self, now_ms: u64) -> Result<Look, Problem> {
-        let hot = match self.hot.take() {
-            Some(hot) => hot,
-            None => self.handle.engine().in_snapshots(self.machine.now()),
+        let recorded = match self.recorded.take() {
+            Some(recorded) => recorded,
+            None => {
+                let engine = self.handle.engine();
+                Recorded { hot: engine.in_snapshots(self.machine.now()), harms: engine.register().harms() }
+            }
         };
-        self.reckon_room(&hot);
-        self.settle_hurried(&hot);
+        let Recorded { hot, harms } = &recorded;
+        self.reckon_room(hot);
+        self.settle_hurried(hot);
         self.brakes.prepare(hot.iter().filter_map(|(_, snapshot)| device(&snapshot.origin)));
         let folder = self.machine.folder(&self.state)?;
-        let look = self.machine.look(now_ms, &hot, &self.room, Some(folder));
+        let look = self.machine.look(now_ms, (hot, harms), &self.room, Some(folder));
         for (id, missing) in look.as_ref().map_or(&[][..], |look| &look.missing) {
-            self.report(id, missing, &hot);
+            self.report(id, missing, hot);
         }
-        self.hot = Some(hot);
+        self.recorded = Some(recorded);
         look
     }
 

@@ -13,7 +13,7 @@ use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
 use tokio::sync::{broadcast, oneshot};
 
 use super::guard::{Alarm, Standing};
-use super::message::Message;
+use super::message::{Heard, Message};
 use super::watch::{Watched, Watches};
 use crate::metrics::Metrics;
 use crate::wire::Progress;
@@ -93,7 +93,7 @@ impl Handle {
         let listener = move |answer| {
             then(&answer);
             // Somebody who has gone away needs no answer.
-            drop(sender.send(answer));
+            if sender.send(answer).is_ok() { Heard::Caller } else { Heard::Nobody }
         };
         let message = Message::Ask(by, Box::new(event), Box::new(listener));
         self.messages.send(message).map_err(|_| stopping())?;
@@ -102,7 +102,11 @@ impl Handle {
 
     /// Sends an event for which nobody asked; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.
     pub(super) fn tell(&self, event: Event, listener: impl FnOnce(Result<Reply, Problem>) + Send + 'static) {
-        let _ = self.messages.send(Message::Ask(By::asat(), Box::new(event), Box::new(listener)));
+        let heard = |answer| {
+            listener(answer);
+            Heard::Daemon
+        };
+        let _ = self.messages.send(Message::Ask(By::asat(), Box::new(event), Box::new(heard)));
     }
 
     /// Has the engine go by another policy, and waits until what follows from it is committed.

@@ -44,7 +44,8 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
         versions.iter().map(|version| history.standing(version)).collect::<Result<Vec<_>, _>>()?;
     let mut imported = Imported::none(store.as_str());
     let by = importer();
-    let added = Store { name: store, path: configured.path.clone(), added_at: asat_host::clock::now() };
+    let added =
+        Store { name: store, path: configured.path.clone(), added_at: asat_host::clock::now(), damage: None };
     for (version, standing) in versions.iter().zip(standings) {
         if !matches!(standing, Standing::Here) {
             tell(&format!("storing {}", version.id));

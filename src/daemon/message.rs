@@ -6,8 +6,19 @@ use asat_core::guard::Entry;
 use asat_core::{Policy, Problem, VersionId};
 use tokio::sync::oneshot;
 
-/// Takes the answer to an event. It is not called where the daemon stops before there is one.
-pub(super) type Listener = Box<dyn FnOnce(Result<Reply, Problem>) + Send>;
+/// Takes the answer to an event, and says who heard it. It is not called where the daemon stops before there is one.
+pub(super) type Listener = Box<dyn FnOnce(Result<Reply, Problem>) -> Heard + Send>;
+
+/// Who heard an answer, and so who logs a failure: each is logged once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Heard {
+    /// Nobody: whoever asked has gone away.
+    Nobody,
+    /// A caller. Trouble of the daemon's own is logged as he is answered; that he was refused is not.
+    Caller,
+    /// A part of the daemon, which logs what it hears.
+    Daemon,
+}
 
 /// A message to the driver.
 pub(super) enum Message {

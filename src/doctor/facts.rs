@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use asat_catalogue::Catalogue;
 use asat_core::Problem;
+use asat_core::harm::Harm;
 use asat_core::snapshot::Backend;
 use asat_host::StateFolder;
 use asat_host::clones;
@@ -98,8 +99,8 @@ pub(super) struct State {
     pub(super) copy_bytes: Option<u64>,
     /// Whether anything has been kept yet.
     pub(super) begun: bool,
-    /// What would keep the daemon from opening its catalogue.
-    pub(super) catalogue: Result<(), Problem>,
+    /// What the catalogue says is lost or damaged, where that can be seen from beside; or what would keep the daemon from opening it.
+    pub(super) catalogue: Result<Vec<Harm>, Problem>,
 }
 
 pub(super) struct Listener {

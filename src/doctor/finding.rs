@@ -1,6 +1,10 @@
 //! What the doctor says.
 
+use asat_core::Problem;
 use serde::Serialize;
+
+/// What is looked at where something is lost or damaged.
+const HARM: &str = "kept";
 
 /// All findings of one examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,6 +69,26 @@ pub enum Level {
 }
 
 impl Report {
+    /// The same with more findings.
+    #[must_use]
+    pub fn with(self, more: impl IntoIterator<Item = Finding>) -> Self {
+        Self::new(self.findings.into_iter().chain(more).collect())
+    }
+
+    /// Where somebody listens, as clients name it.
+    #[must_use]
+    pub fn answering(&self) -> Option<&str> {
+        let listens = |finding: &&Finding| finding.group == Group::Listen && finding.level == Level::Ok;
+        self.findings.iter().find(listens).and_then(|finding| finding.subject.as_deref())
+    }
+
+    /// Whether what is wrong is that something is lost or damaged, and nothing else.
+    #[must_use]
+    pub fn is_harm_alone(&self) -> bool {
+        let mut problems = self.findings.iter().filter(|finding| finding.level == Level::Problem);
+        !self.ok && problems.all(|finding| finding.check == HARM)
+    }
+
     pub(super) fn new(findings: Vec<Finding>) -> Self {
         let count = |level| findings.iter().filter(|finding| finding.level == level).count();
         let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
@@ -76,6 +100,12 @@ impl Finding {
     /// A finding without advice.
     pub(super) fn new(group: Group, check: &'static str, level: Level, what: impl Into<String>) -> Self {
         Self { group, subject: None, check, level, what: what.into(), advice: None }
+    }
+
+    /// That something is lost or damaged of what is kept.
+    #[must_use]
+    pub fn harm(problem: &Problem) -> Self {
+        Self::new(Group::State, HARM, Level::Problem, problem.detail.clone()).advise(problem.hint.clone())
     }
 
     /// Adds what it is about.

@@ -38,6 +38,8 @@ pub(super) fn configuration(configuration: &Configuration) -> Finding {
 pub(super) fn state(site: &Site, user: u32) -> Vec<Finding> {
     let mut findings = vec![folder(&site.state, user)];
     findings.extend(catalogue(&site.state));
+    let harms = site.state.catalogue.iter().flatten();
+    findings.extend(harms.map(|harm| Finding::harm(&harm.problem())));
     match &site.state.place {
         Err(why) => findings.push(about_state("file-system", Level::Warning, why.clone())),
         Ok(place) => {
@@ -87,8 +89,8 @@ fn folder(state: &State, user: u32) -> Finding {
 fn catalogue(state: &State) -> Option<Finding> {
     let finding = |level, what: &str| about_state("catalogue", level, what);
     match &state.catalogue {
-        Ok(()) if !state.begun => None,
-        Ok(()) => {
+        Ok(_) if !state.begun => None,
+        Ok(_) => {
             Some(finding(Level::Ok, "nothing is wrong with its catalogue, as far as that shows from beside"))
         }
         Err(problem) => {

@@ -136,6 +136,8 @@ mod tests {
             assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), "application/problem+json");
             let retry = response.headers().contains_key(RETRY_AFTER);
             assert_eq!(retry, response.status() == StatusCode::SERVICE_UNAVAILABLE, "{code:?}");
+            // These are logged as they are answered, and by nobody else.
+            assert_eq!(response.status().is_server_error(), code.is_trouble(), "{code:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use asat_core::Code;
+use asat_core::harm::Harm;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -16,21 +17,17 @@ use super::problem::Failure;
 use super::{Answer, Face};
 use crate::wire::{Health, Names, ProblemBody, Trouble};
 
-/// Says that the daemon lives, and whether its guard is kept from its work: it serves all the same then.
+/// Says that the daemon lives, and whether its guard is kept from its work, or something is lost or damaged: it serves all
+/// the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
 pub(super) async fn healthz(
     State(face): State<Arc<Face>>,
     Extension(MayRead(may_read)): Extension<MayRead>,
 ) -> Json<Health> {
-    let standing = face.handle.standing();
-    Json(match &standing.trouble {
-        None => health("ok"),
-        Some(problem) if may_read => degraded(Trouble::new(problem, Names(&standing.names))),
-        Some(problem) => degraded(Trouble::of_kind(problem)),
-    })
+    Json(how_it_is(&face, may_read))
 }
 
-/// Says whether the daemon takes requests.
+/// Says whether the daemon takes requests, and how it is besides, as `/healthz` does.
 #[utoipa::path(
     get, path = "/readyz", tag = "daemon",
     responses(
@@ -38,11 +35,25 @@ pub(super) async fn healthz(
         (status = 503, description = "It is stopping", body = ProblemBody),
     )
 )]
-pub(super) async fn readyz(State(face): State<Arc<Face>>) -> Answer<Json<Health>> {
+pub(super) async fn readyz(
+    State(face): State<Arc<Face>>,
+    Extension(MayRead(may_read)): Extension<MayRead>,
+) -> Answer<Json<Health>> {
     if *face.stopping.borrow() {
         return Err(Failure::new(Code::Stopping, "the daemon is stopping", "try again when it runs again"));
     }
-    Ok(Json(health("ok")))
+    Ok(Json(how_it_is(&face, may_read)))
+}
+
+/// How the daemon is, and what is kept. What keeps the guard from its work goes first: it may harm others.
+fn how_it_is(face: &Face, may_read: bool) -> Health {
+    let standing = face.handle.standing();
+    let harm = || face.handle.engine().register().harms().first().map(Harm::problem);
+    match standing.trouble.clone().or_else(harm) {
+        None => health("ok"),
+        Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
+        Some(problem) => degraded(Trouble::of_kind(&problem)),
+    }
 }
 
 /// Whether a path asks only how the daemon is: that is answered where nothing else is.

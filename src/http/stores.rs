@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use asat_archive::Report;
-use asat_core::{Backing, Problem, VersionId};
+use asat_core::version::{State, Version};
+use asat_core::{Backing, Problem, StoreName, VersionId};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::State as Shared;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -15,7 +16,8 @@ use super::work::blocking;
 use super::{Answer, Caller, Face};
 use crate::daemon::Watched;
 use crate::wire::{
-    ArchiveStats, ArchivedVersion, Finding, ProblemBody, Store, StoreList, Verification, Watch, WatchTrouble,
+    ArchiveStats, ArchivedVersion, Finding, LostVersion, ProblemBody, Store, StoreList, Verification, Watch,
+    WatchTrouble,
 };
 
 /// Lists the stores, with what is kept of each.
@@ -23,7 +25,7 @@ use crate::wire::{
     get, path = "/stores", operation_id = "list_stores", tag = "stores",
     responses((status = 200, description = "The stores", body = StoreList))
 )]
-pub(super) async fn list(State(face): State<Arc<Face>>) -> Json<StoreList> {
+pub(super) async fn list(Shared(face): Shared<Arc<Face>>) -> Json<StoreList> {
     Json(listed(&face))
 }
 
@@ -74,7 +76,7 @@ fn backend(backing: Option<&Backing>) -> &'static str {
     )
 )]
 pub(super) async fn archive(
-    State(face): State<Arc<Face>>,
+    Shared(face): Shared<Arc<Face>>,
     Segments(name): Segments<String>,
 ) -> Answer<Json<ArchiveStats>> {
     let store = extract::store(&name)?;
@@ -121,18 +123,25 @@ pub(super) struct VerifyParameters {
     )
 )]
 pub(super) async fn verify(
-    State(face): State<Arc<Face>>,
+    Shared(face): Shared<Arc<Face>>,
     caller: Caller,
     Segments(name): Segments<String>,
     Parameters(VerifyParameters { version }): Parameters<VerifyParameters>,
 ) -> Answer<Json<Verification>> {
     let store = extract::store(&name)?;
-    {
+    let lost = {
         let engine = face.handle.engine();
-        engine.register().history(&store)?;
-        if let Some(number) = version {
-            engine.register().entry(&VersionId { store: store.clone(), number })?.version.check_readable()?;
+        let history = engine.register().history(&store)?;
+        match version.map(|number| engine.register().entry(&VersionId { store: store.clone(), number })) {
+            None => history.lost().map(lost).collect(),
+            Some(entry) => match &entry?.version {
+                version if version.state == State::Lost => vec![lost(version)],
+                version => version.check_readable().map(|()| Vec::new())?,
+            },
         }
+    };
+    if version.is_some() && !lost.is_empty() {
+        return Ok(Json(written(&store, Report::default(), 0, lost)));
     }
     let _share = face.work.verifications.take(&caller)?;
     let (machine, name) = (Arc::clone(&face.machine), store.clone());
@@ -140,7 +149,7 @@ pub(super) async fn verify(
     let wanted = Wanted::default();
     let gone = Arc::clone(&wanted.0);
     let (report, bytes) = blocking(move || machine.verify(&name, version, &gone)).await?;
-    Ok(Json(written(&store, report, bytes)))
+    Ok(Json(written(&store, report, bytes, lost)))
 }
 
 /// Somebody waits for the answer, for as long as this lives.
@@ -153,7 +162,12 @@ impl Drop for Wanted {
     }
 }
 
-fn written(store: &asat_core::StoreName, report: Report, bytes: u64) -> Verification {
+fn lost(version: &Version) -> LostVersion {
+    let reason = version.end.as_ref().map(|end| end.reason.clone()).unwrap_or_default();
+    LostVersion { version: version.id.to_string(), reason }
+}
+
+fn written(store: &StoreName, report: Report, bytes: u64, lost: Vec<LostVersion>) -> Verification {
     let name = |number| VersionId { store: store.clone(), number }.to_string();
     let finding = |finding: asat_archive::Finding| Finding {
         file: finding.file.display().to_string(),
@@ -162,9 +176,10 @@ fn written(store: &asat_core::StoreName, report: Report, bytes: u64) -> Verifica
         hint: finding.advice,
     };
     Verification {
-        ok: report.findings.is_empty(),
+        ok: report.findings.is_empty() && lost.is_empty(),
         versions: u64::try_from(report.versions).unwrap_or(u64::MAX),
         bytes,
         findings: report.findings.into_iter().map(finding).collect(),
+        lost,
     }
 }

@@ -66,7 +66,11 @@ impl Layer {
         if let Some(pack) = open.upgrade() {
             return Ok(pack);
         }
-        let pack = Arc::new(Pack::open(folder, self.from, self.number)?);
+        let opened = match self.live {
+            true => Pack::open(folder, self.from, self.number),
+            false => Pack::open_retired(folder, self.from, self.number),
+        };
+        let pack = Arc::new(opened?);
         *open = Arc::downgrade(&pack);
         Ok(pack)
     }

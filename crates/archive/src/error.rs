@@ -99,10 +99,25 @@ impl Error {
         self.is_loss() || matches!(self, Self::NoSuchVersion { .. })
     }
 
+    /// Whether it says something of what is stored. What the machine refuses at this moment only keeps from looking.
+    pub(crate) fn is_finding(&self) -> bool {
+        self.is_loss()
+            || !matches!(self, Self::Io { .. } | Self::Full { .. } | Self::Busy { .. } | Self::Stopped)
+    }
+
+    /// Whether stored data cannot be had: a loss that was met in reading, as a disk that fails loses nothing of what it is given.
+    fn is_of_stored_data(&self) -> bool {
+        self.is_loss() && !matches!(self, Self::Io { doing, .. } if !matches!(*doing, "open" | "read"))
+    }
+
     /// The hint that goes with the error: what to do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::Io { source, .. } if source.raw_os_error() == Some(EMFILE) => {
+            Self::Io { .. } if self.is_of_stored_data() => {
+                "type asat verify: it puts right what it can, and names the versions that need this file; for the rest, put \
+                 the file back from a backup, or import an export of the version (docs/recover.md)"
+            }
+            Self::Io { source, .. } if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)) => {
                 "raise the daemon's limit of open files (LimitNOFILE=), or retire and compact old versions"
             }
             Self::Io { .. } => "look at the disk and the folder's permissions, then try again",
@@ -123,11 +138,15 @@ const EIO: i32 = 5;
 /// `EMFILE` on Linux: the process has as many files open as it may.
 const EMFILE: i32 = 24;
 
+/// `ENFILE` on Linux: so has the machine.
+const ENFILE: i32 = 23;
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Full { .. } => Code::StorageFull,
             Error::Damaged { .. } => Code::Damaged,
+            Error::Io { .. } if error.is_of_stored_data() => Code::Damaged,
             Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
             Error::Stopped => Code::Stopping,
@@ -141,6 +160,23 @@ impl From<Error> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_read_any_more_is_lost_and_what_cannot_be_tried_now_is_not() {
+        for (doing, errno, code) in [
+            ("open", 2, Code::Damaged),
+            ("read", 5, Code::Damaged),
+            ("create", 2, Code::Internal),
+            ("open", 24, Code::Internal),
+            ("open", 23, Code::Internal),
+            ("open", 13, Code::Internal),
+            ("read", 12, Code::Internal),
+        ] {
+            let error = Error::io(doing, Path::new("/a/7.pack"), io::Error::from_raw_os_error(errno));
+            assert_eq!(error.is_loss(), matches!(errno, 2 | 5), "{error}");
+            assert_eq!(Problem::from(error).code, code, "{doing}: {errno}");
+        }
+    }
 
     #[test]
     fn a_full_disk_is_told_apart() {

@@ -36,11 +36,31 @@ impl Pack {
     /// Opens the layer that covers `from` to `number`, under whichever of its names it has at the moment:
     /// giving up a version renames its file, which must not be in the way of somebody reading.
     pub(crate) fn open(folder: &Folder, from: u64, number: u64) -> Result<Self, Error> {
-        let mut name = FileName::Live { from, number }.text();
-        let mut opened = folder.read(&name);
-        if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            name = FileName::Retired { from, number }.text();
-            opened = folder.read(&name);
+        let live = FileName::Live { from, number }.text();
+        Self::open_either(folder, (from, number), &live, &FileName::Retired { from, number }.text())
+    }
+
+    /// The same of a layer whose version was given up: where it has neither name, it is this one that is missed.
+    pub(crate) fn open_retired(folder: &Folder, from: u64, number: u64) -> Result<Self, Error> {
+        let retired = FileName::Retired { from, number }.text();
+        Self::open_either(folder, (from, number), &retired, &FileName::Live { from, number }.text())
+    }
+
+    fn open_either(
+        folder: &Folder,
+        (from, number): (u64, u64),
+        expected: &str,
+        other: &str,
+    ) -> Result<Self, Error> {
+        let is_gone = |opened: &io::Result<File>| {
+            opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let (mut name, mut opened) = (expected, folder.read(expected));
+        if is_gone(&opened) {
+            let elsewhere = folder.read(other);
+            if !is_gone(&elsewhere) {
+                (name, opened) = (other, elsewhere);
+            }
         }
         let path = folder.path().join(name);
         let file = opened.map_err(|source| Error::io("open", &path, source))?;

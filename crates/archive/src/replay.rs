@@ -57,11 +57,12 @@ impl Replay {
         pack.index()?.each(|entry| pages.push((entry.page, entry.encoding)))?;
         let map = self.map.get_or_insert_with(|| PageMap::new(page_size, self.most_pages));
         let mut has_older = true;
-        let mut older = || {
-            Ok(older().unwrap_or_else(|_| {
+        let mut older = || match older() {
+            Err(error) if error.is_finding() => {
                 has_older = false;
-                Vec::new()
-            }))
+                Ok(Vec::new())
+            }
+            older => older,
         };
         map.apply(pack, &mut older, &mut |_, _| {})?;
         self.fit(page_size, pack.meta());
@@ -102,7 +103,11 @@ impl Replay {
         let (Some(nth), Some(map)) = (nth_of(page), &self.map) else {
             return Ok(false);
         };
-        let is_sound = frames.page(map, nth, Reading::InOrder, &mut self.page).is_ok();
+        let is_sound = match frames.page(map, nth, Reading::InOrder, &mut self.page) {
+            Ok(()) => true,
+            Err(error) if error.is_finding() => false,
+            Err(error) => return Err(error),
+        };
         if let Some(sound) = self.sound.get_mut(nth) {
             *sound = is_sound;
         }

@@ -73,10 +73,10 @@ impl Archive {
                 None => suspect = true,
             }
         }
-        check.judge_doubtful(number, &layers);
+        check.judge_doubtful(number, &layers)?;
         if suspect || !check.bad.is_empty() {
             let versions = number.map_or_else(|| self.live(), |number| vec![number]);
-            versions.into_iter().for_each(|number| check.attribute(number));
+            versions.into_iter().try_for_each(|number| check.attribute(number))?;
         }
         Ok(check.report)
     }
@@ -135,6 +135,8 @@ impl<'a> Check<'a> {
         match checked {
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) if !self.archive.has(layer) => Ok(None),
+            // What keeps it from being read at this moment says nothing of what it holds.
+            Err(error) if !error.is_finding() => Err(error),
             Err(error) => {
                 self.report.layers += 1;
                 if matches!(error, Error::Damaged { .. }) {
@@ -160,7 +162,7 @@ impl<'a> Check<'a> {
         let pages = replay.lay(pack, older)?;
         let mut as_written = true;
         if let Err(error) = pack.check_bytes(|read| self.advance(read)) {
-            if matches!(error, Error::Stopped) {
+            if !error.is_finding() {
                 return Err(error);
             }
             as_written = false;
@@ -200,35 +202,46 @@ impl<'a> Check<'a> {
 
     /// Finds those doubtful differences that are needed: by the version asked for, or else by the one next above, since
     /// what that does not show no later one does.
-    fn judge_doubtful(&mut self, number: Option<u64>, layers: &Layers) {
+    fn judge_doubtful(&mut self, number: Option<u64>, layers: &Layers) -> Result<(), Error> {
         for (pack, mut pages) in std::mem::take(&mut self.doubtful) {
             let layer = pack.meta().number;
             let above = layers.range(layer..).find(|(_, layer)| layer.live).map(|(&number, _)| number);
-            let version = number.or(above).and_then(|number| self.archive.resolve(number).ok());
-            // A version that cannot be resolved is spoken of elsewhere, or given up meanwhile.
-            let Some(map) = version.map(|version| version.map) else { continue };
+            let Some(number) = number.or(above) else { continue };
+            let map = match self.archive.resolve(number) {
+                Ok(version) => version.map,
+                // A version that cannot be resolved is spoken of elsewhere, or given up meanwhile.
+                Err(error) if error.is_finding() || matches!(error, Error::NoSuchVersion { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             let is_needed = |nth: usize| map.entries_of(nth).any(|frame| map.layer_of(frame) == layer);
             pages.retain(|&(page, _)| nth_of(page).is_some_and(is_needed));
             self.find_pages(&pack, pages);
         }
+        Ok(())
     }
 
     /// Says of every finding whether it concerns this version.
-    fn attribute(&mut self, number: u64) {
+    fn attribute(&mut self, number: u64) -> Result<(), Error> {
         let map = match self.archive.resolve(number) {
             Ok(version) => version.map,
             // Given up meanwhile.
-            Err(Error::NoSuchVersion { .. }) => return,
-            Err(error) => return self.attribute_error(number, error),
+            Err(Error::NoSuchVersion { .. }) => return Ok(()),
+            Err(error) if error.is_finding() => {
+                self.attribute_error(number, error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
         };
-        let (Ok(mut frames), mut buffer) = (Frames::new(), vec![0; map.page_size().as_usize()]) else {
-            return;
-        };
+        let (mut frames, mut buffer) = (Frames::new()?, vec![0; map.page_size().as_usize()]);
         for &(layer, page, finding) in &self.bad {
             let Some(nth) = nth_of(page) else { continue };
             // What is damaged below may be just what a later difference replaces.
             let needs_it = map.entries_of(nth).any(|frame| map.layer_of(frame) == layer)
-                && frames.page(&map, nth, Reading::Single, &mut buffer).is_err();
+                && match frames.page(&map, nth, Reading::Single, &mut buffer) {
+                    Ok(()) => false,
+                    Err(error) if error.is_finding() => true,
+                    Err(error) => return Err(error),
+                };
             if let Some(finding) = self.report.findings.get_mut(finding)
                 && needs_it
                 && finding.affects.last() != Some(&number)
@@ -236,6 +249,7 @@ impl<'a> Check<'a> {
                 finding.affects.push(number);
             }
         }
+        Ok(())
     }
 
     /// The version cannot be resolved: because of a layer found before, or of something new.

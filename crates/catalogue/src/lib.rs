@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use asat_core::boundary;
 use asat_core::event::Change;
+use asat_core::harm::Harm;
 use asat_core::register::Register;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
@@ -158,7 +159,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// What opening it would answer.
-    pub fn look(path: &Path) -> Result<(), Error> {
+    pub fn look(path: &Path) -> Result<Vec<Harm>, Error> {
         look::look(path)
     }
 

@@ -25,6 +25,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
 ];
 
 /// Brings an existing catalogue to the newest version, and keeps a copy of what it was.

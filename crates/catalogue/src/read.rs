@@ -187,6 +187,7 @@ fn store(row: &Row<'_>) -> rusqlite::Result<Store> {
         name: row.get::<_, Text<StoreName>>("name")?.0,
         path: row.get::<_, FilePath>("path")?.0,
         added_at: row.get::<_, At>("added_at")?.0,
+        damage: row.get::<_, Option<Json<_>>>("damage")?.map(|Json(damage)| damage),
     })
 }
 

@@ -27,7 +27,7 @@ fn longer() -> Vec<Migration> {
 
 fn store(name: &str, path: &str) -> Change {
     let added_at = Timestamp::UNIX_EPOCH;
-    Change::Store(Store { name: name.parse().unwrap(), path: PathBuf::from(path), added_at })
+    Change::Store(Store { name: name.parse().unwrap(), path: PathBuf::from(path), added_at, damage: None })
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -135,9 +135,10 @@ fn a_catalogue_of_the_first_schema_keeps_all_that_it_says() {
 fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
-    let mut old = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
+    let old = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
     let report = store("report", "/srv/report.db");
-    old.record(std::slice::from_ref(&report)).unwrap();
+    let sql = "insert into store values ('report', '/srv/report.db', '1970-01-01T00:00:00.000000000Z')";
+    old.connection.execute_batch(sql).unwrap();
     drop(old);
     let mut lived = Register::default();
     lived.evolve(&report);

@@ -33,9 +33,12 @@ pub(crate) fn apply(transaction: &Transaction<'_>, trail: &mut Adding<'_>, chang
 }
 
 fn put_store(transaction: &Transaction<'_>, store: &Store) -> Result<()> {
-    const SQL: &str = "insert into store (name, path, added_at) values (?1, ?2, ?3)
-        on conflict (name) do update set path = excluded.path, added_at = excluded.added_at";
-    run(transaction, SQL, params![Text(&store.name), FilePath(store.path.clone()), At(store.added_at)])
+    const SQL: &str = "insert into store (name, path, added_at, damage) values (?1, ?2, ?3, ?4)
+        on conflict (name) do update set path = excluded.path, added_at = excluded.added_at,
+            damage = excluded.damage";
+    let Store { name, path, added_at, damage } = store;
+    let damage = damage.as_ref().map(Json);
+    run(transaction, SQL, params![Text(name), FilePath(path.clone()), At(*added_at), damage])
 }
 
 fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {

@@ -56,6 +56,7 @@ pub fn plan(policy: &Policy, memory: &Memory, seen: &Observation) -> Plan {
     for rung in &policy.ladder {
         draft.climb(*rung);
     }
+    draft.tell_of_harms();
     let assessments = draft.assessments();
     let tick_ms = draft.tick_ms();
     let release = draft.released();

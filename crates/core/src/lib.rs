@@ -8,6 +8,7 @@ pub mod check;
 pub mod engine;
 pub mod event;
 pub mod guard;
+pub mod harm;
 pub mod host;
 pub mod instant;
 pub mod labels;

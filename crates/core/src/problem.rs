@@ -182,6 +182,24 @@ impl Code {
         }
     }
 
+    /// Whether the machine or the daemon is in trouble, and whoever asked has asked for nothing wrong.
+    #[must_use]
+    pub fn is_trouble(self) -> bool {
+        matches!(
+            self,
+            Self::StoreBusy
+                | Self::HoldExceeded
+                | Self::LvmStuck
+                | Self::Overloaded
+                | Self::Stopping
+                | Self::Unreachable
+                | Self::StorageFull
+                | Self::Damaged
+                | Self::Configuration
+                | Self::Internal
+        )
+    }
+
     /// Finds a code by its written name.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {

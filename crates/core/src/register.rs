@@ -3,11 +3,12 @@
 //! It is the fold of all changes. The catalogue gives its rows back as changes too, so that what was loaded
 //! and what was lived are the same thing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
 use crate::event::{Change, EffectId, Intent};
+use crate::harm::{Harm, Lost};
 use crate::labels::folded;
 use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Tag, Version};
 use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
@@ -34,6 +35,8 @@ pub struct History {
     pub tags: BTreeMap<TagName, Tag>,
     /// For each label, folded, the first publication that has it.
     labels: HashMap<String, u64>,
+    /// The versions that are lost.
+    lost: BTreeSet<u64>,
 }
 
 /// A version with its publications.
@@ -94,6 +97,10 @@ impl Register {
 
     fn put_version(&mut self, version: &Version) {
         let Some(history) = self.stores.get_mut(&version.id.store) else { return };
+        match version.state {
+            State::Lost => history.lost.insert(version.id.number),
+            _ => history.lost.remove(&version.id.number),
+        };
         let entry = history.versions.entry(version.id.number);
         entry.and_modify(|entry| entry.version = version.clone()).or_insert_with(|| Entry {
             version: version.clone(),
@@ -122,6 +129,13 @@ impl Register {
     /// Every store with its history, by name.
     pub fn stores(&self) -> impl Iterator<Item = &History> {
         self.stores.values()
+    }
+
+    /// What is lost or damaged, store by store; nothing is said of those that are whole.
+    #[must_use]
+    pub fn harms(&self) -> Vec<Harm> {
+        let harms = self.stores().map(History::harm);
+        harms.filter(|harm| harm.lost.is_some() || harm.damage.is_some()).collect()
     }
 
     /// One store's history.
@@ -272,7 +286,13 @@ impl Register {
 
 impl History {
     fn new(store: Store) -> Self {
-        Self { store, versions: BTreeMap::new(), tags: BTreeMap::new(), labels: HashMap::new() }
+        Self {
+            store,
+            versions: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            labels: HashMap::new(),
+            lost: BTreeSet::new(),
+        }
     }
 
     /// The first publication with this label, however that is written.
@@ -299,6 +319,23 @@ impl History {
     /// The tags that lead to a version.
     pub fn tags_on(&self, number: u64) -> impl Iterator<Item = &Tag> {
         self.tags.values().filter(move |tag| tag.version.number == number)
+    }
+
+    /// The versions that are lost, oldest first.
+    pub fn lost(&self) -> impl Iterator<Item = &Version> {
+        self.lost.iter().filter_map(|number| self.versions.get(number)).map(|entry| &entry.version)
+    }
+
+    /// What of the store is lost or damaged.
+    #[must_use]
+    pub fn harm(&self) -> Harm {
+        let newest = self.lost().max_by_key(|version| version.end.as_ref().map(|end| end.at));
+        let lost = newest.map(|version| Lost {
+            newest: version.id.clone(),
+            reason: version.end.as_ref().map(|end| end.reason.clone()).unwrap_or_default(),
+            count: self.lost.len(),
+        });
+        Harm { store: self.store.name.clone(), lost, damage: self.store.damage.clone() }
     }
 
     /// The newest version that can be read.

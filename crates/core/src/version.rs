@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::By;
 use crate::check::CheckResult;
+use crate::harm::Damage;
 use crate::snapshot::{Cost, Snapshot};
 use crate::{Fingerprint, PageSize, SetName, StoreName, TagName, VersionId};
 
@@ -26,6 +27,8 @@ pub struct Store {
     pub path: PathBuf,
     /// When it was first configured.
     pub added_at: Timestamp,
+    /// What a verification has found damaged of what is kept of it, and nothing has put right since.
+    pub damage: Option<Damage>,
 }
 
 /// Where a version stands in its life: `cutting → ready → retiring → retired`, with `failed` and `lost` as

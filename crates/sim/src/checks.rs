@@ -102,6 +102,7 @@ impl Sim {
     /// Of every plan.
     pub(crate) fn check_plan(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
         let rungs: Vec<Rung> = plan.steps.iter().map(|step| step.action.rung()).collect();
+        self.check_losses_are_told(plan)?;
         let others: Vec<Rung> = rungs.iter().copied().filter(|rung| *rung != Rung::Brake).collect();
         if !others.is_sorted()
             || !rungs.iter().rev().skip_while(|rung| **rung != Rung::Brake).all(|r| *r == Rung::Brake)

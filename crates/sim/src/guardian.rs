@@ -4,7 +4,7 @@
 
 use asat_core::event::{Answer, Effect, EffectId, Event, Intent};
 use asat_core::guard::{self, Action, Assessment, Level, Observation, Outcome, Plan, Rung, Step, Target};
-use asat_core::version::{State, Version};
+use asat_core::version::Version;
 use asat_core::{Problem, VersionId};
 
 use crate::Violation;
@@ -22,7 +22,7 @@ impl Sim {
         self.note_look(&plan);
         self.note_removable(&seen);
         self.check_plan(&seen, &plan)?;
-        let told = self.tell_overflowed(&seen)? | self.tell_vanished()?;
+        let told = self.tell_overflowed()? | self.tell_vanished()?;
         self.let_go_of(&plan.release)?;
         let began = self.carry_out(&plan)? | told;
         let wait = self.until_next_look(&seen, &plan, began);
@@ -115,29 +115,26 @@ impl Sim {
         match target {
             Target::Snapshot(id) => {
                 let found = seen.snapshots.iter().find(|seen| seen.version.id == *id);
-                found.filter(|seen| !seen.lost).map_or(0, |seen| of(&seen.origin) * 9 / 8)
+                found.map_or(0, |seen| of(&seen.origin) * 9 / 8)
             }
             // Scattered writes take a block for each chunk of 4 KiB, and no more than 8 KiB of metadata.
             Target::PoolData(_) | Target::PoolMetadata(_) => {
                 seen.pools.iter().flat_map(|pool| &pool.origins).map(|id| of(id) * 16).sum()
             }
-            Target::Group(_) | Target::Folder(_) => 0,
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => 0,
         }
     }
 
     /// Tells the engine what has overflowed. Answers whether anything has.
-    fn tell_overflowed(&mut self, seen: &Observation) -> Result<bool, Violation> {
-        let mut told = false;
-        for snapshot in seen.snapshots.iter().filter(|snapshot| snapshot.lost) {
-            let Some(daemon) = &self.daemon else { return Ok(told) };
-            let known = |version: &Version| version.snapshot().is_none_or(|held| held.lost);
-            let entry = daemon.engine.register().entry(&snapshot.version.id);
-            if entry.is_ok_and(|entry| entry.version.state == State::Ready && !known(&entry.version)) {
-                self.tell(&Event::Overflowed(snapshot.version.id.clone()))?;
-                told = true;
-            }
+    fn tell_overflowed(&mut self) -> Result<bool, Violation> {
+        let Some(daemon) = &self.daemon else { return Ok(false) };
+        let is_full = |id: &VersionId| self.world.snapshots.get(id).is_some_and(|volume| volume.lost);
+        let hot = daemon.engine.in_snapshots(self.clock());
+        let full: Vec<VersionId> = hot.into_iter().map(|(seen, _)| seen.id).filter(is_full).collect();
+        for id in &full {
+            self.tell(&Event::Overflowed(id.clone()))?;
         }
-        Ok(told)
+        Ok(!full.is_empty())
     }
 
     /// Tells the engine which snapshots are not there any more. Answers whether that was news. Then no record speaks of

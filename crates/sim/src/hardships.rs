@@ -1,12 +1,13 @@
 //! Hardships: what scenarios must bring now and then, and what a plan must be under those that it can see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use asat_core::VersionId;
 use asat_core::guard::{
     Action, AlarmKey, AlarmKind, Assessment, HotVersion, Level, Observation, Plan, PoolMode, Rung, Scope,
     Step, Target,
 };
+use asat_core::version::State;
+use asat_core::{StoreName, VersionId};
 use jiff::Timestamp;
 
 use crate::Violation;
@@ -65,6 +66,27 @@ impl Sim {
         }
     }
 
+    /// Of every store that has lost versions somebody is told, for as long as it has.
+    pub(crate) fn check_losses_are_told(&mut self, plan: &Plan) -> Result<(), Violation> {
+        let alarms = plan.steps.iter().filter_map(|step| match &step.action {
+            Action::Alarm {
+                key: AlarmKey { target: Target::Version(id), kind: AlarmKind::Lost }, ..
+            } => Some(&id.store),
+            _ => None,
+        });
+        let told: BTreeSet<&StoreName> = alarms.collect();
+        let mut lost = self.versions().filter(|version| version.state == State::Lost).peekable();
+        let is_any = lost.peek().is_some();
+        if let Some(version) = lost.find(|version| !told.contains(&version.id.store)) {
+            return Err(Violation::new(format!("{} is lost, and no alarm says so", version.id)));
+        }
+        drop(lost);
+        if is_any {
+            self.tally.count("looks at which a lost version was told of");
+        }
+        Ok(())
+    }
+
     fn takes(&self, rung: Rung) -> bool {
         self.guard.ladder.contains(&rung)
     }
@@ -97,7 +119,7 @@ impl Sim {
                     let kind = if seen.version.archived { 3 } else { 2 };
                     (seen.most, kind, Some(&seen.version))
                 }
-                Target::Group(_) | Target::Folder(_) => return None,
+                Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => return None,
             };
             if version.is_some_and(|version| version.is_demotable() || leaving.contains(&&version.id)) {
                 return None;
@@ -225,7 +247,7 @@ fn granted<'a>(seen: &Observation, plan: &'a Plan) -> BTreeMap<&'a Target, u64> 
         Target::PoolMetadata(id) => {
             seen.pools.iter().find(|seen| seen.id == *id).map(|seen| seen.metadata_size)
         }
-        Target::Group(_) | Target::Folder(_) => None,
+        Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => None,
     };
     let extensions = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Extend { target, to } => Some((target, to.saturating_sub(size(target)?))),

@@ -1,11 +1,11 @@
 //! What the guard of the daemon sees: the machine as the kernel shows it, and versions as the records have them.
 
+use std::collections::BTreeMap;
+
 use asat_core::VersionId;
-use asat_core::event::{Effect, Intent};
 use asat_core::guard::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen,
 };
-use asat_core::version::State;
 
 use crate::pool::{BLOCK, Harm};
 use crate::sim::Sim;
@@ -14,13 +14,14 @@ use crate::world::{EXTENT, Volume};
 impl Sim {
     /// What is seen at this moment.
     pub(crate) fn observe(&self) -> Observation {
-        let snapshots = self.world.snapshots.iter().filter(|(_, volume)| !volume.is_thin());
+        // The records say the same here and in the daemon, and so what they know.
+        let hot = self.hot();
+        let snapshots = self.world.snapshots.iter().filter(|(_, volume)| !volume.is_thin() && !volume.lost);
         let seen = |(id, volume): (&VersionId, &Volume)| {
             Some(SnapshotSeen {
-                version: self.hot(id)?,
+                version: hot.get(id)?.clone(),
                 origin: self.world.origins[volume.origin].id.clone(),
                 group: "vg".to_owned(),
-                lost: volume.lost,
                 used: volume.used(),
                 size: volume.size,
                 most: self.world.most(volume),
@@ -33,13 +34,20 @@ impl Sim {
             at_ms: self.world.now,
             origins: origins.collect(),
             snapshots: snapshots.filter_map(seen).collect(),
-            pools: self.pool_seen().into_iter().collect(),
+            pools: self.pool_seen(&hot).into_iter().collect(),
             groups: vec![GroupSeen { id: "vg".to_owned(), free: self.world.free, extent: EXTENT }],
             folders: vec![FolderSeen { path: "/var/lib/asat".to_owned(), free, total: 1 << 41 }],
+            harms: self.daemon.as_ref().map_or_else(Vec::new, |daemon| daemon.engine.register().harms()),
         }
     }
 
-    fn pool_seen(&self) -> Option<PoolSeen> {
+    /// The versions in snapshots as the records have them. Those on their way out are not among them.
+    fn hot(&self) -> BTreeMap<VersionId, HotVersion> {
+        let hot = self.daemon.iter().flat_map(|daemon| daemon.engine.in_snapshots(self.clock()));
+        hot.map(|(version, _)| (version.id.clone(), version)).collect()
+    }
+
+    fn pool_seen(&self, hot: &BTreeMap<VersionId, HotVersion>) -> Option<PoolSeen> {
         let pool = self.world.pool.as_ref()?;
         let thin = self.world.origins.iter().filter(|origin| origin.thin);
         let versions = self.world.snapshots.iter().filter(|(_, volume)| volume.is_thin());
@@ -47,7 +55,7 @@ impl Sim {
             id: "pool".to_owned(),
             group: "vg".to_owned(),
             origins: thin.map(|origin| origin.id.clone()).collect(),
-            versions: versions.filter_map(|(id, _)| self.hot(id)).collect(),
+            versions: versions.filter_map(|(id, _)| hot.get(id).cloned()).collect(),
             data_used: pool.data_used(),
             data_size: pool.data_size,
             data_most: self.in_pool(),
@@ -71,30 +79,5 @@ impl Sim {
         let thin = self.world.origins.iter().filter(|origin| origin.thin).map(|origin| origin.size);
         let snapshots = self.world.snapshots.values().filter(|volume| volume.is_thin());
         thin.chain(snapshots.map(|volume| self.world.origins[volume.origin].size)).sum()
-    }
-
-    /// A version as the records have it; `None` where nobody would miss its snapshot, and it is on its way out.
-    fn hot(&self, id: &VersionId) -> Option<HotVersion> {
-        let daemon = self.daemon.as_ref()?;
-        let register = daemon.engine.register();
-        let version = &register.entry(id).ok()?.version;
-        if !matches!(version.state, State::Cutting | State::Ready) {
-            return None;
-        }
-        let now = self.clock();
-        let pinned = version.pin.as_ref().filter(|pin| pin.counts(now));
-        let leased = register.leases_on(id).any(|lease| lease.expires_at > now);
-        let opening = |intent: &Intent| {
-            let used = matches!(&intent.effect, Effect::MakeCopy { .. } | Effect::Archive { .. });
-            used && intent.effect.version() == Some(id)
-        };
-        let read = version.copy.as_ref().is_some_and(|copy| copy.in_snapshot) && leased;
-        Some(HotVersion {
-            id: id.clone(),
-            cut_at: version.content.as_ref().map_or(version.begun_at, |content| content.cut_at),
-            archived: version.is_archived(),
-            needed: read || pinned.is_some_and(|pin| pin.hot) || register.intents().any(opening),
-            held: leased || pinned.is_some() || version.state == State::Cutting,
-        })
     }
 }

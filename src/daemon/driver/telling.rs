@@ -12,6 +12,7 @@ use asat_core::{Problem, VersionId};
 use tracing::Span;
 
 use super::{Driver, Waiting};
+use crate::daemon::message::Heard;
 use crate::log;
 
 /// Of more publications of a version that are recorded together, one line tells, and the audit trail says whose request each was. They may
@@ -19,8 +20,8 @@ use crate::log;
 const MOST_LINES: usize = 16;
 
 impl<H: Host> Driver<H> {
-    /// Answers somebody. A publication of which nothing was recorded is counted.
-    pub(super) fn answer(&self, asked: Waiting, answer: Result<Reply, Problem>) {
+    /// Answers somebody, and says who heard it. A publication of which nothing was recorded is counted.
+    pub(super) fn answer(&self, asked: Waiting, answer: Result<Reply, Problem>) -> Heard {
         if let Event::Publish(_) | Event::PublishSet(_) = &*asked.event {
             match &answer {
                 Err(problem) => self.metrics.failed(problem.code),
@@ -32,7 +33,7 @@ impl<H: Host> Driver<H> {
                 Ok(_) => {}
             }
         }
-        (asked.reply)(answer);
+        (asked.reply)(answer)
     }
 
     /// Tells of publications that were recorded; what they cost where they `looked` into the store. Of those that were

@@ -211,6 +211,36 @@ fn of_very_many_who_share_one_commit_one_line_tells() {
     assert!(told[1].contains("published report@1 again, 17 times version=report@1 count=17"), "{told:?}");
 }
 
+/// A caller who is told of trouble has it logged with his answer, so the driver logs it only for one who has gone away.
+#[test]
+fn a_publication_that_fails_is_logged_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    let engine = Engine::new(Policy { may_demote: false, ..policy() }, catalogue.load().unwrap());
+    let (driver, handle) =
+        Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), notices()).unwrap();
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(log.clone())).finish();
+    let driver = std::thread::spawn(|| tracing::subscriber::with_default(subscriber, || driver.run()));
+    publish(&handle, "report@1").unwrap();
+    publish(&handle, "report@2").unwrap();
+    let lines = || {
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        log.matches("the group is full").count()
+    };
+    let publication = || Event::Publish(Publish::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let refused = runtime.block_on(handle.ask(By::asat(), publication()));
+    assert_eq!(refused.map_err(|problem| problem.code), Err(Code::StorageFull));
+    ask(&handle, Event::Tick).unwrap();
+    assert_eq!(lines(), 0);
+    // It is sent as it is polled, and nobody waits for the answer.
+    assert!(handle.ask(By::asat(), publication()).now_or_never().is_none());
+    handle.stop();
+    driver.join().unwrap();
+    assert_eq!(lines(), 1);
+}
+
 /// Publishes what has not changed with so many labels at the same time, each twice; answers what the log says of it.
 fn published_together(labels: u64) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();

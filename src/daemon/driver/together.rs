@@ -38,8 +38,8 @@ impl<H: Host> Driver<H> {
         }
         for (asked, answer) in asked.into_iter().zip(answers) {
             match (answer, &recorded) {
-                (Some(_), Err(problem)) => self.answer(asked, Err(problem.clone())),
-                (Some(answer), Ok(())) => self.answer(asked, answer),
+                (Some(_), Err(problem)) => _ = self.answer(asked, Err(problem.clone())),
+                (Some(answer), Ok(())) => _ = self.answer(asked, answer),
                 (None, _) => self.asked(asked),
             }
         }

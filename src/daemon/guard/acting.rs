@@ -95,7 +95,7 @@ impl Guard {
     fn room_after(&mut self, step: &Step, outcome: &Outcome) {
         self.worker.ask_room();
         let Action::Extend { target, to } = &step.action else { return };
-        let hot = self.hot.iter().flatten();
+        let hot = self.recorded.iter().flat_map(|recorded| &recorded.hot);
         let mut group = hot.filter(|(version, _)| target.version() == Some(&version.id));
         let group = group.next().map(|(_, snapshot)| snapshot.origin.group.clone());
         if let (Outcome::Done, Some(group), Some(bytes)) = (outcome, group, self.extended_from)

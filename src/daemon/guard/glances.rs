@@ -70,7 +70,9 @@ impl Glances {
         self.used = used;
         self.watch.over(&look.written);
         let safe = plan.assessments.iter().all(|found| found.level == Level::Safe);
-        let quiet = safe && idle && plan.steps.is_empty() && look.missing.is_empty();
+        // What the records say lasts until they change, and that is told.
+        let is_of_records = plan.steps.iter().all(|step| step.target.is_of_records());
+        let quiet = safe && idle && is_of_records && look.missing.is_empty();
         self.quiet = quiet.then_some((looked, plan.tick_ms));
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use asat_core::guard::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen, Target,
 };
+use asat_core::harm::Harm;
 use asat_core::snapshot::{Backend, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId, sizing};
 use asat_host::dm::target::{PoolMode as Mode, PoolState, Snapshot as State, Usage};
@@ -48,19 +49,20 @@ pub(in crate::daemon) struct Look {
 }
 
 impl Machine {
-    /// Looks at everything that can run out of space. `room` is what LVM said last.
+    /// Looks at everything that can run out of space. `room` is what LVM said last, `hot` and `harms` what the records say.
     ///
     /// # Errors
     /// Where the device-mapper does not answer.
     pub(in crate::daemon) fn look(
         &self,
         at_ms: u64,
-        hot: &Hot,
+        (hot, harms): (&Hot, &[Harm]),
         room: &Room,
         folder: Option<FolderSeen>,
     ) -> Result<Look, Problem> {
         let mut missing = Vec::new();
-        let mut seen = Observation { at_ms, groups: room.groups.clone(), ..Observation::default() };
+        let (groups, harms) = (room.groups.clone(), harms.to_vec());
+        let mut seen = Observation { at_ms, groups, harms, ..Observation::default() };
         seen.folders.extend(folder);
         let origins = self.origins(hot);
         for (id, device) in &origins {
@@ -76,7 +78,6 @@ impl Machine {
                     version: version.clone(),
                     origin: snapshot.origin.volume.clone(),
                     group: snapshot.origin.group.clone(),
-                    lost: false,
                     used: used.to_bytes().map_or(u64::MAX, |bytes| bytes.0),
                     size: total.to_bytes().map_or(0, |bytes| bytes.0),
                     most,
@@ -223,11 +224,13 @@ impl Machine {
             Target::PoolMetadata(pool) => {
                 self.volumes.extend_pool(&self.pool_name(pool)?, "--poolmetadatasize", to)
             }
-            Target::Group(_) | Target::Folder(_) => Err(Problem::new(
-                Code::Internal,
-                format!("{target} cannot be extended"),
-                "report this as a defect",
-            )),
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => {
+                Err(Problem::new(
+                    Code::Internal,
+                    format!("{target} cannot be extended"),
+                    "report this as a defect",
+                ))
+            }
         }
     }
 

@@ -42,7 +42,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
             max_copy_bytes: 10 * GIB,
             copy_bytes: Some(0),
             begun: false,
-            catalogue: Ok(()),
+            catalogue: Ok(Vec::new()),
         },
         listeners: Vec::new(),
         alarm_command: None,

@@ -59,6 +59,8 @@ fn told(target: &Target, names: Names<'_>) -> (&'static str, String) {
         Target::PoolMetadata(pool) => ("pool-metadata", names.told(pool)),
         Target::Group(group) => ("group", names.told(group)),
         Target::Folder(folder) => ("folder", folder.clone()),
+        Target::Version(version) => ("version", version.store.to_string()),
+        Target::Store(store) => ("store", store.to_string()),
     }
 }
 

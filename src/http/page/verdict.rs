@@ -2,7 +2,6 @@
 
 use asat_core::Problem;
 use asat_core::register::Register;
-use asat_core::version::State;
 use asat_core::{Backing, Policy};
 
 use crate::text::counted;
@@ -80,24 +79,13 @@ fn need(count: u64) -> String {
     format!("{} {}", counted(count, "thing"), if count == 1 { "needs" } else { "need" })
 }
 
-/// What the records say: stores that cannot be published, and versions that cannot be read.
+/// What the records say: stores that cannot be published. Of what is lost or damaged the guard's alarms tell.
 pub(super) fn of_records(register: &Register, policy: &Policy) -> Vec<Point> {
     let mut points = Vec::new();
     for history in register.stores() {
         let name = &history.store.name;
         if let Some(Backing::Unusable(problem)) = policy.stores.get(name).map(|store| &store.backing) {
             points.push(trouble(format!("{name} cannot be published"), problem));
-        }
-        let lost = history.versions.values().filter(|entry| entry.version.state == State::Lost).count();
-        if lost > 0 {
-            let lost = counted(u64::try_from(lost).unwrap_or(u64::MAX), "version");
-            points.push(Point {
-                level: Level::Trouble,
-                about: name.to_string(),
-                what: format!("{lost} cannot be read: the pages are not where they were"),
-                hint: format!("asat versions {name} --state lost lists them; they are back when a start finds their pages"),
-                alarm: None,
-            });
         }
     }
     points

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use asat_core::audit::{Action, By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
+use asat_core::harm::Damage;
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
@@ -72,7 +73,12 @@ pub(crate) fn store_name(number: usize) -> StoreName {
 
 pub(crate) fn store(dice: &mut Dice, name: StoreName) -> Store {
     let path = PathBuf::from(format!("/srv/{}/{}.db", dice.text(), name));
-    Store { name, path, added_at: dice.instant() }
+    let damage = dice.maybe(|dice| Damage {
+        found_at: dice.instant(),
+        what: dice.text(),
+        versions: (0..dice.below(3)).map(|_| dice.bytes()).collect(),
+    });
+    Store { name, path, added_at: dice.instant(), damage }
 }
 
 pub(crate) fn content(dice: &mut Dice) -> Content {

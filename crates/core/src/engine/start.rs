@@ -97,6 +97,7 @@ impl Engine {
                     name: name.clone(),
                     path: policy.path.clone(),
                     added_at,
+                    damage: known.and_then(|store| store.damage.clone()),
                 }));
             }
         }

@@ -67,8 +67,10 @@ pub enum Scope {
 /// What an alarm is about, besides its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AlarmKind {
-    /// It was full, and its content is lost.
+    /// It cannot be read any more: its snapshot was full or has gone, or its pages have.
     Lost,
+    /// A verification has found damage that nothing has put right yet.
+    Damaged,
     /// It needs space, and there is none to be had.
     Short,
     /// It does not take writes.
@@ -79,13 +81,14 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Lost, Self::Short, Self::Broken, Self::Stuck];
+    pub const ALL: [Self; 5] = [Self::Lost, Self::Damaged, Self::Short, Self::Broken, Self::Stuck];
 
     /// The kind as it is written.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Self::Lost => "lost",
+            Self::Damaged => "damaged",
             Self::Short => "short",
             Self::Broken => "broken",
             Self::Stuck => "stuck",

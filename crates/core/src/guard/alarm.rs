@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::action::{Action, AlarmKey, AlarmKind, Level, Step};
+use super::action::{Action, AlarmKey, AlarmKind, Step};
 use super::case::Case;
 use super::ladder::{Draft, FAILING};
 use super::observation::{PoolMode, PoolSeen};
 use super::policy::Rung;
 use super::target::Target;
 use super::text::{Size, Span};
+use crate::harm::{Damage, Harm};
 
 /// The text of an alarm, and its hint.
 type Said = (String, String);
@@ -36,28 +37,21 @@ impl Draft<'_> {
             let target = Target::Folder(folder.path.clone());
             alarms.entry(AlarmKey { target, kind: AlarmKind::Short }).or_insert((text, hint));
         }
-        let step = |(key, (reason, hint)): (AlarmKey, Said)| Step {
-            target: key.target.clone(),
-            action: Action::Alarm { key, hint },
-            reason,
-        };
         self.steps.extend(alarms.into_iter().map(step));
+    }
+
+    /// What is lost or damaged is told of whatever rungs there are: it is no matter of space.
+    pub(super) fn tell_of_harms(&mut self) {
+        self.steps.extend(self.seen.harms.iter().flat_map(of_harm).map(step));
     }
 
     fn alarms_of(&self, case: &Case<'_>) -> Vec<(AlarmKind, Said)> {
         let (target, mut found) = (&case.target, Vec::new());
         let mut say = |kind, text: String, hint: &str| found.push((kind, (text, hint.to_owned())));
-        match (case.pool(), case.version()) {
-            (Some(pool), _) if pool.is_broken() => {
-                say(AlarmKind::Broken, format!("{target}: {}", pool.trouble()), mending(pool));
-            }
-            (None, Some(version)) if case.level == Level::Lost && case.is_precious() => {
-                let held = if version.archived { "who reads it there gets errors" } else { "it is lost" };
-                let text = format!("{target} was full and has lost its content: {held}");
-                say(AlarmKind::Lost, text, "publish again, and give the group or the snapshots more space");
-            }
-            _ => {}
+        if let Some(pool) = case.pool().filter(|pool| pool.is_broken()) {
+            say(AlarmKind::Broken, format!("{target}: {}", pool.trouble()), mending(pool));
         }
+
         let unmet = self.unmet(case);
         if unmet > 0 && case.is_precious() {
             let reason = case.assessment(self.margins).reason;
@@ -91,6 +85,24 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+fn step((key, (reason, hint)): (AlarmKey, Said)) -> Step {
+    Step { target: key.target.clone(), action: Action::Alarm { key, hint }, reason }
+}
+
+/// What is lost and damaged of a store. Another version that is lost is another alarm, so that it is told of even where
+/// somebody knows of those before; they are counted in it, and have none of their own.
+fn of_harm(harm: &Harm) -> impl Iterator<Item = (AlarmKey, Said)> {
+    let lost = harm.lost.as_ref().map(|lost| {
+        let key = AlarmKey { target: Target::Version(lost.newest.clone()), kind: AlarmKind::Lost };
+        (key, (lost.what(), lost.hint()))
+    });
+    let damaged = harm.damage.as_ref().map(|damage| {
+        let key = AlarmKey { target: Target::Store(harm.store.clone()), kind: AlarmKind::Damaged };
+        (key, (damage.what(&harm.store), Damage::hint(&harm.store)))
+    });
+    lost.into_iter().chain(damaged)
 }
 
 /// What mends a pool that takes no writes.

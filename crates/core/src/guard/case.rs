@@ -151,7 +151,7 @@ impl<'a> Case<'a> {
                 let name = seen.version.id.to_string();
                 let leaving =
                     [Rung::Demote, Rung::Retire].iter().any(|rung| memory.is_under_way(*rung, &name));
-                let growable = !seen.lost && !leaving && seen.size < seen.most;
+                let growable = !leaving && seen.size < seen.most;
                 (target, &seen.group, seen.used, seen.size, seen.most, growable)
             }
             Kind::Data(seen) => {
@@ -295,7 +295,7 @@ impl<'a> Case<'a> {
     fn level(&self, margins: Margins) -> Level {
         let pool_is_over = self.pool().is_some_and(PoolSeen::is_broken);
         let is_out = matches!(self.kind, Kind::Data(pool) if pool.mode == PoolMode::OutOfDataSpace);
-        if pool_is_over || matches!(self.kind, Kind::Snapshot(seen) if seen.lost) {
+        if pool_is_over {
             Level::Lost
         } else if is_out {
             Level::Urgent
@@ -364,7 +364,6 @@ impl<'a> Case<'a> {
         let (used, size) = (Size(self.used), Size(self.size));
         let fill = format!("{used} of {size} used");
         let reason = match (self.level, self.kind) {
-            (Level::Lost, Kind::Snapshot(_)) => format!("{fill}: it was full and has lost its content"),
             (Level::Lost, Kind::Data(pool) | Kind::Metadata(pool)) => format!("{fill}: {}", pool.trouble()),
             (Level::Urgent, Kind::Data(pool)) if pool.mode == PoolMode::OutOfDataSpace => {
                 format!("{fill}: writes wait for space, and fail after a minute")

@@ -102,9 +102,7 @@ impl<'a> Draft<'a> {
             for index in 0..self.cases.len() {
                 let Some(case) = self.cases.get(index).filter(|case| case.group == group) else { continue };
                 let Some(version) = case.version().filter(|version| version.is_demotable()) else { continue };
-                let why = if case.level == Level::Lost {
-                    "its snapshot has lost its content, and it is in the archive".to_owned()
-                } else if self.unmet(case) > 0 {
+                let why = if self.unmet(case) > 0 {
                     "its snapshot would overflow, and it is in the archive".to_owned()
                 } else if freed < lacks {
                     let short = Size(lacks);
@@ -149,8 +147,7 @@ impl<'a> Draft<'a> {
         let mut oldest: Vec<(Target, &'a HotVersion)> = Vec::new();
         for group in self.groups() {
             if self.lacks(group) > 0 {
-                let snapshots =
-                    self.cases.iter().filter(|case| case.group == group && case.level != Level::Lost);
+                let snapshots = self.cases.iter().filter(|case| case.group == group);
                 oldest.extend(snapshots.filter_map(|case| Some((case.target.clone(), case.version()?))));
             }
         }
@@ -235,8 +232,7 @@ impl<'a> Draft<'a> {
                 (Some(pool), _) => pool.versions.iter().collect(),
                 (None, Some(version)) if self.policy.space_before_retention && !version.archived => {
                     let group = self.cases.iter().filter(|other| other.group == case.group);
-                    let alive = group.filter(|other| other.level != Level::Lost);
-                    alive.filter_map(Case::version).filter(|other| other.age() < version.age()).collect()
+                    group.filter_map(Case::version).filter(|other| other.age() < version.age()).collect()
                 }
                 _ => continue,
             };

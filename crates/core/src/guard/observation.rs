@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::action::{Action, Plan};
 use super::target::Target;
 use crate::VersionId;
+use crate::harm::Harm;
 
 /// One look at everything that can run out of space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Observation {
     pub groups: Vec<GroupSeen>,
     /// The file systems under archive and catalogue.
     pub folders: Vec<FolderSeen>,
+    /// What of the stores is lost or damaged, as the records have it.
+    pub harms: Vec<Harm>,
 }
 
 /// A volume that is written.
@@ -66,7 +69,7 @@ impl HotVersion {
     }
 }
 
-/// A classic snapshot.
+/// A classic snapshot. One that was full is none any more: the records say what was lost with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSeen {
     /// The version that it holds.
@@ -75,8 +78,6 @@ pub struct SnapshotSeen {
     pub origin: String,
     /// The identity of its volume group.
     pub group: String,
-    /// Whether it was full and has lost its content.
-    pub lost: bool,
     /// What is taken of its space.
     pub used: u64,
     /// Its space.
@@ -221,7 +222,7 @@ impl Observation {
                 let seen = self.pools.iter_mut().find(|seen| seen.id == *id);
                 seen.map(|seen| (&mut seen.metadata_size, &seen.group))
             }
-            Target::Group(_) | Target::Folder(_) => None,
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => None,
         };
         let Some((size, group)) = found else { return };
         let taken = to.saturating_sub(*size);

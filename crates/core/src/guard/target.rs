@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NameError, VersionId};
+use crate::{NameError, StoreName, VersionId};
 
-/// Something that can run out of space, or an origin whose writes fill it.
+/// What the guard speaks of: something that can run out of space, or what the records say can no longer be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Target {
@@ -21,6 +21,10 @@ pub enum Target {
     Group(String),
     /// A folder of asat's own, by its path.
     Folder(String),
+    /// A version that is lost.
+    Version(VersionId),
+    /// What is kept of a store.
+    Store(StoreName),
 }
 
 impl Target {
@@ -33,6 +37,12 @@ impl Target {
         }
     }
 
+    /// Whether the records alone say how it stands, so that no look at the machine shows anything of it.
+    #[must_use]
+    pub fn is_of_records(&self) -> bool {
+        matches!(self, Self::Version(_) | Self::Store(_))
+    }
+
     fn parts(&self) -> (&'static str, String) {
         match self {
             Self::Snapshot(version) => ("snapshot", version.to_string()),
@@ -40,6 +50,8 @@ impl Target {
             Self::PoolMetadata(pool) => ("pool-metadata", pool.clone()),
             Self::Group(group) => ("group", group.clone()),
             Self::Folder(folder) => ("folder", folder.clone()),
+            Self::Version(version) => ("version", version.to_string()),
+            Self::Store(store) => ("store", store.to_string()),
         }
     }
 }
@@ -56,10 +68,10 @@ impl fmt::Display for Target {
 pub enum TargetError {
     /// No such kind.
     #[error(
-        "a target is written as snapshot, pool-data, pool-metadata, group or folder, a space, and its name"
+        "a target is written as snapshot, pool-data, pool-metadata, group, folder, version or store, a space, and its name"
     )]
     Kind,
-    /// Not a version's name.
+    /// Not the name of a version or of a store.
     #[error(transparent)]
     Version(#[from] NameError),
 }
@@ -76,6 +88,8 @@ impl FromStr for Target {
             "pool-metadata" => Ok(Self::PoolMetadata(owned)),
             "group" => Ok(Self::Group(owned)),
             "folder" => Ok(Self::Folder(owned)),
+            "version" => Ok(Self::Version(name.parse()?)),
+            "store" => Ok(Self::Store(name.parse()?)),
             _ => Err(TargetError::Kind),
         }
     }

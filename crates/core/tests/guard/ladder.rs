@@ -59,20 +59,12 @@ fn every_rung_has_its_turn() {
             full().with("a@1", 0, 64, "").with("a@2", 40, 64, "").written("a", 30),
             "brake a for 2000; hurry a@1; refuse Group(\"vg\"); alarm snapshot a@1: short; alarm snapshot a@2: short",
         ),
+        ("what is lost is told of", Scene::new(500).harmed(Some("a@1"), false), "alarm version a@1: lost"),
+        ("so is what is damaged", Scene::new(500).harmed(None, true), "alarm store a: damaged"),
         (
-            "one that is lost and in the archive goes",
-            Scene::new(500).with("a@1", 0, 64, "lost archived"),
-            "demote a@1",
-        ),
-        (
-            "one that is lost and nowhere else is told of",
-            Scene::new(500).with("a@1", 0, 64, "lost"),
-            "alarm snapshot a@1: lost",
-        ),
-        (
-            "so is one that is lost under its readers",
-            Scene::new(500).with("a@1", 0, 64, "lost archived needed"),
-            "alarm snapshot a@1: lost",
+            "and both",
+            Scene::new(500).harmed(Some("a@1"), true),
+            "alarm version a@1: lost; alarm store a: damaged",
         ),
     ];
     for (what, scene, steps) in cases {

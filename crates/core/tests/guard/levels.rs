@@ -13,7 +13,6 @@ fn a_snapshot_is_judged_by_its_worst_case() {
         (37, 64, "", 0, Level::Low, "64 MiB at the worst"),
         (64, 64, "", 0, Level::Urgent, "full, and not lost yet"),
         (70, 64, "", 0, Level::Urgent, "more than full"),
-        (0, 64, "lost", 0, Level::Lost, "it was full"),
         (1999, 2000, "", 0, Level::Safe, "it cannot overflow at this size"),
         (0, 100, "", 30, Level::Low, "written with 30 MiB/s: 101.25 MiB at the worst"),
         (0, 102, "", 30, Level::Safe, "written with 30 MiB/s: 101.25 MiB at the worst"),
@@ -65,7 +64,6 @@ fn the_next_look_comes_before_the_devices_can_fill_what_is_left() {
         (Scene::new(100).with("report@1", 1999, 2000, ""), 1000, "it cannot overflow"),
         (Scene::new(100).with("report@1", 0, 64, "archived"), 1000, "nobody would miss it"),
         (Scene::new(100).with("report@1", 0, 64, "archived needed"), 20, "somebody reads it"),
-        (Scene::new(100).with("report@1", 60, 64, "lost"), 1000, "there is nothing left to save"),
     ];
     for (mut scene, tick_ms, why) in cases {
         scene.policy.full_rate = 1024 * MIB;

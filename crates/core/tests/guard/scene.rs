@@ -4,6 +4,7 @@ use asat_core::guard::{
     Action, Assessment, GroupSeen, HotVersion, Memory, Observation, OriginSeen, Plan, Policy, PoolMode,
     PoolSeen, SnapshotSeen, Step, Target, plan,
 };
+use asat_core::harm::{Damage, Harm, Lost};
 use jiff::{SignedDuration, Timestamp};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -36,17 +37,29 @@ impl Scene {
     }
 
     /// The same with a snapshot, such as `"report@1"`, of an origin named as its store. What is said of it:
-    /// `archived`, `needed` (leased), `pinned` (held, not hot), `lost`.
+    /// `archived`, `needed` (leased), `pinned` (held, not hot).
     pub(crate) fn with(mut self, version: &str, used_mib: u64, size_mib: u64, said: &str) -> Self {
         let version = hot(version, said);
         self.seen.snapshots.push(SnapshotSeen {
             origin: version.id.store.to_string(),
             group: "vg".to_owned(),
-            lost: said.contains("lost"),
             used: used_mib * MIB,
             size: size_mib * MIB,
             most: 2000 * MIB,
             version,
+        });
+        self
+    }
+
+    /// The same where this version of the store `a` is lost, or something of it is damaged.
+    pub(crate) fn harmed(mut self, lost: Option<&str>, is_damaged: bool) -> Self {
+        let lost =
+            lost.map(|id| Lost { newest: id.parse().unwrap(), reason: "it was full".to_owned(), count: 1 });
+        let damage = Damage { found_at: Timestamp::UNIX_EPOCH, what: "1.pack".to_owned(), versions: vec![1] };
+        self.seen.harms.push(Harm {
+            store: "a".parse().unwrap(),
+            lost,
+            damage: is_damaged.then_some(damage),
         });
         self
     }
