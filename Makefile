@@ -2,7 +2,7 @@
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
-# make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again
+# make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 100,000 schedules of an archive
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
@@ -53,10 +53,12 @@ test-loop:
 	@tools/need $(LOOP_NEEDS)
 	ASAT_LAB=loop $(CARGO) test --locked --test lab -- --skip guests::
 
-# SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again.
+# SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again. So is a schedule of the
+# archive: SCHEDULES says how many there are, and SCHEDULES_FROM the seed of the first.
 sim:
 	@tools/need $(BUILD_NEEDS)
 	$(CARGO) run --release --locked --package asat-sim --bin sim
+	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
 
 lint:
 	@tools/need $(TEST_NEEDS)

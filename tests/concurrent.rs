@@ -15,6 +15,8 @@
 #[path = "crash/bank.rs"]
 mod bank;
 mod common;
+#[path = "concurrent/compacting.rs"]
+mod compacting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixListener;
@@ -358,42 +360,4 @@ fn what_is_not_asats_own_at_the_sockets_path_is_left_alone() {
     assert!(log.contains("another program listens on"), "{log}");
     drop(other);
     assert!(world.socket().exists());
-}
-
-/// What is left to do after versions were given up may take its time: nobody waits for it, and it takes no more of the disk than it is
-/// given.
-#[test]
-fn compaction_keeps_to_its_rate_and_nobody_waits_for_it() {
-    const RATE: u64 = 1 << 20;
-    let mut world = world("[archive]\ncompaction_rate = \"1 MiB/s\"\n", "");
-    let store = world.sqlite();
-    store.execute_batch("create table t (half integer, bytes blob)").unwrap();
-    let fill = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20)
-                insert into t select ?1, randomblob(100000) from n";
-    (1..=2).for_each(|half| _ = store.execute(fill, [half]).unwrap());
-    world.start_under_contract();
-    // The third version needs one half of what came with the second.
-    for half in [0, 0, 2] {
-        store.execute("update t set bytes = randomblob(100000) where ?1 in (0, half)", [half]).unwrap();
-        world.publish("close");
-    }
-    let (given_up, folded) = (Instant::now(), world.path("state/archive/report/2-3.pack"));
-    assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
-    let mut answered = 0;
-    while !folded.exists() {
-        assert!(given_up.elapsed() < PATIENCE, "it is never done");
-        // It would be done in an instant: that it is not means that it waits, and meanwhile everybody is answered.
-        assert_eq!(world.publish(&format!("{answered}"))["version"]["id"], "report@3");
-        assert_eq!(world.get("/versions/report@1/database").status, 200);
-        answered += 1;
-    }
-    let (took, bytes) = (given_up.elapsed(), folded.metadata().unwrap().len());
-    println!("{bytes} bytes in {took:?}, {answered} publications and downloads meanwhile");
-    // What is waited for last are the bytes of a piece, and of the index, which come after the file is there.
-    assert!(
-        took >= Duration::from_secs_f64((bytes - (512 << 10)) as f64 / RATE as f64),
-        "{bytes} bytes in {took:?}"
-    );
-    assert!(answered > 2);
-    assert_eq!(world.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
 }

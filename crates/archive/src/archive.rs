@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use asat_core::{PageSize, StoreName};
+use asat_core::{PageSize, StoreName, boundary};
 
 use crate::chain::{Chain, Layer, Layers, head, lock};
 use crate::disk::Folder;
@@ -148,6 +148,7 @@ impl Archive {
 impl Inner {
     /// The layers as they are now.
     pub(crate) fn layers(&self) -> Arc<Layers> {
+        boundary::step("archive: look at the chain");
         lock(&self.chain).layers()
     }
 

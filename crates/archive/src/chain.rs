@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use asat_core::boundary;
 
 use crate::disk::Folder;
 use crate::error::Error;
@@ -62,6 +64,7 @@ impl Layer {
 
     /// Opens its file, or joins those who have it open.
     pub(crate) fn open(&self, folder: &Folder) -> Result<Arc<Pack>, Error> {
+        boundary::step("archive: open a layer");
         let mut open = lock(&self.open);
         if let Some(pack) = open.upgrade() {
             return Ok(pack);
@@ -146,5 +149,20 @@ pub(crate) fn run_below(layers: &Layers, number: u64) -> Vec<Layer> {
 
 /// Locks what no panic can leave half-changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => wait_for(mutex),
+    }
+}
+
+#[cold]
+fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    while boundary::blocked("archive: lock") {
+        if let Ok(guard) = mutex.try_lock() {
+            boundary::step("archive: locked");
+            return guard;
+        }
+    }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::MutexGuard;
 
+use asat_core::boundary;
+
 use crate::archive::Inner;
 use crate::chain::{Layer, Layers, lock};
 use crate::error::Error;
@@ -49,6 +51,7 @@ impl Inner {
         change: &Change<'_>,
         new: Option<(Packer, &Meta)>,
     ) -> Result<Option<Changed>, Error> {
+        boundary::step("archive: change");
         if !self.holds(change, new.as_ref().map(|(_, meta)| *meta))? {
             return Ok(None);
         }
@@ -61,6 +64,7 @@ impl Inner {
         let mut new = Layer::new(meta.covers_from, meta.number, is_live, 0);
         new.bytes = packer.publish(meta, new.name())?;
         let (new_bytes, new_name) = (new.bytes, new.name());
+        boundary::step("archive: changed");
         // The chain has the new layer before the old files go, so that a reader that misses one looks there.
         lock(&self.chain).put(new);
         let gone = change.gone.iter().filter(|layer| layer.number != meta.number).cloned().collect();

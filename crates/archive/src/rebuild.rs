@@ -38,7 +38,13 @@ impl Archive {
         number: u64,
         read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
     ) -> Result<Option<PathBuf>, Problem> {
-        self.put_back(self.describe(number)?, read)
+        let archive = &self.inner;
+        let _alone = lock(&archive.compaction);
+        let meta = self.describe(number)?;
+        let place = archive.layers().get(&number).filter(|layer| layer.live).cloned();
+        // It may have been given up since. Then there is no place for it, and it must not come back.
+        let place = place.ok_or_else(|| archive.no_such_version(number))?;
+        archive.write_version(meta, Some(&place), read)
     }
 
     /// The same with what is known of the version from elsewhere, also where its file is gone, whatever was stored since: nothing
@@ -51,30 +57,10 @@ impl Archive {
         meta: Meta,
         read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
     ) -> Result<Option<PathBuf>, Problem> {
-        let archive = &*self.inner;
+        let archive = &self.inner;
         let _alone = lock(&archive.compaction);
-        let number = meta.number;
-        let (place, _writing) = archive.place_for(number)?;
-        let from = place.as_ref().map_or(number, |layer| layer.from);
-        let mut rebuild = Rebuild {
-            packer: Packer::create(&archive.folder, number)?,
-            encoder: Encoder::new(meta.page_size.as_usize())?,
-            fingerprinter: Fingerprinter::new(meta.page_size, meta.page_count),
-            pages: 0,
-            meta: Meta { covers_from: from, parent: None, refers_to: None, ..meta },
-        };
-        read(&mut rebuild)?;
-        let Rebuild { meta, packer, fingerprinter, pages, .. } = rebuild;
-        if pages != meta.page_count || fingerprinter.finish() != meta.fingerprint {
-            return Ok(None);
-        }
-        let upkeep = lock(&archive.upkeep);
-        let change = Change { layers: &Layers::new(), live: place.as_ref(), same: None, gone: &[] };
-        if archive.change(&upkeep, &change, Some((packer, &meta)))?.is_none() {
-            return Ok(None);
-        }
-        lock(&archive.missing).remove(&number);
-        Ok(Some(archive.folder.path().join(FileName::Live { from, number }.text())))
+        let (place, _between) = archive.place_for(meta.number)?;
+        archive.write_version(meta, place.as_ref(), read)
     }
 }
 
@@ -89,6 +75,36 @@ impl Drop for Between<'_> {
 }
 
 impl Inner {
+    /// Writes the layer of a version anew, whole, in the place of the one that it has.
+    fn write_version(
+        &self,
+        meta: Meta,
+        place: Option<&Layer>,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        let number = meta.number;
+        let from = place.map_or(number, |layer| layer.from);
+        let mut rebuild = Rebuild {
+            packer: Packer::create(&self.folder, number)?,
+            encoder: Encoder::new(meta.page_size.as_usize())?,
+            fingerprinter: Fingerprinter::new(meta.page_size, meta.page_count),
+            pages: 0,
+            meta: Meta { covers_from: from, parent: None, refers_to: None, ..meta },
+        };
+        read(&mut rebuild)?;
+        let Rebuild { meta, packer, fingerprinter, pages, .. } = rebuild;
+        if pages != meta.page_count || fingerprinter.finish() != meta.fingerprint {
+            return Ok(None);
+        }
+        let upkeep = lock(&self.upkeep);
+        let change = Change { layers: &Layers::new(), live: place, same: None, gone: &[] };
+        if self.change(&upkeep, &change, Some((packer, &meta)))?.is_none() {
+            return Ok(None);
+        }
+        lock(&self.missing).remove(&number);
+        Ok(Some(self.folder.path().join(FileName::Live { from, number }.text())))
+    }
+
     /// The layer of a live version. `None`: its file is gone, and from now on no other version is written.
     ///
     /// # Errors

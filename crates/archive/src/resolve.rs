@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use asat_core::boundary;
+
 use crate::archive::Inner;
 use crate::chain::{Layer, Layers, below, lock, most_pages};
 use crate::disk::Folder;
@@ -35,6 +37,7 @@ impl Inner {
     /// again at the chain as it is then.
     pub(crate) fn resolve(&self, number: u64) -> Result<Resolved, Error> {
         loop {
+            boundary::step("archive: resolve");
             let (layers, generation) = {
                 let chain = lock(&self.chain);
                 (chain.layers(), chain.generation)

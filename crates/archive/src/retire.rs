@@ -3,6 +3,8 @@
 //! A version is renamed to a retired layer, since later versions may need pages of it; what they do not need is given back by
 //! compaction. Of the newest version nobody needs anything: its layers down to the next live one are removed at once.
 
+use asat_core::boundary;
+
 use crate::archive::{Archive, Inner};
 use crate::chain::{Layer, live_above, lock};
 use crate::error::Error;
@@ -25,6 +27,7 @@ impl Archive {
     /// Gives up a version. Those who read it at the moment read on.
     pub fn retire(&self, number: u64) -> Result<Retired, Error> {
         let archive = &*self.inner;
+        boundary::step("archive: give up a version");
         let upkeep = lock(&archive.upkeep);
         let layers = archive.layers();
         let Some(layer) = layers.get(&number).filter(|layer| layer.live) else {

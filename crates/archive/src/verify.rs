@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::pack::Pack;
-use crate::pages::nth_of;
+use crate::pages::{PageMap, nth_of};
 use crate::repair::Damage;
 use crate::replay::Replay;
 use crate::resolve::chain_of;
@@ -96,6 +96,12 @@ impl Inner {
     fn has(&self, layer: &Layer) -> bool {
         self.layers().get(&layer.number).is_some_and(|now| now.from == layer.from)
     }
+}
+
+/// Whether a page is what it must be, as a version has it now.
+fn comes_out(map: &PageMap, page: u32) -> bool {
+    let (Some(nth), Ok(mut frames)) = (nth_of(page), Frames::new()) else { return false };
+    frames.page(map, nth, Reading::Single, &mut vec![0; map.page_size().as_usize()]).is_ok()
 }
 
 /// Pages, and what each must hash to.
@@ -215,6 +221,8 @@ impl<'a> Check<'a> {
             };
             let is_needed = |nth: usize| map.entries_of(nth).any(|frame| map.layer_of(frame) == layer);
             pages.retain(|&(page, _)| nth_of(page).is_some_and(is_needed));
+            // What was laid upon files of before a compaction and of after comes out of those of after.
+            pages.retain(|&(page, _)| !comes_out(&map, page));
             self.find_pages(&pack, pages);
         }
         Ok(())

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use asat_core::{Fingerprint, PageSize};
+use asat_core::{Fingerprint, PageSize, boundary};
 
 use crate::archive::{Archive, HeadHashes, Inner};
-use crate::chain::{Layer, head, lock};
+use crate::chain::{Layer, lock};
 use crate::compress::Press;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
@@ -58,6 +58,7 @@ impl Archive {
     /// one, it would need what goes with that when the one between them is back.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
         let is_newest = |head: &u64| lock(&self.inner.missing).range(head..).next().is_none();
+        self.inner.make_way();
         let head_number = self.inner.reserve(number)?.filter(is_newest);
         let mut writer = Writer {
             archive: Arc::clone(&self.inner),
@@ -84,8 +85,19 @@ impl Archive {
 }
 
 impl Inner {
-    /// Makes `number` the version being written; answers the newest live one.
+    /// Removes what is left above the newest version, so that the next one can be stored upon that. If it cannot be removed, the
+    /// next version stands alone, and compaction reports why.
+    fn make_way(&self) {
+        let is_left_over = self.layers().values().next_back().is_some_and(|layer| !layer.live);
+        if is_left_over && self.is_complete() {
+            let _ = self.remove_left_over(&lock(&self.upkeep));
+        }
+    }
+
+    /// Makes `number` the version being written; answers the newest one, if it is live: a layer continues the one directly below
+    /// it, or none.
     fn reserve(&self, number: u64) -> Result<Option<u64>, Error> {
+        boundary::step("archive: begin a version");
         let mut chain = lock(&self.chain);
         if chain.writing.is_some() {
             let folder = self.folder.path().to_owned();
@@ -98,7 +110,7 @@ impl Inner {
             return Err(Error::Misuse(what));
         }
         chain.writing = Some(Arc::clone(&layers));
-        Ok(head(&layers).map(|layer| layer.number))
+        Ok(layers.values().next_back().filter(|layer| layer.live).map(|layer| layer.number))
     }
 
     /// Where a file could neither be made durable nor be removed again, it is whole and in place, and the next
@@ -258,6 +270,7 @@ impl Drop for Writer {
         if let Some(press) = self.press.take() {
             press.abandon();
         }
+        boundary::step("archive: end a version");
         lock(&self.archive.chain).writing = None;
         self.archive.written.notify_all();
     }
