@@ -27,7 +27,7 @@ use asat_core::check::Check;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
-use asat_core::{Backing, Code, Policy, Problem, SetName, StoreName, StorePolicy};
+use asat_core::{Backing, Code, LeaseBounds, Policy, Problem, SetName, StoreName, StorePolicy};
 
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
@@ -55,6 +55,8 @@ pub struct Config {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// How many leases may be open at a time.
+    pub leases: LeaseBounds,
     /// How many bytes a second the compaction of an archive writes at most.
     pub compaction_rate: u64,
     /// Where versions can be read by their paths; nowhere where it is left out.
@@ -175,6 +177,7 @@ impl Config {
             sets: self.sets.clone(),
             max_copy_bytes: self.max_copy_bytes,
             max_ttl_s: self.max_ttl_s,
+            leases: self.leases,
             may_demote: self.guard.policy.ladder.contains(&Rung::Demote),
         }
     }

@@ -30,7 +30,7 @@ pub use capacity::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, Looks, Names, PastAction, PlannedAction,
     Precedence, Trouble, Why,
 };
-pub use lease::{Lease, LeaseList, RevokeRequest};
+pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use recovery::{BackedUp, Rebuilt};
 pub use restore::{RestoreRequest, Restored};

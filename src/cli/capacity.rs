@@ -13,7 +13,7 @@ use super::{events, table, why};
 use crate::client::sse::Parser;
 use crate::client::{Client, Request, Stream};
 use crate::text::{both, clean, counted, relative, size};
-use crate::wire::{AcknowledgeRequest, Alarm, Brake, Capacity, PlannedAction, Precedence};
+use crate::wire::{AcknowledgeRequest, Alarm, Brake, Capacity, LeaseBounds, PlannedAction, Precedence};
 
 /// The longest time between two drawings.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -97,6 +97,7 @@ fn text(capacity: &Capacity, now: Timestamp) -> String {
     section(&mut text, "Plan", steps);
     section(&mut text, "Alarms", capacity.alarms.iter().map(|one| alarm(one, now)).collect());
     section(&mut text, "Brakes", capacity.brakes.iter().map(brake).collect());
+    section(&mut text, "Leases", leases(&capacity.leases));
     section(&mut text, "Precedence", precedence(&capacity.precedence));
     section(&mut text, "Last actions", capacity.last_actions.iter().map(why::done).collect());
     text
@@ -135,6 +136,17 @@ fn brake(brake: &Brake) -> String {
         ),
     };
     format!("  writers to {} {times}{now}\n", clean(&brake.origin))
+}
+
+fn leases(leases: &LeaseBounds) -> Vec<String> {
+    let LeaseBounds { open, most, most_per_caller, callers } = leases;
+    let first = callers.first().map(|caller| format!("; {} has {}", clean(&caller.actor), caller.open));
+    let first = first.unwrap_or_default();
+    if *open == 0 {
+        Vec::new()
+    } else {
+        vec![format!("  {open} of {most} are open{first} of {most_per_caller}\n")]
+    }
 }
 
 fn precedence(precedence: &Precedence) -> Vec<String> {

@@ -7,7 +7,7 @@ use super::output::{Failure, Output};
 use super::table;
 use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{Lease, LeaseList, RevokeRequest};
+use crate::wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {
@@ -24,6 +24,10 @@ pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) 
         .query("holder", args.holder.as_deref());
     let list: LeaseList = client.ask(&request).await?;
     output.answer(&list, |list| table::leases(&list.leases, Timestamp::now()))?;
+    let LeaseBounds { open, most, .. } = list.bounds;
+    if open >= most {
+        output.remark(&format!("{open} leases are open, and {most} may be: nobody gets another one"));
+    }
     if list.leases.is_empty() {
         output.remark("nobody holds a version");
     }

@@ -58,6 +58,8 @@ pub(super) struct Listen {
 pub(super) struct Copies {
     pub(super) max_size: String,
     pub(super) max_lease: String,
+    pub(super) max_leases: Option<u32>,
+    pub(super) max_leases_per_caller: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -209,7 +211,12 @@ pub(super) struct LabelRule {
 
 impl Default for Copies {
     fn default() -> Self {
-        Self { max_size: "10 GiB".to_owned(), max_lease: "31d".to_owned() }
+        Self {
+            max_size: "10 GiB".to_owned(),
+            max_lease: "31d".to_owned(),
+            max_leases: None,
+            max_leases_per_caller: None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use asat_core::snapshot::Backend;
-use asat_core::{Code, Problem, StoreName};
+use asat_core::{Code, LeaseBounds, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{Span, SpanRelativeTo, Unit};
 
@@ -33,6 +33,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         peers: access::peers(&raw.peer)?,
         max_copy_bytes: size("copies.max_size", &raw.copies.max_size)?,
         max_ttl_s: max_lease(&raw.copies.max_lease)?,
+        leases: leases(&raw.copies)?,
         compaction_rate: guard::rate(
             "archive.compaction_rate",
             &raw.archive.compaction_rate,
@@ -251,6 +252,23 @@ fn max_lease(text: &str) -> Result<u32, Problem> {
         let what = format!("{text:?} is not between one second and 136 years");
         wrong(key, what, "write for example \"31d\"")
     })
+}
+
+fn leases(raw: &raw::Copies) -> Result<LeaseBounds, Problem> {
+    let bound = |key, written: Option<u32>, default| match written {
+        Some(0) => Err(wrong(key, "is 0, so that nobody could open a version".to_owned(), "write 1 or more")),
+        Some(number) => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
+        None => Ok(default),
+    };
+    let LeaseBounds { in_all, per_caller } = LeaseBounds::default();
+    let in_all = bound("copies.max_leases", raw.max_leases, in_all)?;
+    let per_caller =
+        bound("copies.max_leases_per_caller", raw.max_leases_per_caller, per_caller.min(in_all))?;
+    if per_caller > in_all {
+        let what = format!("is {per_caller}, which is more than copies.max_leases ({in_all})");
+        return Err(wrong("copies.max_leases_per_caller", what, "lower it, or raise copies.max_leases"));
+    }
+    Ok(LeaseBounds { in_all, per_caller })
 }
 
 pub(super) fn size(key: &str, text: &str) -> Result<u64, Problem> {

@@ -14,8 +14,8 @@ use super::problem::Failure;
 use super::{Answer, Face};
 use crate::daemon::{self, Standing};
 use crate::wire::{
-    AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, Looks, Names, PastAction, PlannedAction,
-    Precedence, ProblemBody, Trouble, Why,
+    AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, LeaseBounds, Looks, Names, PastAction,
+    PlannedAction, Precedence, ProblemBody, Trouble, Why,
 };
 
 /// Says how everything that can run out of space stands, and what the guard does about it.
@@ -24,11 +24,19 @@ use crate::wire::{
     responses((status = 200, description = "How it stands", body = Capacity))
 )]
 pub(super) async fn capacity(State(face): State<Arc<Face>>) -> Json<Capacity> {
-    Json(written(&face.handle.standing()))
+    Json(face.capacity())
+}
+
+impl Face {
+    /// How it stands at this moment, as it is written.
+    pub(super) fn capacity(&self) -> Capacity {
+        let leases = LeaseBounds::new(&self.handle.engine(), asat_host::clock::now());
+        written(&self.handle.standing(), leases)
+    }
 }
 
 /// How it stands, as it is written.
-pub(super) fn written(standing: &Standing) -> Capacity {
+fn written(standing: &Standing, leases: LeaseBounds) -> Capacity {
     let names = Names(&standing.names);
     Capacity {
         looked_at: standing.looked_at,
@@ -46,6 +54,7 @@ pub(super) fn written(standing: &Standing) -> Capacity {
             ladder: standing.ladder.iter().map(|rung| rung.text().to_owned()).collect(),
             says: standing.precedence.to_owned(),
         },
+        leases,
         alarms: standing.alarms.iter().map(|one| alarm(one, names)).collect(),
         trouble: standing.trouble.as_ref().map(|problem| Trouble::new(problem, names)),
     }
@@ -188,12 +197,13 @@ mod tests {
                 { "origin": "oZ9", "held_now": false, "holds": 2, "total_ms": 2201, "longest_ms": 2001 },
             ],
             "precedence": { "ladder": ["extend", "alarm"], "says": "retention" },
+            "leases": { "open": 0, "most": 0, "most_per_caller": 0, "callers": [] },
             "alarms": [{
                 "key": "group vg: short", "reason": "vg has no space", "hint": "add a disk to vg",
                 "since": "2026-11-19T17:00:00.000000Z", "acknowledged_at": null,
             }],
             "trouble": { "code": "lvm_stuck", "detail": "`lvextend` does not end", "hint": "look" },
         });
-        assert_eq!(serde_json::to_value(written(&standing)).unwrap(), expected);
+        assert_eq!(serde_json::to_value(written(&standing, LeaseBounds::default())).unwrap(), expected);
     }
 }

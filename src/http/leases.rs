@@ -14,7 +14,7 @@ use super::extract::{self, OptionalBody, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Caller, Face};
 use crate::config::Role;
-use crate::wire::{Lease, LeaseList, ProblemBody, RevokeRequest};
+use crate::wire::{Lease, LeaseBounds, LeaseList, ProblemBody, RevokeRequest};
 
 /// Which leases to list.
 #[derive(Deserialize, IntoParams)]
@@ -64,7 +64,7 @@ pub(super) fn open(face: &Face, store: Option<&StoreName>, holder: Option<&str>)
         face.machine.path(version).map(|path| path.display().to_string())
     };
     let leases = leases.into_iter().map(|lease| Lease::new(lease, path(lease))).collect();
-    LeaseList { leases }
+    LeaseList { leases, bounds: LeaseBounds::new(&engine, now) }
 }
 
 /// How a lease is revoked.

@@ -26,6 +26,7 @@ use crate::wire::{Mount, MountRequest, ProblemBody, RenewRequest};
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed", body = ProblemBody),
+        (status = 429, description = "As many leases are open as may be", body = ProblemBody),
         (status = 500, description = "Stored data is damaged", body = ProblemBody),
         (status = 503, description = "The daemon is stopping", body = ProblemBody),
         (status = 507, description = "There is no room for the copy", body = ProblemBody),

@@ -102,6 +102,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         Code::Leased | Code::Pinned | Code::Tagged | Code::InUse | Code::LabelTaken | Code::NotReadable => {
             StatusCode::CONFLICT
         }
+        Code::TooManyLeases => StatusCode::TOO_MANY_REQUESTS,
         Code::Retired => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Version;
+use super::{LeaseBounds, Version};
 
 /// How everything that can run out of space stands, and what the guard does about it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -34,6 +34,9 @@ pub struct Capacity {
     pub brakes: Vec<Brake>,
     /// What goes first where there is not enough space for everything.
     pub precedence: Precedence,
+    /// How many leases are open, of how many that may be.
+    #[serde(default)]
+    pub leases: LeaseBounds,
     /// What somebody must know, for as long as it lasts.
     pub alarms: Vec<Alarm>,
     /// What keeps the guard from looking or from acting, where something does.

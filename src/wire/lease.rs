@@ -1,6 +1,9 @@
 //! Leases on the wire.
 
+use std::cmp::Reverse;
+
 use asat_core::version as core;
+use asat_core::{Engine, LeaseUse};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -37,6 +40,33 @@ pub struct Lease {
 pub struct LeaseList {
     /// The leases, by version; those of one version by when they end.
     pub leases: Vec<Lease>,
+    /// How many are open of how many, whatever the list is filtered by.
+    #[serde(default)]
+    pub bounds: LeaseBounds,
+}
+
+/// How many leases are open, of how many that may be. Those of the tree of versions do not count: asat takes one for each
+/// version that is open there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseBounds {
+    /// How many are open, or are granted as soon as a copy is made.
+    pub open: usize,
+    /// How many may be (`copies.max_leases`).
+    pub most: usize,
+    /// How many one caller may have (`copies.max_leases_per_caller`).
+    pub most_per_caller: usize,
+    /// How many each caller has, the one with the most first.
+    pub callers: Vec<LeaseCaller>,
+}
+
+/// How many leases a caller has open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseCaller {
+    /// Who took them, as the audit trail names him.
+    #[schema(example = "token report server")]
+    pub actor: String,
+    /// How many.
+    pub open: usize,
 }
 
 /// A request to take a lease from its holder.
@@ -46,6 +76,19 @@ pub struct RevokeRequest {
     /// Why; it stands in the audit trail.
     #[schema(min_length = 1, max_length = 500, example = "incident 4711: the data must go")]
     pub reason: String,
+}
+
+impl LeaseBounds {
+    /// How many leases are open, as it is written.
+    #[must_use]
+    pub fn new(engine: &Engine, now: Timestamp) -> Self {
+        let LeaseUse { in_all, callers } = engine.lease_use(now);
+        let mut callers: Vec<LeaseCaller> =
+            callers.into_iter().map(|(actor, open)| LeaseCaller { actor, open }).collect();
+        callers.sort_by_key(|caller| Reverse(caller.open));
+        let bounds = engine.policy().leases;
+        Self { open: in_all, most: bounds.in_all, most_per_caller: bounds.per_caller, callers }
+    }
 }
 
 impl Lease {

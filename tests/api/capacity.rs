@@ -14,6 +14,7 @@ fn where_nothing_fills_nothing_is_planned_and_no_alarm_is_on() {
         "alarms",
         "brakes",
         "last_actions",
+        "leases",
         "looked_at",
         "looks",
         "plan",

@@ -147,3 +147,33 @@ fn a_lease_that_has_expired_is_not_listed() {
     while !held(&world, "").is_empty() {}
     assert_eq!(world.get("/audit?action=revoke").json()["entries"], json!([]));
 }
+
+#[test]
+fn nobody_takes_more_leases_than_the_configuration_lets_one_caller_have() {
+    let world = configured("[copies]\nmax_leases = 5\nmax_leases_per_caller = 2", "");
+    world.publish("first");
+    let (first, _) = (open(&world, "report@1", "ann"), open(&world, "report@1", "bob"));
+    let wish = json!({ "holder": "carl", "ttl_seconds": 600 });
+    let problem =
+        world.send("POST", "/versions/report@1/mounts", &wish).expect_problem(429, "too_many_leases");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("uid ") && detail.ends_with("has 2 leases open, and may have 2"), "{problem}");
+    assert!(problem["hint"].as_str().unwrap().contains("copies.max_leases_per_caller"), "{problem}");
+
+    let actor = world.get("/leases").json()["leases"][0]["actor"].clone();
+    let bounds =
+        json!({ "open": 2, "most": 5, "most_per_caller": 2, "callers": [{ "actor": actor, "open": 2 }] });
+    assert_eq!(world.get("/leases?holder=nobody").json()["bounds"], bounds, "whatever is listed");
+    assert_eq!(world.get("/capacity").json()["leases"], bounds);
+    let metrics = String::from_utf8(world.get("/metrics").body).unwrap();
+    for line in
+        ["asat_lease_bound_used_ratio{of=\"all\"} 0.4\n", "asat_lease_bound_used_ratio{of=\"caller\"} 1.0\n"]
+    {
+        assert!(metrics.contains(line), "{line}{metrics}");
+    }
+
+    let path = format!("/versions/report@1/mounts/{}", first["lease"].as_str().unwrap());
+    assert_eq!(world.send("PUT", &path, &json!({ "ttl_seconds": 600 })).status, 200, "it is held already");
+    assert_eq!(world.request("DELETE", &path, &[], b"").status, 204);
+    assert_eq!(world.send("POST", "/versions/report@1/mounts", &wish).status, 201);
+}

@@ -71,6 +71,12 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         ("[copies]\nmax_size = \"-1 GB\"".to_owned(), "copies.max_size", "10 GiB"),
         ("[copies]\nmax_size = \"0\"".to_owned(), "copies.max_size", "10 GiB"),
         ("[copies]\nmax_lease = \"900ms\"".to_owned(), "copies.max_lease", "one second"),
+        ("[copies]\nmax_leases = 0".to_owned(), "copies.max_leases", "nobody could open"),
+        (
+            "[copies]\nmax_leases = 5\nmax_leases_per_caller = 6".to_owned(),
+            "copies.max_leases_per_caller",
+            "more than copies.max_leases (5)",
+        ),
         ("[copies]\nmax_lease = \"200 years\"".to_owned(), "copies.max_lease", "no fixed length"),
         ("[copies]\nmax_lease = \"60000d\"".to_owned(), "copies.max_lease", "136 years"),
         ("[lvm]\ntimeout = \"0s\"".to_owned(), "lvm.timeout", "not longer than nothing"),

@@ -10,6 +10,7 @@ mod hot;
 mod keep;
 mod key;
 mod label;
+mod leases;
 mod open;
 mod publish;
 mod restore;
@@ -34,6 +35,7 @@ use crate::version::{End, Lease, Publication, State, Version};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 pub use again::Together;
+pub use leases::{LeaseBounds, LeaseUse};
 
 /// What the configuration says about the history.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,8 @@ pub struct Policy {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// How many leases may be open.
+    pub leases: LeaseBounds,
     /// Whether a snapshot that is kept although its version is archived may go where space is short.
     pub may_demote: bool,
 }

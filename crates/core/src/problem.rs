@@ -60,6 +60,8 @@ pub enum Code {
     Tagged,
     /// Something under way forbids it for a moment.
     InUse,
+    /// As many leases are open as may be, in all or by one caller.
+    TooManyLeases,
     /// Another publication of the store has the label.
     LabelTaken,
     /// The store could not be locked in time.
@@ -94,7 +96,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -119,6 +121,7 @@ impl Code {
         Self::Pinned,
         Self::Tagged,
         Self::InUse,
+        Self::TooManyLeases,
         Self::LabelTaken,
         Self::StoreBusy,
         Self::HoldExceeded,
@@ -164,6 +167,7 @@ impl Code {
             Self::Pinned => ("pinned", "The version is pinned"),
             Self::Tagged => ("tagged", "The version has a tag"),
             Self::InUse => ("in_use", "The version is in use"),
+            Self::TooManyLeases => ("too_many_leases", "As many leases are open as may be"),
             Self::LabelTaken => ("label_taken", "The label is taken"),
             Self::StoreBusy => ("store_busy", "The store is busy"),
             Self::HoldExceeded => ("hold_exceeded", "Writers would have been held too long"),

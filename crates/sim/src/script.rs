@@ -44,8 +44,14 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
         (origin.store.clone(), policy)
     });
     let (stores, may_demote) = (stores.collect(), true);
-    let policy =
-        Policy { stores, sets: BTreeMap::new(), max_copy_bytes: 1 << 40, max_ttl_s: 31 * 86_400, may_demote };
+    let policy = Policy {
+        stores,
+        sets: BTreeMap::new(),
+        max_copy_bytes: 1 << 40,
+        max_ttl_s: 31 * 86_400,
+        may_demote,
+        ..Policy::default()
+    };
     let world = World {
         now: 0,
         free: (scenario.room * MIB) / EXTENT * EXTENT,

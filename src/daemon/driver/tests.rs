@@ -122,7 +122,14 @@ fn policy() -> Policy {
         unique_labels: false,
     };
     let stores = [("report".parse().unwrap(), store)].into();
-    Policy { stores, sets: BTreeMap::new(), max_copy_bytes: 1, max_ttl_s: 60, may_demote: true }
+    Policy {
+        stores,
+        sets: BTreeMap::new(),
+        max_copy_bytes: 1,
+        max_ttl_s: 60,
+        may_demote: true,
+        ..Policy::default()
+    }
 }
 
 fn start(folder: &TempDir) -> (Driver<Group>, Handle) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use asat_core::Engine;
 use asat_core::event::Intent;
 use asat_core::register::{History, Register};
 use asat_core::version::{State, Version};
@@ -19,6 +20,7 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         found.add(engine.register(), history, archive, now);
     }
     found.add_effects(engine.register().intents(), now);
+    found.add_lease_bounds(&engine, now);
     drop(engine);
     for (store, watched) in face.handle.watches().read().iter() {
         found.watch_failing.add([("store", store.as_str())], u64::from(watched.trouble.is_some()));
@@ -33,6 +35,7 @@ struct Stores {
     newest: Family,
     lag: Family,
     leases: Family,
+    lease_bounds: Family,
     watch_failing: Family,
     open_effects: Family,
     oldest_effect: Family,
@@ -55,6 +58,10 @@ impl Default for Stores {
                 "The age of the oldest version that is in its snapshot alone; 0 where there is none.",
             ),
             leases: Family::gauge("asat_leases", "Leases that are held on versions."),
+            lease_bounds: Family::gauge(
+                "asat_lease_bound_used_ratio",
+                "How much of the bound on open leases is used: of all callers (all), and of the one that has the most (caller).",
+            ),
             watch_failing: Family::gauge(
                 "asat_watch_failing",
                 "Whether watch mode has trouble with a store (1), or has none (0).",
@@ -100,6 +107,15 @@ impl Stores {
         self.leases.add([("store", store)], u64::try_from(leases).unwrap_or(u64::MAX));
     }
 
+    fn add_lease_bounds(&mut self, engine: &Engine, now: Timestamp) {
+        let (bounds, used) = (engine.policy().leases, engine.lease_use(now));
+        let most = used.callers.values().copied().max().unwrap_or(0);
+        for (of, bound, open) in [("all", bounds.in_all, used.in_all), ("caller", bounds.per_caller, most)] {
+            let [open, bound] = [open, bound].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            self.lease_bounds.add_real([("of", of)], f64::from(open) / f64::from(bound.max(1)));
+        }
+    }
+
     fn add_effects<'a>(&mut self, intents: impl Iterator<Item = &'a Intent>, now: Timestamp) {
         let mut kinds = BTreeMap::<&str, (u64, f64)>::new();
         for intent in intents {
@@ -114,8 +130,17 @@ impl Stores {
     }
 
     fn into_families(self) -> Vec<Family> {
-        let Self { versions, bytes, newest, lag, leases, watch_failing, open_effects, oldest_effect } = self;
-        vec![versions, bytes, newest, lag, leases, watch_failing, open_effects, oldest_effect]
+        vec![
+            self.versions,
+            self.bytes,
+            self.newest,
+            self.lag,
+            self.leases,
+            self.lease_bounds,
+            self.watch_failing,
+            self.open_effects,
+            self.oldest_effect,
+        ]
     }
 }
 

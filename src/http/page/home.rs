@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::super::access::{Caller, SignedIn};
 use super::super::extract::{self, Parameters};
-use super::super::{Answer, Face, capacity, cursor, leases, stores};
+use super::super::{Answer, Face, cursor, leases, stores};
 use super::Frame;
 use super::capacity::Space;
 use super::plots::{self, Plot};
@@ -109,7 +109,7 @@ pub(super) async fn show(
     let now = asat_host::clock::now();
     let history = History::read(&face, store.clone(), cursor.as_deref(), now)?;
     let listed = stores::listed(&face).stores;
-    let capacity = capacity::written(&face.handle.standing());
+    let capacity = face.capacity();
     let mut leases = leases::open(&face, store.as_ref(), None).leases;
     leases.sort_by_key(|lease| Reverse(lease.granted_at));
     // The engine is not held while others look at it: they would wait for a driver that waits for this.

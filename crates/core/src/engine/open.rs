@@ -15,6 +15,7 @@ impl Engine {
         self.check_ttl(request.ttl_s)?;
         let version = &self.register.resolve(&request.version)?.version;
         version.check_readable()?;
+        self.check_lease_bounds(draft, &request.lease)?;
         if request.in_tree && version.is_archived() {
             let Open { lease, holder, ttl_s, .. } = request;
             return Ok(grant(draft, &version.id, lease, holder, *ttl_s));

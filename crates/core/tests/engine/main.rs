@@ -11,6 +11,7 @@ mod hot;
 mod invariants;
 mod keep;
 mod label;
+mod leases;
 mod open;
 mod publish;
 mod query;

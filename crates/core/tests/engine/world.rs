@@ -150,6 +150,7 @@ pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
         max_copy_bytes: 3 * COPY,
         max_ttl_s: 3600,
         may_demote: true,
+        ..Policy::default()
     }
 }
 
