@@ -22,6 +22,7 @@ mod progress;
 mod publish;
 mod restore;
 mod retention;
+mod store_worker;
 mod stores;
 mod table;
 mod tag;
@@ -77,6 +78,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Serve(args) if args.check => check(args, output),
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
         Command::Brake(args) => brake::brake(args, output),
+        Command::StoreWorker(args) => store_worker::work(args),
         Command::Import(args) => import(args, output),
         Command::Backup(args) => backup(args, output),
         Command::RebuildCatalogue(args) => rebuild(args, output),
@@ -129,6 +131,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Backup(_)
         | Command::RebuildCatalogue(_)
         | Command::Brake(_)
+        | Command::StoreWorker(_)
         | Command::Doctor(_)
         | Command::Configuration(_)
         | Command::Completions(_)

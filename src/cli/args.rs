@@ -27,6 +27,7 @@ pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, R
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{
     BackupArgs, BrakeArgs, CompletionsArgs, ConfigurationArgs, DoctorArgs, ManArgs, RebuildArgs, ServeArgs,
+    StoreWorkerArgs,
 };
 pub(super) use publish::PublishArgs;
 pub(super) use tag::TagArgs;
@@ -136,6 +137,9 @@ pub(super) enum Command {
     /// Hold the brake for the daemon, which starts this itself
     #[command(hide = true)]
     Brake(BrakeArgs),
+    /// Work on a store for the daemon, which starts this itself
+    #[command(hide = true)]
+    StoreWorker(StoreWorkerArgs),
 }
 
 #[derive(Debug, Args)]

@@ -45,6 +45,7 @@ use asat_host::copies::Copies;
 use asat_host::lvm::Timing;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
+use asat_host::worker::Workers;
 use jiff::Timestamp;
 
 use super::handle::{Notice, Notices};
@@ -60,6 +61,7 @@ use ground::Grounds;
 pub(super) use held::expect_archived;
 use hot::{Hot, Witnessed};
 pub(in crate::daemon) use opening::open_archives;
+use opening::workers;
 pub use seen::Hold;
 use seen::Seen;
 pub use source::VersionBytes;
@@ -72,6 +74,8 @@ pub struct Machine {
     /// What the configuration says that may change while the daemon runs.
     settings: ArcSwap<Settings>,
     grounds: Grounds,
+    /// What opens stores.
+    workers: Workers,
     volumes: Volumes,
     /// Where the clones of each store lie, be it cut so now or only before.
     clones: BTreeMap<StoreName, Origin>,
@@ -120,6 +124,7 @@ impl Machine {
             settings: ArcSwap::from_pointee(Settings::of(config)),
             advice: Mutex::default(),
             grounds,
+            workers: workers(config),
             volumes,
             clones,
             archives: RwLock::new(open_archives(config)?),

@@ -28,6 +28,7 @@ pub(super) async fn metrics(State(face): State<Arc<Face>>) -> Answer<impl IntoRe
     let mut families: Vec<Family> = process::families();
     families.extend(stores::families(&face));
     families.extend(counted::families(face.handle.metrics()));
+    families.push(counted::worker_failures(face.machine.worker_failures()));
     families.extend(guard::families(&face.handle.standing()));
     let written = metrics::write(families).map_err(|error| {
         let detail = format!("the metrics cannot be written: {error}");

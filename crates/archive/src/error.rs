@@ -63,6 +63,16 @@ pub enum Error {
     /// The caller broke a rule of the interface.
     #[error("archive misused: {0}")]
     Misuse(String),
+    /// More pages than this machine can keep hashes of.
+    #[error(
+        "version {number} would have {page_count} pages, more than this machine's memory can keep hashes of"
+    )]
+    TooManyPages {
+        /// The version that was to be written.
+        number: u64,
+        /// How many pages it is said to have.
+        page_count: u32,
+    },
     /// The caller asked to stop.
     #[error("stopped as asked, before the end")]
     Stopped,
@@ -127,6 +137,9 @@ impl Error {
             }
             Self::Newer { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
+            Self::TooManyPages { .. } => {
+                "run `PRAGMA integrity_check` on the store: its header may be forged; a store of that size needs more memory"
+            }
             Self::NoSuchVersion { .. } | Self::Misuse(_) | Self::Stopped => "",
         }
     }
@@ -149,6 +162,7 @@ impl From<Error> for Problem {
             Error::Io { .. } if error.is_of_stored_data() => Code::Damaged,
             Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
+            Error::TooManyPages { .. } => Code::StoreUnreadable,
             Error::Stopped => Code::Stopping,
             Error::Io { .. } | Error::Misuse(_) => Code::Internal,
         };

@@ -14,6 +14,9 @@ use crate::naming::FileName;
 use crate::pack::Pack;
 use crate::packer::Packer;
 
+/// The hashes of a version's pages may take this part of the machine's memory.
+const MEMORY_PART: u64 = 8;
+
 /// How a version ended up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -79,9 +82,23 @@ impl Archive {
                 Err(error) => return Err(error),
             };
         }
-        writer.hashes.reserve_exact(usize::try_from(page_count).unwrap_or(usize::MAX));
+        make_room(&mut writer.hashes, number, page_count)?;
         Ok(writer)
     }
+}
+
+/// Makes room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
+/// so they may take only a part of the machine's memory.
+fn make_room<T>(hashes: &mut Vec<T>, number: u64, page_count: u32) -> Result<(), Error> {
+    let refused = || Error::TooManyPages { number, page_count };
+    let count = usize::try_from(page_count).map_err(|_| refused())?;
+    let bytes = u64::try_from(count.saturating_mul(size_of::<T>())).unwrap_or(u64::MAX);
+    let system = rustix::system::sysinfo();
+    let memory = system.totalram.saturating_mul(u64::from(system.mem_unit));
+    if bytes > memory / MEMORY_PART {
+        return Err(refused());
+    }
+    hashes.try_reserve_exact(count).map_err(|_| refused())
 }
 
 impl Inner {

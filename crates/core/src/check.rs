@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A condition that the content of a store must meet.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// Its name, unique among the checks of its store.
     pub name: String,
@@ -23,7 +23,7 @@ pub struct Check {
 }
 
 /// What a check asks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Test {
     /// A query that reads.
     Query {
@@ -44,7 +44,7 @@ pub enum Test {
 }
 
 /// What a query must give.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expected {
     /// No row at all: each row is one that should not be.
     NoRows,
@@ -55,14 +55,14 @@ pub enum Expected {
 }
 
 /// A value of SQLite's, as far as it is looked at.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// NULL.
     Null,
     /// A whole number.
     Integer(i64),
     /// Another number.
-    Real(f64),
+    Real(#[serde(with = "bits")] f64),
     /// A text, or the beginning of a long one.
     Text(String),
     /// Bytes, of which only the number is told.
@@ -70,7 +70,7 @@ pub enum Value {
 }
 
 /// The first rows of an answer.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
     /// The first ones, at most [`Rows::MOST`].
     pub first: Vec<Vec<Value>>,
@@ -225,6 +225,19 @@ impl Value {
             (Self::Real(a), Self::Integer(b)) => compare_mixed(*b, *a).map(std::cmp::Ordering::reverse),
             _ => None,
         }
+    }
+}
+
+/// A number by its bits, which JSON has for infinite ones too.
+mod bits {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(number.to_bits())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
     }
 }
 

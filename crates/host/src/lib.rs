@@ -1,7 +1,7 @@
 //! The host: every effect on the machine besides the archive's and the catalogue's own files.
 //!
 //! Here are the clock, the claim on the state folder, the socket, the reading of a live store under SQLite's
-//! own locks, and the as-at copies. Every error names the object concerned and becomes an
+//! own locks, the processes that do so, and the as-at copies. Every error names the object concerned and becomes an
 //! [`asat_core::Problem`] that says what to do next.
 
 pub mod brake;
@@ -25,6 +25,7 @@ pub mod store;
 pub mod tree;
 pub mod volume;
 pub mod watching;
+pub mod worker;
 
 pub use copies::Copies;
 pub use state_folder::StateFolder;

@@ -17,9 +17,8 @@
 //! SQLite would make these files, and a reader cannot remove them.
 //!
 //! A process that opens an idle WAL-mode store makes `-wal` and `-shm` with the permissions of the store, and
-//! they are its user's until it closes the store, or for good where it is killed (root gives them to the store's owner). So the
-//! daemon runs as the store's user, as root, or with a group that the owner is in and that the store's folder hands on. Where
-//! it does none of these, a store in WAL mode is refused, as those who write it would be locked out.
+//! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
+//! run as the store's user or as root, or the store should be writable by a group that both have.
 //!
 //! Several stores are read as they were at one instant by [`fix_together`].
 //!
@@ -43,7 +42,6 @@ mod holders;
 mod open;
 mod restore;
 mod scan;
-pub(crate) mod sidecars;
 mod signature;
 mod still;
 mod together;
@@ -59,12 +57,13 @@ use asat_core::check::CheckResult;
 use asat_core::event::CutFailure;
 use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 pub use ask::ask;
 pub use changed::read_changed;
 pub use check::{Checks, check_query};
 use content::Content;
-pub use error::{Error, HOW_TO_SHARE};
+pub use error::Error;
 pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
@@ -72,12 +71,13 @@ use scan::Source;
 pub use signature::{Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
 pub use together::{Fixed, Member, Moment, fix_together};
+pub(crate) use together::{Take, Taking, common_limits, together};
 pub use told::{Told, Unclear};
 use transaction::Transaction;
 use wait::Wait;
 
 /// How long a cut may wait, and how long it may make others wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// How long to wait for the store's lock.
     pub busy: Duration,
@@ -121,7 +121,7 @@ pub trait PageSink {
 }
 
 /// What was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Read {
     /// The size of the store's pages.
     pub page_size: PageSize,

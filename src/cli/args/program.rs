@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use asat_host::worker::Identity;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -46,6 +47,13 @@ pub(in crate::cli) struct BrakeArgs {
     /// Resume what a brake has left suspended, and end
     #[arg(long)]
     pub(in crate::cli) let_go: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StoreWorkerArgs {
+    /// Act as this user: its number, its group's, and those of all its groups
+    #[arg(long, value_name = "USER:GROUP:GROUPS")]
+    pub(in crate::cli) as_user: Option<Identity>,
 }
 
 #[derive(Debug, Args)]

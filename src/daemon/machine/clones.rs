@@ -8,7 +8,8 @@ use asat_core::event::{Condition, Cut, CutFailure, Found, Kept, Surveyed};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged, Which};
-use asat_host::store::{State, Still, still};
+use asat_host::store::State;
+use asat_host::worker::Still;
 use jiff::Timestamp;
 
 use super::cut::{Cutting, content, told};
@@ -21,8 +22,10 @@ impl Machine {
     pub(super) fn cut_clone(&self, cutting: &Cutting<'_>, origin: &Origin) -> Result<Cut, CutFailure> {
         let store = self.configured(&cutting.id.store).map_err(refused)?;
         // In a rollback mode writers are held; in WAL mode that is needed only where a reader is in the way.
-        let still =
-            still(&store.path, &store.limits, &self.stopping, true).map_err(|error| refused(error.into()))?;
+        let still = self
+            .workers
+            .still(&store.path, &store.limits, &self.stopping, true)
+            .map_err(|error| refused(error.into()))?;
         self.cut_clone_of(cutting, origin, &store, still)
     }
 

@@ -11,7 +11,7 @@ use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::store::Limits;
 
-use super::opening::open_archive;
+use super::opening::{open_archive, pin_owners};
 use super::{Machine, ground};
 use crate::config::{Config, StoreConfig, WatchConfig};
 
@@ -114,6 +114,7 @@ impl Machine {
 
     /// Goes by this configuration from now on.
     pub(in crate::daemon) fn configure(&self, config: &Config) {
+        pin_owners(&self.workers, config);
         self.settings.store(Arc::new(Settings::of(config)));
     }
 

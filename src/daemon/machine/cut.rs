@@ -9,7 +9,7 @@ use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content, SetPublication};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
 use asat_host::clock;
-use asat_host::store::{Checks, CutError, PageSink, Read, Signature, State, Told, read_checked};
+use asat_host::store::{Checks, CutError, PageSink, Read, Signature, State, Told};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,9 @@ impl Machine {
     /// Fixes a version's content in the archive.
     pub(super) fn cut(&self, cutting: &Cutting<'_>) -> Result<Cut, CutFailure> {
         let store = self.configured(&cutting.id.store).map_err(not_begun)?;
-        self.cut_by(cutting, |checks, sink| read_checked(&store.path, &store.limits, checks, sink))
+        self.cut_by(cutting, |checks, sink| {
+            self.workers.read_checked(&store.path, &store.limits, checks, sink)
+        })
     }
 
     /// Fixes a version's content in the archive, as `read` reads it.

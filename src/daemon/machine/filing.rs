@@ -9,7 +9,7 @@ use asat_core::event::{ArchiveFailure, Filed};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::machine;
-use asat_host::store::{read_changed, read_frozen};
+use asat_host::store::read_changed;
 
 use super::cut::Sink;
 use super::hot::Hot;
@@ -82,7 +82,9 @@ impl Machine {
             read_changed(&file, expected, &unchanged, &self.stopping, &mut sink)
                 .map_err(|failed| Problem::from(failed.error))?;
         } else {
-            let frozen = read_frozen(&file, hot.snapshot.with_wal, &self.stopping, &mut sink)
+            let frozen = self
+                .workers
+                .read_frozen(&file, hot.snapshot.with_wal, &self.stopping, &mut sink)
                 .map_err(|failed| Problem::from(failed.error))?;
             if (frozen.page_size, frozen.page_count) != expected {
                 return Err(internal(id, "has another size in its snapshot than when it was cut"));

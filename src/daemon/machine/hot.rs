@@ -17,8 +17,9 @@ use asat_host::lvm::Refusal;
 use asat_host::lvm::snapshots::{Made, Space, TELLINGS};
 use asat_host::lvm::units::Bytes;
 use asat_host::mounts::{Log, into_rollback_mode};
-use asat_host::store::{self, State, Still, Witness, check_frozen, still};
+use asat_host::store::{self, State, Witness};
 use asat_host::volume::{self, Standing};
+use asat_host::worker::Still;
 use asat_host::{machine, mounts};
 use jiff::Timestamp;
 
@@ -60,7 +61,9 @@ impl Machine {
         self.prepare_hot(id, &store, origin).map_err(not_begun)?;
         let (mut blocked_before, mut told) = (Duration::ZERO, String::new());
         for must_hold in [false, true] {
-            let still = still(&store.path, &store.limits, &self.stopping, must_hold)
+            let still = self
+                .workers
+                .still(&store.path, &store.limits, &self.stopping, must_hold)
                 .map_err(|error| not_begun(error.into()))?;
             match self.attempt(cutting, origin, &store, still)? {
                 Attempt::Done(mut cut) => {
@@ -178,7 +181,7 @@ impl Machine {
             return Ok(Vec::new());
         }
         let file = self.mounted(cutting.id, snapshot)?;
-        let checked = check_frozen(&file, snapshot.with_wal, &self.asking(cutting));
+        let checked = self.workers.check_frozen(&file, snapshot.with_wal, &self.asking(cutting));
         // What was read of a snapshot that is full by now may be anything.
         if self.volumes.is_lost(snapshot)? {
             return Err(overflowed(cutting.id, snapshot));

@@ -3,7 +3,6 @@
 use asat_core::check::Check;
 use asat_core::version::Attributes;
 use asat_core::{Code, Problem, StoreName, watch};
-use asat_host::store::ask;
 
 use super::Machine;
 
@@ -15,7 +14,8 @@ impl Machine {
     pub(in crate::daemon) fn marker(&self, name: &StoreName) -> Result<Option<String>, Problem> {
         let store = self.configured(name)?;
         let Some(config) = &store.watch else { return Ok(None) };
-        let rows = ask(&store.path, &config.marker, config.deadline, store.limits.hold, &self.stopping)?;
+        let (limits, stopping) = (&store.limits, &self.stopping);
+        let rows = self.workers.ask(&store.path, &config.marker, config.deadline, limits.hold, stopping)?;
         watch::value(&rows).map_err(|why| {
             let detail = format!("the marker of store {name} has no value: {why}");
             let hint = "correct `marker` in [store.watch]: it gives one number or text, or NULL";

@@ -6,7 +6,7 @@ use asat_archive::fingerprint::page_hash;
 use asat_archive::{Archive, Contents, Finding, Rebuild, Report};
 use asat_core::event::CutFailure;
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
-use asat_host::store::{PageSink, read_pages};
+use asat_host::store::PageSink;
 
 use super::{Machine, lock};
 
@@ -86,7 +86,7 @@ impl Machine {
 
     fn gather_from_store(&self, name: &StoreName, sink: &mut dyn PageSink) -> Result<(), Problem> {
         let store = self.configured(name)?;
-        let read = read_pages(&store.path, &store.limits, &self.stopping, sink);
+        let read = self.workers.read_pages(&store.path, &store.limits, &self.stopping, sink);
         read.map(drop).map_err(|error| CutFailure::from(error).problem)
     }
 }

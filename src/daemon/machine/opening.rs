@@ -1,11 +1,14 @@
 //! What the machine finds in the configuration and in the state folder as it is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use asat_archive::Archive;
 use asat_core::{Problem, StoreName};
+use asat_host::worker::Workers;
 
+use super::Machine;
 use crate::config::Config;
 
 /// Opens the archive of every store that is configured, or that has one.
@@ -28,4 +31,25 @@ pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Arch
         tracing::warn!(store = %name, files = ?opened.foreign, "{name}: left alone what is not the archive's");
     }
     Ok(Arc::new(archive))
+}
+
+/// What opens stores: this program, started again.
+pub(super) fn workers(config: &Config) -> Workers {
+    // The file of the program may be another one's by now, as after an upgrade.
+    let workers = Workers::new(Path::new("/proc/self/exe"), &["store-worker"]);
+    pin_owners(&workers, config);
+    workers
+}
+
+impl Machine {
+    /// How often a process that works on stores has failed.
+    #[must_use]
+    pub fn worker_failures(&self) -> u64 {
+        self.workers.failures()
+    }
+}
+
+/// Takes note of who owns each store.
+pub(super) fn pin_owners(workers: &Workers, config: &Config) {
+    config.stores.values().for_each(|store| workers.pin_owner(&store.path));
 }

@@ -2,7 +2,7 @@
 
 use asat_core::{Problem, VersionId};
 use asat_host::scratch::Scratch;
-use asat_host::store::{Restoring, read_pages, restore};
+use asat_host::store::Restoring;
 
 use super::Machine;
 use super::configured::Store;
@@ -24,11 +24,12 @@ impl Machine {
         };
         let unchanged = || {
             let mut sink = Fingerprinting::default();
-            read_pages(path, limits, &self.stopping, &mut sink).map_err(|failed| failed.error)?;
+            let read = self.workers.read_pages(path, limits, &self.stopping, &mut sink);
+            read.map_err(|failed| failed.error)?;
             Ok(kept.is_some() && sink.finish() == kept)
         };
         let restoring = Restoring { source: source.path(), limits, cancel: &self.stopping };
-        let held = restore(path, &restoring, unchanged, &mut told)?;
+        let held = self.workers.restore(path, &restoring, unchanged, &mut told)?;
         Ok(u64::try_from(held.as_micros()).unwrap_or(u64::MAX))
     }
 

@@ -8,7 +8,8 @@ use asat_core::snapshot::Backend;
 use asat_core::version::SetPublication;
 use asat_core::{Code, Problem, SetName, StoreName, VersionId};
 use asat_host::clock;
-use asat_host::store::{Member, Moment, Signature, fix_together};
+use asat_host::store::{Member, Signature};
+use asat_host::worker::Moment;
 use jiff::Timestamp;
 
 use super::cut::{Cutting, not_begun};
@@ -39,9 +40,11 @@ impl Machine {
         let held: Vec<Member<'_>> = parts.iter().map(Part::held).collect();
         let since = clock::now();
         let (instant, moments) =
-            fix_together(&held, &self.stopping).map_err(|(index, error)| match members.get(index) {
-                Some(member) => naming(set, &member.version.store, error.into()),
-                None => error.into(),
+            self.workers.fix_together(&held, &self.stopping).map_err(|(index, error)| {
+                match members.get(index) {
+                    Some(member) => naming(set, &member.version.store, error.into()),
+                    None => error.into(),
+                }
             })?;
         let stores: Vec<&StoreName> = members.iter().map(|member| &member.version.store).collect();
         let cut_at = self.in_order(&stores, after, instant);

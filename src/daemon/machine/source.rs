@@ -10,7 +10,7 @@ use asat_archive::{Fingerprinter, Reader};
 use asat_core::event::Copied;
 use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId};
-use asat_host::store::{PageSink, read_frozen};
+use asat_host::store::PageSink;
 
 use super::hot::Hot;
 use super::{Machine, clones, lock};
@@ -130,7 +130,7 @@ impl Machine {
     /// Hands out the pages of a version that is in its snapshot.
     pub(super) fn read_hot(&self, id: &VersionId, hot: &Hot, sink: &mut dyn PageSink) -> Result<(), Problem> {
         let file = self.mounted(id, &hot.snapshot)?;
-        let read = read_frozen(&file, hot.snapshot.with_wal, &self.stopping, sink);
+        let read = self.workers.read_frozen(&file, hot.snapshot.with_wal, &self.stopping, sink);
         // What was read of a snapshot that is full by now may be anything, and that is why it could not be read.
         self.check_whole(id, hot)?;
         Ok(read.map(drop).map_err(|failed| failed.error)?)

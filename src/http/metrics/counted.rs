@@ -31,6 +31,16 @@ pub(super) fn families(metrics: &Metrics) -> Vec<Family> {
     families
 }
 
+/// How often a process that works on stores has failed.
+pub(super) fn worker_failures(count: u64) -> Family {
+    let mut failures = Family::counter(
+        "asat_store_worker_failures_total",
+        "Processes working on a store that ended, did not answer, or said what they should not.",
+    );
+    failures.add([], count);
+    failures
+}
+
 fn publications(metrics: &Metrics) -> Vec<Family> {
     let mut publications =
         Family::counter("asat_publications_total", "Publications, by whether they made a version.");

@@ -62,14 +62,6 @@ pub enum Error {
         /// Why.
         what: String,
     },
-    /// What this process makes beside the store would lock others out of it.
-    #[error("the store {} is not opened, to lock nobody out of it: {why}", .path.display())]
-    LocksOut {
-        /// The store's path.
-        path: PathBuf,
-        /// Who would be locked out, and why.
-        why: String,
-    },
     /// Its lock was not to be had in time.
     #[error("the store {} stayed locked for {} ms{}", .path.display(), .waited.as_millis(), list(.holders))]
     Busy {
@@ -210,6 +202,14 @@ pub enum Error {
         /// How long the check had gone on.
         held: Duration,
     },
+    /// What the process that works on the store said, or what became of it.
+    #[error("{}", .problem.detail)]
+    Worker {
+        /// What happened.
+        problem: Problem,
+        /// Whether the store's lock was not to be had in time.
+        is_busy: bool,
+    },
     /// The sink gave up.
     #[error("{0}")]
     Sink(Problem),
@@ -217,7 +217,7 @@ pub enum Error {
 
 impl Error {
     /// Sorts an error of the machine.
-    pub(super) fn from_io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn from_io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
             return Self::NotAFile { path, what: "a symbolic link that leads to itself" };
@@ -253,6 +253,11 @@ impl Error {
         matches!(self, Self::Busy { .. } | Self::Stopping { .. })
     }
 
+    /// Whether the store's lock was not to be had in time.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Worker { is_busy: true, .. })
+    }
+
     fn code(&self) -> Code {
         match self {
             Self::Missing { .. } => Code::StoreMissing,
@@ -262,7 +267,6 @@ impl Error {
             | Self::Damaged { .. }
             | Self::Denied { .. }
             | Self::ReadOnly { .. }
-            | Self::LocksOut { .. }
             | Self::NeedsWriting { .. } => Code::StoreUnreadable,
             Self::Busy { .. } | Self::Changed { .. } | Self::Replaced { .. } => Code::StoreBusy,
             Self::OtherPageSize { .. } => Code::Invalid,
@@ -275,7 +279,7 @@ impl Error {
             Self::Failed { full: true, .. } => Code::StorageFull,
             Self::Failed { .. } => Code::Internal,
             Self::Stopping { .. } => Code::Stopping,
-            Self::Sink(problem) => problem.code,
+            Self::Sink(problem) | Self::Worker { problem, .. } => problem.code,
         }
     }
 
@@ -288,10 +292,10 @@ impl Error {
             Self::Damaged { .. } => {
                 "run `PRAGMA integrity_check` on the store, and restore it from a version"
             }
-            Self::Denied { .. } => {
-                "let the daemon's user read the file and pass through the folders above it"
+            Self::Denied { .. } => "let the daemon's user read the file and write in its folder",
+            Self::NeedsWriting { .. } => {
+                "let the daemon's user write the file and in its folder, or keep the application connected"
             }
-            Self::LocksOut { .. } | Self::NeedsWriting { .. } | Self::ReadOnly { .. } => HOW_TO_SHARE,
             Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
             Self::Check { .. } => {
                 "nothing was published; correct the data, or the check in the configuration, and publish again"
@@ -307,12 +311,13 @@ impl Error {
             Self::OtherPageSize { .. } => {
                 "take the store out of WAL mode first (`PRAGMA journal_mode = delete`), or export the version"
             }
+            Self::ReadOnly { .. } => "let the daemon's user write the file and in its folder",
             Self::RestoreTooLong { .. } => "raise `max_hold`",
             Self::Replaced { .. } => "try again when the file is no longer being replaced",
             Self::Failed { full: true, .. } => "free space on the disk that holds the store",
             Self::Failed { .. } => "look at the disk and the store's folder, then try again",
             Self::Stopping { .. } => "publish again when the daemon is back",
-            Self::Sink(_) => "",
+            Self::Sink(_) | Self::Worker { .. } => "",
         }
     }
 }
@@ -320,21 +325,10 @@ impl Error {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
-            Error::Sink(problem) => problem,
+            Error::Sink(problem) | Error::Worker { problem, .. } => problem,
             error => Self::new(error.code(), error.to_string(), error.hint()),
         }
     }
-}
-
-/// What lets a daemon and an application of different users write to one store.
-pub const HOW_TO_SHARE: &str = "put the daemon's user into the application's group (`usermod --append --groups`), give the store's folder and \
-                     files to that group (`chgrp -R`, `chmod -R g+w`), have new files get it (`chmod g+s` on the folder), permit \
-                     the folder in ReadWritePaths= of the unit, and restart asat; see docs/install.md";
-
-/// Whether SQLite says that it may not write something.
-pub(super) fn is_read_only(error: &rusqlite::Error) -> bool {
-    let primary = error.sqlite_error().map(|error| error.extended_code & 0xff);
-    matches!(primary, Some(ffi::SQLITE_READONLY | ffi::SQLITE_CANTOPEN))
 }
 
 /// Whether SQLite says that somebody else's lock is in the way, so that trying again makes sense.

@@ -19,6 +19,7 @@ use asat_core::{PageSize, Problem};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Advice;
+use serde::{Deserialize, Serialize};
 
 use super::check::{self, Checks};
 use super::content::Content;
@@ -31,7 +32,7 @@ use super::{CutError, PageSink};
 const WINDOW: u64 = 8 << 20;
 
 /// What was read from a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     /// The size of the store's pages.
     pub page_size: PageSize,

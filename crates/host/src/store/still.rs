@@ -49,6 +49,7 @@ use std::time::{Duration, Instant};
 
 use asat_core::PageSize;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::Limits;
 use super::content::Content;
@@ -61,7 +62,7 @@ pub use witness::Witness;
 pub(super) use writers::Writers;
 
 /// What a commit could have had to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hold {
     /// For nothing, but in the rollback modes for a look at the file.
     Nobody,
@@ -72,7 +73,7 @@ pub enum Hold {
 }
 
 /// The state that a snapshot of the volume is to contain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     /// The size of the store's pages.
     pub page_size: PageSize,
@@ -88,6 +89,19 @@ pub struct State {
     pub hold: Hold,
     /// What tells whether a snapshot contains the state.
     pub witness: Witness,
+}
+
+impl State {
+    /// Waits, for some milliseconds at most, until nothing can be written later without the [`Witness`] telling of it: the file's times are those
+    /// of a tick of the clock, and a checkpoint that comes within the same tick as the last one may leave them, the length
+    /// and the header as they are. Answers whether that can be said. In WAL mode nobody waits for this; in the rollback modes
+    /// nobody has to, since each commit moves a counter in the header.
+    #[must_use]
+    pub fn settle(&self) -> bool {
+        let Self { wal, witness, .. } = self;
+        let unsettled = if *wal { witness.unsettled() } else { Some(Duration::ZERO) };
+        unsettled.inspect(|unsettled| thread::sleep(*unsettled)).is_some()
+    }
 }
 
 /// A store that is held still. Dropping it releases every lock and closes the store.
@@ -174,15 +188,10 @@ impl Still {
         &self.state
     }
 
-    /// Waits, for some milliseconds at most, until nothing can be written later without the [`Witness`] telling of it: the file's times are those
-    /// of a tick of the clock, and a checkpoint that comes within the same tick as the last one may leave them, the length
-    /// and the header as they are. Answers whether that can be said. In WAL mode nobody waits for this; in the rollback modes
-    /// nobody has to, since each commit moves a counter in the header.
+    /// As [`State::settle`] of the state that is held.
     #[must_use]
     pub fn settle(&self) -> bool {
-        let State { wal, witness, .. } = &self.state;
-        let unsettled = if *wal { witness.unsettled() } else { Some(Duration::ZERO) };
-        unsettled.inspect(|unsettled| thread::sleep(*unsettled)).is_some()
+        self.state.settle()
     }
 
     /// Releases every lock when the snapshot has been taken, and says for how long a commit could have had to wait.

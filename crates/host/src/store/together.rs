@@ -11,7 +11,7 @@
 //! nobody from writing to another, and a program that locks several of the stores itself, in whatever order, gets on. The whole
 //! hold is bounded by the shortest [`Limits::hold`] of the members.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -68,106 +68,184 @@ pub fn fix_together(
     members: &[Member<'_>],
     cancel: &AtomicBool,
 ) -> Result<(Timestamp, Vec<Moment>), (usize, Error)> {
-    let since = Instant::now();
+    let limits = common_limits(members);
+    let taking = |(member, limits): (&Member<'_>, Limits)| {
+        Taking::new(member.path.to_owned(), limits, member.by_snapshot, cancel)
+    };
+    let takings: Vec<Taking<'_>> = members.iter().zip(limits).map(taking).collect();
+    together(takings)
+}
+
+/// The limits of each member, with the shortest hold of all.
+pub(crate) fn common_limits(members: &[Member<'_>]) -> Vec<Limits> {
     let hold = members.iter().map(|member| member.limits.hold).min().unwrap_or_default();
-    let limits: Vec<Limits> = members.iter().map(|member| Limits { hold, ..*member.limits }).collect();
-    let taking = |(member, limits)| Taking { member, wait: Wait { limits, cancel, since } };
-    let takings: Vec<Taking<'_>> = members.iter().zip(&limits).map(taking).collect();
-    let files = each(&takings, |taking| taking.prepare())?;
-    let writers = hold_all(&takings, &files)?;
-    let held = takings.iter().zip(files).zip(writers);
-    let mut moments = each(held, |((taking, file), writers)| taking.fix(file, writers))?;
-    // All are held by now, and what is fixed of each is its newest content.
-    let cut_at = clock::now();
-    each(takings.iter().zip(&mut moments), |(taking, moment)| taking.let_go(moment, cut_at))?;
-    Ok((cut_at, moments.into_iter().map(|(moment, _)| moment).collect()))
+    members.iter().map(|member| Limits { hold, ..*member.limits }).collect()
 }
 
-/// A member, and the patience for it.
-struct Taking<'a> {
-    member: &'a Member<'a>,
-    wait: Wait<'a>,
-}
+/// A store that takes part, step by step. Whatever is held of it is let go where the value is dropped.
+pub(crate) trait Take {
+    /// What is fixed of it.
+    type Moment;
 
-/// What is fixed, and the writers who are still held for it, where the moment does not hold them itself.
-type Holding = (Moment, Option<Writers>);
-
-impl Taking<'_> {
     /// Finds the store's file, and does what needs nobody to be held.
-    fn prepare(&self) -> Result<Arc<StoreFile>, Error> {
-        let file = Arc::new(StoreFile::find(self.member.path)?);
-        if self.member.by_snapshot {
-            still::prepare(&file, &self.wait)?;
-        }
-        Ok(file)
-    }
+    fn prepare(&mut self) -> Result<(), Error>;
 
     /// Holds the store's writers, and waits for that as long as the store may be waited for where nobody else is held, or while
-    /// half of the hold of the `first` is left.
-    fn hold(&self, file: &Arc<StoreFile>, first: Option<&Writers>) -> Result<Writers, Error> {
-        let Limits { busy, hold } = *self.wait.limits;
-        let patience = first.map(|first| PATIENCE.min((hold / 2).saturating_sub(first.since.elapsed())));
-        let busy = patience.map_or(busy, |patience| busy.min(self.wait.since.elapsed() + patience));
-        let limits = Limits { busy, hold };
-        Writers::take(file, &Wait { limits: &limits, ..self.wait })
-    }
+    /// half of the hold is left of those who are held for so long already.
+    fn hold(&mut self, others_held: Option<Duration>) -> Result<(), Error>;
+
+    /// For how long the store's writers are held by now.
+    fn held(&self) -> Duration;
+
+    /// Lets the store's writers go.
+    fn free(&mut self) -> Result<(), Error>;
 
     /// Whether the store may be waited for any longer.
-    fn has_time(&self) -> bool {
-        self.wait.since.elapsed() < self.wait.limits.busy
-    }
+    fn has_time(&self) -> bool;
 
     /// Fixes the content while writers are held.
-    fn fix(&self, file: Arc<StoreFile>, writers: Writers) -> Result<Holding, Error> {
-        if self.member.by_snapshot {
-            let still = still_under(self.member.path, file, writers, &self.wait)?;
-            return Ok((Moment::Still(Box::new(still)), None));
-        }
-        let mut transaction = Transaction::begin_on(file, &self.wait)?;
-        transaction.since = writers.since;
-        let fixed = Fixed { transaction, hold: self.wait.limits.hold, blocked: Duration::ZERO };
-        Ok((Moment::Read(fixed), Some(writers)))
-    }
+    fn fix(&mut self) -> Result<(), Error>;
 
     /// Lets writers go who need not be held any longer.
-    fn let_go(&self, (moment, writers): &mut Holding, cut_at: Timestamp) -> Result<(), Error> {
-        match moment {
+    fn let_go(self, cut_at: Timestamp) -> Result<Self::Moment, Error>;
+}
+
+/// Takes all the steps with all stores.
+pub(crate) fn together<T: Take>(mut takings: Vec<T>) -> Result<(Timestamp, Vec<T::Moment>), (usize, Error)> {
+    each(&mut takings, T::prepare)?;
+    hold_all(&mut takings)?;
+    each(&mut takings, T::fix)?;
+    // All are held by now, and what is fixed of each is its newest content.
+    let cut_at = clock::now();
+    Ok((cut_at, each(takings, |taking| taking.let_go(cut_at))?))
+}
+
+/// A member in this process, and the patience for it.
+pub(crate) struct Taking<'a> {
+    path: PathBuf,
+    limits: Limits,
+    by_snapshot: bool,
+    cancel: &'a AtomicBool,
+    since: Instant,
+    file: Option<Arc<StoreFile>>,
+    /// The writers, while they are held and the moment does not hold them itself.
+    writers: Option<Writers>,
+    moment: Option<Moment>,
+}
+
+impl<'a> Taking<'a> {
+    pub(crate) fn new(path: PathBuf, limits: Limits, by_snapshot: bool, cancel: &'a AtomicBool) -> Self {
+        let since = Instant::now();
+        Self { path, limits, by_snapshot, cancel, since, file: None, writers: None, moment: None }
+    }
+
+    fn wait(&self) -> Wait<'_> {
+        Wait { limits: &self.limits, cancel: self.cancel, since: self.since }
+    }
+
+    /// What an earlier step has left.
+    fn left<T>(&self, what: Option<T>) -> Result<T, Error> {
+        let reason = || "the step before was not taken".to_owned();
+        what.ok_or_else(|| Error::Failed {
+            doing: "hold",
+            path: self.path.clone(),
+            reason: reason(),
+            full: false,
+        })
+    }
+}
+
+impl Take for Taking<'_> {
+    type Moment = Moment;
+
+    fn prepare(&mut self) -> Result<(), Error> {
+        let file = Arc::new(StoreFile::find(&self.path)?);
+        if self.by_snapshot {
+            still::prepare(&file, &self.wait())?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn hold(&mut self, others_held: Option<Duration>) -> Result<(), Error> {
+        let file = self.left(self.file.clone())?;
+        let Limits { busy, hold } = self.limits;
+        let patience = others_held.map(|held| PATIENCE.min((hold / 2).saturating_sub(held)));
+        let busy = patience.map_or(busy, |patience| busy.min(self.since.elapsed() + patience));
+        let limits = Limits { busy, hold };
+        self.writers = Some(Writers::take(&file, &Wait { limits: &limits, ..self.wait() })?);
+        Ok(())
+    }
+
+    fn held(&self) -> Duration {
+        self.writers.as_ref().map_or(Duration::ZERO, |writers| writers.since.elapsed())
+    }
+
+    fn free(&mut self) -> Result<(), Error> {
+        self.writers = None;
+        Ok(())
+    }
+
+    fn has_time(&self) -> bool {
+        self.since.elapsed() < self.limits.busy
+    }
+
+    fn fix(&mut self) -> Result<(), Error> {
+        let file = self.left(self.file.clone())?;
+        let writers = self.writers.take();
+        let writers = self.left(writers)?;
+        if self.by_snapshot {
+            let still = still_under(&self.path, file, writers, &self.wait())?;
+            self.moment = Some(Moment::Still(Box::new(still)));
+            return Ok(());
+        }
+        let mut transaction = Transaction::begin_on(file, &self.wait())?;
+        transaction.since = writers.since;
+        self.writers = Some(writers);
+        let hold = self.limits.hold;
+        self.moment = Some(Moment::Read(Fixed { transaction, hold, blocked: Duration::ZERO }));
+        Ok(())
+    }
+
+    fn let_go(mut self, cut_at: Timestamp) -> Result<Moment, Error> {
+        let moment = self.moment.take();
+        let mut moment = self.left(moment)?;
+        match &mut moment {
             Moment::Read(fixed) => {
-                fixed.transaction.file.check_name(self.member.path)?;
+                fixed.transaction.file.check_name(&self.path)?;
                 fixed.transaction.cut_at = cut_at;
-                if let Some(writers) = writers.take() {
-                    fixed.blocked = writers.release(self.member.path)?;
+                if let Some(writers) = self.writers.take() {
+                    fixed.blocked = writers.release(&self.path)?;
                 }
-                Ok(())
             }
             Moment::Still(still) => {
                 still.set_instant(cut_at);
-                still.free_writers()
+                still.free_writers()?;
             }
         }
+        Ok(moment)
     }
 }
 
 /// Holds the writers of all.
-fn hold_all(takings: &[Taking<'_>], files: &[Arc<StoreFile>]) -> Result<Vec<Writers>, (usize, Error)> {
+fn hold_all<T: Take>(takings: &mut [T]) -> Result<(), (usize, Error)> {
     loop {
-        let mut held = Vec::new();
-        let refused = takings.iter().zip(files).enumerate().find_map(|(index, (taking, file))| match taking
-            .hold(file, held.first())
-        {
-            Ok(writers) => {
-                held.push(writers);
-                None
+        let mut refused = None;
+        for index in 0..takings.len() {
+            let others_held = if index > 0 { takings.first().map(T::held) } else { None };
+            let Some(taking) = takings.get_mut(index) else { break };
+            if let Err(error) = taking.hold(others_held) {
+                refused = Some((index, error));
+                break;
             }
-            Err(error) => Some((index, taking, file, error)),
-        });
-        let Some((index, taking, file, error)) = refused else { return Ok(held) };
-        let was_alone = held.is_empty();
-        drop(held);
-        if was_alone || !taking.has_time() || !matches!(error, Error::Busy { .. }) {
+        }
+        let Some((index, error)) = refused else { return Ok(()) };
+        each(takings.iter_mut().take(index), T::free)?;
+        let Some(taking) = takings.get_mut(index) else { return Err((index, error)) };
+        if index == 0 || !taking.has_time() || !error.is_busy() {
             return Err((index, error));
         }
-        taking.hold(file, None).map(drop).map_err(|error| (index, error))?;
+        taking.hold(None).and_then(|()| taking.free()).map_err(|error| (index, error))?;
     }
 }
 

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::store::error::Error;
 use crate::store::signature::{SECONDS, TICKS};
 use crate::store::transaction::Transaction;
@@ -17,16 +19,22 @@ const MODE: std::ops::Range<usize> = 18..20;
 const ROLLBACK: [u8; 2] = [1, 1];
 
 /// What the store's file was like, to be found again in a snapshot of its volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
     inode: u64,
     kind: Kind,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     /// The file alone is the state. A write moves at least one of its times; and nobody can set the second one.
-    File { length: u64, modified: Instant, changed: Instant, header: [u8; HEADER] },
+    File {
+        length: u64,
+        modified: Instant,
+        changed: Instant,
+        #[serde(with = "digits")]
+        header: [u8; HEADER],
+    },
     /// The state is in the file and in this many frames of the WAL. Checkpoints may write the file.
     WithLog { page_size: u32, frames: u32 },
 }
@@ -65,7 +73,7 @@ impl Witness {
             Kind::File { length, modified, changed, header } => {
                 let mut header = *header;
                 header[MODE].copy_from_slice(&ROLLBACK);
-                let digits: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
+                let digits = in_digits(&header);
                 let [modified, changed] =
                     [modified, changed].map(|(seconds, nanoseconds)| format!("{seconds}.{nanoseconds}"));
                 format!("file/{inode}/{length}/{modified}/{changed}/{digits}")
@@ -206,6 +214,25 @@ fn instant(text: &str) -> Option<Instant> {
 }
 
 /// A header as it is written, in hexadecimal digits.
+/// The header's bytes as a text, where a witness is told to another process.
+mod digits {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use super::{HEADER, bytes, in_digits};
+
+    pub(super) fn serialize<S: Serializer>(header: &[u8; HEADER], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&in_digits(header))
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<[u8; HEADER], D::Error> {
+        bytes(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("not the bytes of a header"))
+    }
+}
+
+fn in_digits(header: &[u8; HEADER]) -> String {
+    header.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn bytes(digits: &str) -> Option<[u8; HEADER]> {
     let pairs =
         digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());

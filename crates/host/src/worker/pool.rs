@@ -1,0 +1,205 @@
+//! The workers of all stores: one that waits is taken for the next request, and ends after a while.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::Trouble;
+use super::identity::Identity;
+use super::process::Process;
+use crate::store::Error;
+
+/// How many workers wait at most, of all stores.
+const MOST_IDLE: usize = 16;
+/// For how long one waits.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Processes that work on stores.
+#[derive(Clone, Debug)]
+pub struct Workers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    idle: Mutex<Vec<Idle>>,
+    /// As whom the workers of a store act: as it was when the store was first seen. Nothing where that is this process's own user.
+    owners: Mutex<BTreeMap<PathBuf, Option<Identity>>>,
+    failures: AtomicU64,
+}
+
+/// A worker that waits.
+#[derive(Debug)]
+struct Idle {
+    key: Key,
+    process: Process,
+    since: Instant,
+}
+
+/// What a worker was started for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    path: PathBuf,
+    identity: Option<Identity>,
+}
+
+/// A worker that is at work. It ends with the value, unless it is done.
+#[derive(Debug)]
+pub(super) struct Lent {
+    workers: Workers,
+    key: Key,
+    process: Option<Process>,
+}
+
+/// As whom a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum As {
+    /// As the store's owner, where this process is root.
+    Owner,
+    /// As this process's own user.
+    Own,
+}
+
+impl Workers {
+    /// Workers that are started so: a program that calls [`serve`](super::serve()). It is told whom to act as by `--as-user` and an
+    /// [`Identity`].
+    #[must_use]
+    pub fn new(program: &Path, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        Self(Arc::new(Inner {
+            program: program.to_owned(),
+            arguments,
+            idle: Mutex::default(),
+            owners: Mutex::default(),
+            failures: AtomicU64::new(0),
+        }))
+    }
+
+    /// Takes note of who owns a store, where it is there: its workers act as that user from now on, whoever owns it later.
+    pub fn pin_owner(&self, path: &Path) {
+        // Where it cannot be told yet, it is at the first request.
+        let _ = self.owner(path);
+    }
+
+    /// How often a worker has failed: ended, did not answer, or said what it should not.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.0.failures.load(Ordering::Relaxed)
+    }
+
+    fn owner(&self, path: &Path) -> Result<Option<Identity>, Error> {
+        let mut owners = lock(&self.0.owners);
+        if let Some(owner) = owners.get(path) {
+            return Ok(owner.clone());
+        }
+        let owner = Identity::of_owner(path).map_err(|error| Error::from_io("look at", path, error))?;
+        owners.insert(path.to_owned(), owner.clone());
+        Ok(owner)
+    }
+
+    /// A worker for a store, which waits for the first order.
+    pub(super) fn lend(&self, path: &Path, whom: As) -> Result<Lent, Error> {
+        let identity = if whom == As::Owner { self.owner(path)? } else { None };
+        let key = Key { path: path.to_owned(), identity };
+        let process = match self.waiting(&key) {
+            Some(process) => process,
+            None => self.start(&key).map_err(|trouble| self.count(trouble).of(path))?,
+        };
+        Ok(Lent { workers: self.clone(), key, process: Some(process) })
+    }
+
+    fn waiting(&self, key: &Key) -> Option<Process> {
+        loop {
+            let idle = {
+                let mut idle = lock(&self.0.idle);
+                let index = idle.iter().rposition(|idle| idle.key == *key)?;
+                idle.remove(index)
+            };
+            let mut process = idle.process;
+            if process.is_ready() {
+                return Some(process);
+            }
+        }
+    }
+
+    fn start(&self, key: &Key) -> Result<Process, Trouble> {
+        let mut arguments = self.0.arguments.clone();
+        if let Some(identity) = &key.identity {
+            arguments.extend(["--as-user".into(), identity.to_string().into()]);
+        }
+        Process::start(&self.0.program, &arguments)
+    }
+
+    fn count(&self, trouble: Trouble) -> Trouble {
+        self.0.failures.fetch_add(1, Ordering::Relaxed);
+        trouble
+    }
+
+    /// Keeps a worker for the next request.
+    fn keep(&self, key: Key, process: Process) {
+        let mut idle = lock(&self.0.idle);
+        let is_first = idle.is_empty();
+        idle.push(Idle { key, process, since: Instant::now() });
+        let surplus = if idle.len() > MOST_IDLE { Some(idle.remove(0)) } else { None };
+        drop(idle);
+        // To end takes a moment, in which nobody else is kept waiting.
+        drop(surplus);
+        if is_first {
+            let workers = Arc::downgrade(&self.0);
+            // Without a thread they wait until the next one is kept, and end with the daemon in any case.
+            let _ = thread::Builder::new().name("store-workers".to_owned()).spawn(move || end_idle(&workers));
+        }
+    }
+}
+
+/// Ends the workers that have waited for long, until none waits.
+fn end_idle(workers: &Weak<Inner>) {
+    loop {
+        thread::sleep(IDLE / 2);
+        let Some(workers) = workers.upgrade() else { return };
+        let mut idle = lock(&workers.idle);
+        let (old, young) = idle.drain(..).partition::<Vec<_>, _>(|idle| idle.since.elapsed() >= IDLE);
+        *idle = young;
+        let is_over = idle.is_empty();
+        drop(idle);
+        drop(old);
+        if is_over {
+            return;
+        }
+    }
+}
+
+impl Lent {
+    /// Where the store is.
+    pub(super) fn path(&self) -> &Path {
+        &self.key.path
+    }
+
+    /// Does something with the worker. Where that fails, the worker has ended.
+    pub(super) fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Process) -> Result<T, Trouble>,
+    ) -> Result<T, Error> {
+        let gone = || Trouble::Ended(None);
+        let done = self.process.as_mut().ok_or_else(gone).and_then(work);
+        done.map_err(|trouble| {
+            self.process = None;
+            self.workers.count(trouble).of(&self.key.path)
+        })
+    }
+
+    /// Ends the request: the worker waits for the next one.
+    pub(super) fn done(&mut self) {
+        if let Some(process) = self.process.take().filter(|process| !process.is_spoiled) {
+            self.workers.keep(self.key.clone(), process);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,116 @@
+//! What the daemon and a worker say to each other.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use asat_core::check::{Check, CheckResult, Rows};
+use asat_core::{PageSize, Problem};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::store::{CutError, Error, Frozen, Limits, Read, State};
+
+/// A path, whatever bytes it has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RawPath(Vec<u8>);
+
+impl From<&Path> for RawPath {
+    fn from(path: &Path) -> Self {
+        Self(path.as_os_str().as_bytes().to_vec())
+    }
+}
+
+impl From<RawPath> for PathBuf {
+    fn from(RawPath(bytes): RawPath) -> Self {
+        Self::from(OsString::from_vec(bytes))
+    }
+}
+
+/// What the daemon wants.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// Say [`Said::Ready`].
+    Ping,
+    /// Read all pages, once the checks are met.
+    Read { path: RawPath, limits: Limits, checks: Vec<Check> },
+    /// Read all pages of a file in a snapshot.
+    ReadFrozen { path: RawPath, with_wal: bool },
+    /// Make checks on a file in a snapshot.
+    CheckFrozen { path: RawPath, with_wal: bool, checks: Vec<Check> },
+    /// Ask one query.
+    Ask { path: RawPath, sql: String, deadline: Duration, most_hold: Duration },
+    /// Hold the store still until [`Order::Release`].
+    Still { path: RawPath, limits: Limits, must_hold: bool },
+    /// Release what is held still.
+    Release,
+    /// Begin to hold the store together with others.
+    Join { path: RawPath, limits: Limits, by_snapshot: bool },
+    /// Hold its writers; others are held for so long already.
+    Hold { others_held: Option<Duration> },
+    /// Let its writers go.
+    Free,
+    /// Fix its content.
+    Fix,
+    /// Let writers go who need not be held any longer.
+    LetGo { cut_at: Timestamp },
+    /// Read all pages of what was fixed, once the checks are met.
+    ReadFixed { checks: Vec<Check> },
+    /// Write this database over the store.
+    Restore { path: RawPath, source: RawPath, limits: Limits },
+    /// The answer to [`Said::IsUnchanged`].
+    Unchanged(Result<bool, Problem>),
+    /// End what is under way.
+    Cancel,
+}
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    /// It takes requests.
+    Ready,
+    /// So many pages of this size follow.
+    Begin(PageSize, u32),
+    /// So many pages are written, and of how many.
+    Progress(u32, u32),
+    /// It asks whether the store is as it was kept.
+    IsUnchanged,
+    /// It is done.
+    Done(Reply),
+    /// It came to nothing.
+    Failed {
+        /// Why.
+        problem: Problem,
+        /// Whether a lock was not to be had in time.
+        is_busy: bool,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    Nothing,
+    Read(Read, Vec<CheckResult>),
+    Frozen(Frozen),
+    Checked(Vec<CheckResult>),
+    Rows(Rows),
+    Still(Box<State>),
+    Fixed,
+    Took(Duration),
+}
+
+impl Said {
+    pub(super) fn of(result: Result<Reply, Error>) -> Self {
+        match result {
+            Ok(reply) => Self::Done(reply),
+            Err(error) => Self::Failed { is_busy: error.is_busy(), problem: error.into() },
+        }
+    }
+}
+
+impl From<Result<Reply, CutError>> for Said {
+    fn from(result: Result<Reply, CutError>) -> Self {
+        Self::of(result.map_err(|failed| failed.error))
+    }
+}
