@@ -186,6 +186,7 @@ mod tests {
         let place = Err("not asked".to_owned());
         let cloning = Err("its file system has no reflinks".to_owned());
         Store {
+            sharing: None,
             name,
             path,
             file,

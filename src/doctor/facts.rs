@@ -9,7 +9,7 @@ use asat_core::harm::Harm;
 use asat_core::snapshot::Backend;
 use asat_host::StateFolder;
 use asat_host::clones;
-use asat_host::doctor::{self as host, Entry, Footing, Listening, Mapper, Place, Tools};
+use asat_host::doctor::{self as host, Entry, Footing, Kind, Listening, Mapper, Place, Sharing, Tools};
 use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
@@ -77,6 +77,8 @@ pub(super) struct Store {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) file: Entry,
+    /// How the daemon's user and the application get on beside it, where the file is there.
+    pub(super) sharing: Option<Sharing>,
     pub(super) place: Result<Place, String>,
     pub(super) footing: Footing,
     /// Whether its file can be cloned, and if so in how many pieces it lies, as far as that can be told.
@@ -163,12 +165,20 @@ fn find_tree(fuse: &FuseConfig, state: &Path) -> Tree {
 fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Store> {
     let state = host::place(&config.state).map(|place| place.device);
     let listing = lvm.map(Listing::new);
+    // The state folder belongs to the user that the daemon runs as, which need not be the one who asks.
+    let daemon = match host::entry(&config.state) {
+        Entry::There { owner, .. } => owner,
+        _ => host::user(),
+    };
     let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| {
         let place = host::place(&store.path);
+        let file = host::entry(&store.path);
         Store {
             name: name.to_string(),
             path: store.path.clone(),
-            file: host::entry(&store.path),
+            sharing: matches!(file, Entry::There { kind: Kind::File, .. })
+                .then(|| host::sharing(&store.path, daemon)),
+            file,
             footing: host::footing(&store.path, listing.as_ref().map_err(|error| *error)),
             cloning: cloning(&store.path, &config.clones(store)),
             backend: store.backend,

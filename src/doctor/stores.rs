@@ -1,6 +1,7 @@
 //! A store, judged: its file and its file system.
 
-use asat_host::doctor::{Entry, Kind, Place};
+use asat_host::doctor::{Entry, Kind, Place, Sharing};
+use asat_host::store::HOW_TO_SHARE;
 
 use super::backend;
 use super::facts::Store;
@@ -13,7 +14,7 @@ pub(super) const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse
 pub(super) const FLEETING: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn judge(store: &Store) -> Vec<Finding> {
-    let findings = [Some(file(store)), file_system(store.place.as_ref()), watch(store)];
+    let findings = [Some(file(store)), sharing(store), file_system(store.place.as_ref()), watch(store)];
     let findings = findings.into_iter().flatten().chain(backend::judge(store));
     findings.map(|finding| finding.about(&store.name)).collect()
 }
@@ -42,6 +43,44 @@ fn file(store: &Store) -> Finding {
             .advise("look at the store's `path`; until the file is there, nothing can be published"),
         Entry::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
             .advise("let the daemon's user pass through the folders above the file"),
+    }
+}
+
+/// Whether the daemon and the application lock each other out.
+fn sharing(store: &Store) -> Option<Finding> {
+    let finding = |level, what: String| Some(finding("sharing", level, what));
+    let share = |found: Option<Finding>| found.map(|found| found.advise(HOW_TO_SHARE));
+    match store.sharing.as_ref()? {
+        Sharing::Shared => {
+            finding(Level::Ok, "the daemon and the application can both write beside it".to_owned())
+        }
+        Sharing::ReadOnly { wal: false } => {
+            finding(Level::Note, "the daemon may only read it, so nothing can be restored into it".to_owned())
+        }
+        Sharing::ReadOnly { wal: true } => share(finding(
+            Level::Warning,
+            "it is in WAL mode and the daemon may not write beside it: it can be published only while its application is \
+             connected, and neither restored nor published in a set"
+                .to_owned(),
+        )),
+        Sharing::LocksOut { wal: true, why } => share(finding(
+            Level::Problem,
+            format!("the daemon refuses to open it, as that would lock its application out: {why}"),
+        )),
+        Sharing::LocksOut { wal: false, why } => share(finding(
+            Level::Warning,
+            format!("the daemon refuses to restore it, or to publish it in a set or in WAL mode: {why}"),
+        )),
+        Sharing::Locked { path, user } => {
+            let what = format!("{user} cannot write {}", path.display());
+            finding(Level::Problem, what).map(|found| {
+                found.advise(
+                    "stop the daemon and the application, give the file the store's owner, group and permissions (`chown \
+                     --reference`, `chmod --reference`), and see docs/install.md",
+                )
+            })
+        }
+        Sharing::Unknown(why) => finding(Level::Note, format!("who may write beside it cannot be told: {why}")),
     }
 }
 
@@ -86,14 +125,19 @@ mod tests {
     use super::*;
 
     fn store(file: Entry, fs: &str, footing: Footing) -> Vec<Finding> {
+        judge(&facts(file, fs, footing))
+    }
+
+    fn facts(file: Entry, fs: &str, footing: Footing) -> Store {
         let place =
             Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (254, 0), free: 1 << 30 };
         let path = PathBuf::from("/srv/r.db");
         let (name, beside_state) = ("report".to_owned(), false);
-        judge(&Store {
+        Store {
             name,
             path,
             file,
+            sharing: None,
             place: Ok(place),
             footing,
             cloning: Err("it was not tried".to_owned()),
@@ -101,7 +145,32 @@ mod tests {
             keep_snapshots: 0,
             watched: Some(fs == "ext4"),
             beside_state,
-        })
+        }
+    }
+
+    #[test]
+    fn who_locks_whom_out_is_a_problem() {
+        let judged = |sharing| {
+            let mut found = store(entry(Kind::File, 1), "ext4", plain());
+            assert!(found.iter().all(|finding| finding.check != "sharing"), "unknown here");
+            let mut facts = facts(entry(Kind::File, 1), "ext4", plain());
+            facts.sharing = Some(sharing);
+            found = judge(&facts);
+            let finding = found.into_iter().find(|finding| finding.check == "sharing").unwrap();
+            (finding.level, finding.advice.is_some())
+        };
+        let why = || "they are not in that group".to_owned();
+        for (sharing, expected) in [
+            (Sharing::Shared, (Level::Ok, false)),
+            (Sharing::ReadOnly { wal: false }, (Level::Note, false)),
+            (Sharing::ReadOnly { wal: true }, (Level::Warning, true)),
+            (Sharing::LocksOut { wal: true, why: why() }, (Level::Problem, true)),
+            (Sharing::LocksOut { wal: false, why: why() }, (Level::Warning, true)),
+            (Sharing::Locked { path: PathBuf::from("/srv/r.db-wal"), user: why() }, (Level::Problem, true)),
+            (Sharing::Unknown(why()), (Level::Note, false)),
+        ] {
+            assert_eq!(judged(sharing.clone()), expected, "{sharing:?}");
+        }
     }
 
     fn entry(kind: Kind, bytes: u64) -> Entry {

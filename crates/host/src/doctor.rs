@@ -1,12 +1,13 @@
 //! Facts about this machine, for somebody who wants to know whether asat will do well on it.
 //!
-//! Nothing is judged here, and nothing is changed. A store's file is never opened: to close it again could drop
+//! Nothing is changed here. A store's file is not opened, but for its header by [`sharing()`]: to close it again could drop
 //! the locks of whoever has it open in this process, so its name alone is asked about. What could not be found
 //! out is a fact too, so nothing here fails.
 
 mod listening;
 mod mapper;
 mod place;
+mod sharing;
 mod tools;
 
 use rustix::process::{Resource, getrlimit};
@@ -14,6 +15,7 @@ use rustix::process::{Resource, getrlimit};
 pub use listening::{Listening, socket, tcp};
 pub use mapper::{Answer, Mapper, Module, mapper};
 pub use place::{Entry, Footing, Kind, Place, Pool, Volume, bytes_below, entry, footing, place};
+pub use sharing::{Sharing, sharing};
 pub use tools::{Settings, Tools, find_tools};
 
 /// The user that this process acts as, by its number.

@@ -17,8 +17,9 @@
 //! SQLite would make these files, and a reader cannot remove them.
 //!
 //! A process that opens an idle WAL-mode store makes `-wal` and `-shm` with the permissions of the store, and
-//! they are its user's until it closes the store (root gives them to the store's owner). So the daemon should
-//! run as the store's user or as root, or the store should be writable by a group that both have.
+//! they are its user's until it closes the store, or for good where it is killed (root gives them to the store's owner). So the
+//! daemon runs as the store's user, as root, or with a group that the owner is in and that the store's folder hands on. Where
+//! it does none of these, a store in WAL mode is refused, as those who write it would be locked out.
 //!
 //! Several stores are read as they were at one instant by [`fix_together`].
 //!
@@ -42,6 +43,7 @@ mod holders;
 mod open;
 mod restore;
 mod scan;
+pub(crate) mod sidecars;
 mod signature;
 mod still;
 mod together;
@@ -63,7 +65,7 @@ pub use ask::ask;
 pub use changed::read_changed;
 pub use check::{Checks, check_query};
 use content::Content;
-pub use error::Error;
+pub use error::{Error, HOW_TO_SHARE};
 pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};

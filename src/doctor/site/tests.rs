@@ -21,6 +21,7 @@ fn entry(kind: Kind, bytes: u64, mode: u32) -> Entry {
 /// A site with stores of 2 GiB each on these devices, and the state folder on device 0.
 fn site(stores: &[(&str, u32)], free: u64) -> Site {
     let store = |(name, minor): &(&str, u32)| Store {
+        sharing: None,
         name: (*name).to_owned(),
         path: PathBuf::from("/srv/r.db"),
         file: entry(Kind::File, 2 * GIB, 0o644),

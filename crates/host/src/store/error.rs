@@ -62,6 +62,14 @@ pub enum Error {
         /// Why.
         what: String,
     },
+    /// What this process makes beside the store would lock others out of it.
+    #[error("the store {} is not opened, to lock nobody out of it: {why}", .path.display())]
+    LocksOut {
+        /// The store's path.
+        path: PathBuf,
+        /// Who would be locked out, and why.
+        why: String,
+    },
     /// Its lock was not to be had in time.
     #[error("the store {} stayed locked for {} ms{}", .path.display(), .waited.as_millis(), list(.holders))]
     Busy {
@@ -267,6 +275,7 @@ impl Error {
             | Self::Damaged { .. }
             | Self::Denied { .. }
             | Self::ReadOnly { .. }
+            | Self::LocksOut { .. }
             | Self::NeedsWriting { .. } => Code::StoreUnreadable,
             Self::Busy { .. } | Self::Changed { .. } | Self::Replaced { .. } => Code::StoreBusy,
             Self::OtherPageSize { .. } => Code::Invalid,
@@ -292,10 +301,10 @@ impl Error {
             Self::Damaged { .. } => {
                 "run `PRAGMA integrity_check` on the store, and restore it from a version"
             }
-            Self::Denied { .. } => "let the daemon's user read the file and write in its folder",
-            Self::NeedsWriting { .. } => {
-                "let the daemon's user write the file and in its folder, or keep the application connected"
+            Self::Denied { .. } => {
+                "let the daemon's user read the file and pass through the folders above it"
             }
+            Self::LocksOut { .. } | Self::NeedsWriting { .. } | Self::ReadOnly { .. } => HOW_TO_SHARE,
             Self::Busy { .. } => "try again, or raise `busy_timeout`; a long transaction is in the way",
             Self::Check { .. } => {
                 "nothing was published; correct the data, or the check in the configuration, and publish again"
@@ -311,7 +320,6 @@ impl Error {
             Self::OtherPageSize { .. } => {
                 "take the store out of WAL mode first (`PRAGMA journal_mode = delete`), or export the version"
             }
-            Self::ReadOnly { .. } => "let the daemon's user write the file and in its folder",
             Self::RestoreTooLong { .. } => "raise `max_hold`",
             Self::Replaced { .. } => "try again when the file is no longer being replaced",
             Self::Failed { full: true, .. } => "free space on the disk that holds the store",
@@ -329,6 +337,17 @@ impl From<Error> for Problem {
             error => Self::new(error.code(), error.to_string(), error.hint()),
         }
     }
+}
+
+/// What lets a daemon and an application of different users write to one store.
+pub const HOW_TO_SHARE: &str = "put the daemon's user into the application's group (`usermod --append --groups`), give the store's folder and \
+                     files to that group (`chgrp -R`, `chmod -R g+w`), have new files get it (`chmod g+s` on the folder), permit \
+                     the folder in ReadWritePaths= of the unit, and restart asat; see docs/install.md";
+
+/// Whether SQLite says that it may not write something.
+pub(super) fn is_read_only(error: &rusqlite::Error) -> bool {
+    let primary = error.sqlite_error().map(|error| error.extended_code & 0xff);
+    matches!(primary, Some(ffi::SQLITE_READONLY | ffi::SQLITE_CANTOPEN))
 }
 
 /// Whether SQLite says that somebody else's lock is in the way, so that trying again makes sense.

@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use rusqlite::ffi;
 use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::error::Error;
+use super::sidecars::{self, Maker, Rights, groups_of};
 
 /// How often a store that is replaced while being opened is opened again.
 const ATTEMPTS: u32 = 5;
@@ -92,10 +94,11 @@ impl StoreFile {
     }
 
     /// Says why SQLite could not open the store. Its own words do not tell a file that may not be read from
-    /// sidecars that may not be made.
+    /// sidecars that may not be made, nor from those that may not be written.
     pub(super) fn explain(&self, error: &rusqlite::Error) -> Error {
         let code = error.sqlite_error().map_or(0, |error| error.extended_code);
-        if (code & 0xff == ffi::SQLITE_CANTOPEN || code == ffi::SQLITE_IOERR_LOCK)
+        let is_permission = matches!(code & 0xff, ffi::SQLITE_CANTOPEN | ffi::SQLITE_READONLY);
+        if (is_permission || code == ffi::SQLITE_IOERR_LOCK)
             && let Err(denied) = self.check_permission()
         {
             return denied;
@@ -103,22 +106,44 @@ impl StoreFile {
         Error::from_sqlite("open", &self.path, error)
     }
 
-    /// Says what this process is not allowed to do and would have to, to read the store.
+    /// Says what this process is not allowed to do and would have to, to open the store.
     fn check_permission(&self) -> Result<(), Error> {
         rustix::fs::access(&self.path, Access::READ_OK)
             .map_err(|errno| Error::from_io("read", &self.path, errno.into()))?;
-        if may_write(&self.path) && self.path.parent().is_some_and(may_write) {
+        self.check_makes_for_all()?;
+        let needs = |what| Err(Error::NeedsWriting { path: self.path.clone(), what });
+        let sidecars = || ["-wal", "-shm"].map(|suffix| self.beside(suffix)).into_iter();
+        if let Some(locked) = sidecars().find(|path| path.exists() && !may_write(path)) {
+            return needs(format!("{} may not be written by the daemon's user", locked.display()));
+        }
+        let folder = self.path.parent().unwrap_or(&self.path);
+        if sidecars().all(|path| path.exists()) || (may_write(&self.path) && may_write(folder)) {
             return Ok(());
         }
-        let what = "it is in WAL mode, and its `-wal` or its `-shm` file is missing";
-        Err(Error::NeedsWriting { path: self.path.clone(), what: what.to_owned() })
+        let missing = "it is in WAL mode, and its `-wal` or its `-shm` file is missing";
+        match rustix::fs::access(folder, Access::WRITE_OK) {
+            Err(Errno::ROFS) => needs(format!(
+                "{missing}; the daemon sees {} as read-only (ReadWritePaths= in its unit permits more)",
+                folder.display()
+            )),
+            _ => needs(missing.to_owned()),
+        }
     }
 
-    /// Whether SQLite could make sidecars, and could not remove them again: for that it needs to lock the file
-    /// as a writer does. Left behind, they would belong to this process's user and shut the application out.
-    pub(super) fn would_keep_sidecars(&self) -> bool {
-        let missing = ["-wal", "-shm"].iter().any(|suffix| !self.beside(suffix).exists());
-        missing && !may_write(&self.path) && self.path.parent().is_some_and(may_write)
+    /// Refuses where this process could make files beside the store that those who write it could not write.
+    pub(super) fn check_makes_for_all(&self) -> Result<(), Error> {
+        match self.lock_out()? {
+            Some(why) => Err(Error::LocksOut { path: self.path.clone(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Why files that this process makes beside the store would lock others out of it, if it can make any.
+    fn lock_out(&self) -> Result<Option<String>, Error> {
+        let Some(folder) = self.path.parent().filter(|folder| may_write(folder)) else { return Ok(None) };
+        let folder = fs::metadata(folder).map_err(|source| Error::from_io("look at", folder, source))?;
+        let store = Rights::of(&self.metadata()?);
+        Ok(sidecars::lock_out(store, Rights::of(&folder), Maker::own(), groups_of))
     }
 }
 

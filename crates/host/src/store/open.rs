@@ -10,14 +10,24 @@ use super::file::StoreFile;
 
 const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
+const READ_ONLY: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 /// Opens the store such that it cannot be changed through this connection. It is opened read-write where that is
 /// allowed, for what SQLite owes it from before. No lock is taken yet.
+///
+/// Where sidecars that this process makes would lock others out, none is made, whatever comes and goes meanwhile.
 pub(super) fn for_reading(file: &StoreFile) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| file.explain(&error);
-    let connection = Connection::open_with_flags(&file.path, READ_WRITE).map_err(failed)?;
+    let makes_none = match file.check_makes_for_all() {
+        Err(Error::LocksOut { .. }) => true,
+        checked => checked.map(|()| false)?,
+    };
+    let flags = if makes_none { READ_ONLY } else { READ_WRITE };
+    let connection = Connection::open_with_flags(&file.path, flags).map_err(failed)?;
     guard(&connection).map_err(failed)?;
-    if file.would_keep_sidecars() {
-        // In this mode a WAL is opened under a writer's lock only, which is refused before a file is made.
+    if makes_none {
+        // In this mode a WAL is opened under a writer's lock only. That is refused before a file is made, as the connection
+        // is read-only, and `explain` then says why.
         connection.execute_batch("PRAGMA locking_mode = exclusive").map_err(failed)?;
     }
     connection.execute_batch("PRAGMA query_only = on").map_err(failed)?;
@@ -26,11 +36,18 @@ pub(super) fn for_reading(file: &StoreFile) -> Result<Connection, Error> {
 
 /// Opens the store to take its writers' lock. No lock is taken yet.
 pub(super) fn for_holding(file: &StoreFile) -> Result<Connection, Error> {
+    let connection = for_writing(file)?;
+    guard(&connection).map_err(|error| file.explain(&error))?;
+    Ok(connection)
+}
+
+/// Opens the store as one who writes it. No lock is taken yet, and no sidecar is made.
+pub(super) fn for_writing(file: &StoreFile) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| file.explain(&error);
     let connection = Connection::open_with_flags(&file.path, READ_WRITE).map_err(failed)?;
-    // Before the first read, which would make sidecars that could not be removed.
+    // Before the first read, which would make sidecars.
     check_writable(&connection, file)?;
-    guard(&connection).map_err(failed)?;
+    file.check_makes_for_all()?;
     Ok(connection)
 }
 

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use asat_core::Problem;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, MAIN_DB, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
-use super::error::{Error, is_lock};
+use super::error::{Error, is_lock, is_read_only};
 use super::file::StoreFile;
-use super::{Limits, holders};
+use super::{Limits, holders, open};
 
 /// How long SQLite waits for a lock before it is looked whether the wait is still wanted.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -178,12 +178,8 @@ fn free(step: StepResult) -> rusqlite::Result<bool> {
 
 /// Opens the store to write it, as any client would.
 fn open(file: &StoreFile) -> Result<Connection, Error> {
-    let failed = |error: rusqlite::Error| Error::from_sqlite("open", &file.path, &error);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&file.path, flags).map_err(failed)?;
-    if connection.is_readonly(MAIN_DB).map_err(failed)? {
-        return Err(Error::ReadOnly { path: file.path.clone() });
-    }
+    let failed = |error: rusqlite::Error| file.explain(&error);
+    let connection = open::for_writing(file)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     connection.execute_batch("PRAGMA mmap_size = 0").map_err(failed)?;
     Ok(connection)
@@ -225,6 +221,7 @@ impl Wait<'_> {
             }
             match attempt() {
                 Err(error) if is_lock(&error) => {}
+                Err(error) if is_read_only(&error) => return Err(self.file.explain(&error)),
                 other => return other.map_err(|error| Error::from_sqlite(doing, path, &error)),
             }
             let waited = self.since.elapsed();

@@ -17,6 +17,7 @@ use crate::common::{Collector, PATIENT, ask, assert_free, collect, into_problem,
 const JOB: &str = "ASAT_HOST_TEST_JOB";
 const STORE: &str = "ASAT_HOST_TEST_STORE";
 const USER: &str = "ASAT_HOST_TEST_USER";
+const NOBODY: Somebody = (65534, 65534, 65534);
 
 /// A helper that has done its job, and stays until it is dropped.
 pub(crate) struct Helper {
@@ -26,7 +27,15 @@ pub(crate) struct Helper {
     pub(crate) report: String,
 }
 
+/// Who a helper is: the numbers of a user, of its group, and of another group.
+pub(crate) type Somebody = (u32, u32, u32);
+
 impl Helper {
+    /// Starts a process of somebody else, which ends by itself or stays until it is dropped.
+    pub(crate) fn of(who: Somebody, store: &Path, job: &str) -> Self {
+        Self::start(store, job, Some(who))
+    }
+
     /// Starts a process that executes `sql` on the store and keeps the connection open.
     pub(crate) fn execute(store: &Path, sql: &str) -> Self {
         Self::start(store, &format!("sql:{sql}"), None)
@@ -34,7 +43,7 @@ impl Helper {
 
     /// Starts a process that reads the store as the user and group `nobody`.
     pub(crate) fn read_as_nobody(store: &Path) -> String {
-        Self::start(store, "read", Some(65534)).report.clone()
+        Self::start(store, "read", Some(NOBODY)).report.clone()
     }
 
     /// Starts a process that commits transfers between two tables until it is dropped.
@@ -49,7 +58,7 @@ impl Helper {
 
     /// Starts a process that holds the store still, and says what a commit waits for, or why it cannot.
     pub(crate) fn still(store: &Path, must_hold: bool, user: Option<u32>) -> Self {
-        Self::start(store, &format!("still:{must_hold}"), user)
+        Self::start(store, &format!("still:{must_hold}"), user.map(|user| (user, user, user)))
     }
 
     /// Reads a file as from a mounted snapshot, in a folder where nothing can be made, and lays the copy down
@@ -91,12 +100,12 @@ impl Helper {
         report.unwrap_or_else(|| panic!("{output:?}"))
     }
 
-    fn start(store: &Path, job: &str, user: Option<u32>) -> Self {
+    fn start(store: &Path, job: &str, user: Option<Somebody>) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["helper::another_process", "--exact", "--nocapture"]).env(JOB, job).env(STORE, store);
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(user) = user {
-            command.env(USER, user.to_string());
+        if let Some((user, group, other)) = user {
+            command.env(USER, format!("{user} {group} {other}"));
         }
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -123,7 +132,7 @@ fn another_process() {
     let store = env::var_os(STORE).unwrap();
     let store = Path::new(&store);
     if let Ok(user) = env::var(USER) {
-        become_user(user.parse().unwrap());
+        become_user(&user);
     }
     if job == "read" {
         let mut sink = Collector::default();
@@ -156,6 +165,14 @@ fn another_process() {
         let same = ask(&collect(store).1, "SELECT group_concat(text) FROM t")
             == ask(&before, "SELECT group_concat(text) FROM t");
         return report(&format!("{:?} {same}", asat_core::Problem::from(failed).code));
+    }
+    if let Some(source) = job.strip_prefix("give:") {
+        let cancel = AtomicBool::new(false);
+        let restoring = Restoring { source: Path::new(source), limits: &PATIENT, cancel: &cancel };
+        return report(&match restore(store, &restoring, || Ok(true), &mut |_, _| {}) {
+            Ok(_) => "restored".to_owned(),
+            Err(error) => format!("{:?}", asat_core::Problem::from(error)),
+        });
     }
     if let Some(must_hold) = job.strip_prefix("still:") {
         let held = still(store, &PATIENT, &AtomicBool::new(false), must_hold == "true");
@@ -193,10 +210,11 @@ fn another_process() {
 }
 
 /// Goes on as another user. This binary may lie in a folder that only root looks into, so it is started by root.
-fn become_user(user: u32) {
-    nix::unistd::setgroups(&[]).unwrap();
-    nix::unistd::setgid(user.into()).unwrap();
-    nix::unistd::setuid(user.into()).unwrap();
+fn become_user(who: &str) {
+    let numbers: Vec<u32> = who.split(' ').map(|number| number.parse().unwrap()).collect();
+    nix::unistd::setgroups(&[numbers[2].into()]).unwrap();
+    nix::unistd::setgid(numbers[1].into()).unwrap();
+    nix::unistd::setuid(numbers[0].into()).unwrap();
 }
 
 /// One transaction after which everything is as it was, except for the generation and the distribution; the

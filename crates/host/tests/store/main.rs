@@ -21,6 +21,8 @@ mod refusals;
 #[cfg(test)]
 mod restore;
 #[cfg(test)]
+mod sharing;
+#[cfg(test)]
 mod sidecars;
 #[cfg(test)]
 mod still;

@@ -124,7 +124,7 @@ fn where_nothing_may_be_written() {
         ("delete", 0o755, 0o600, "may not be read"),
         ("delete", 0o700, 0o666, "may not be read"),
         ("wal", 0o777, 0o666, "read "),
-        ("wal", 0o777, 0o644, "cannot be read without writing"),
+        ("wal", 0o777, 0o644, "to lock nobody out of it"),
         ("wal", 0o755, 0o644, "cannot be read without writing"),
         ("wal", 0o755, 0o666, "cannot be read without writing"),
         ("wal", 0o755, 0o600, "may not be read"),
@@ -140,12 +140,14 @@ fn where_nothing_may_be_written() {
 #[test]
 fn where_nothing_may_be_written_a_writer_who_is_there_helps() {
     let folder = tempfile::tempdir().unwrap();
-    for (folder_mode, file_mode) in [(0o755, 0o644), (0o777, 0o644), (0o755, 0o666)] {
+    for (folder_mode, file_mode, expected) in
+        [(0o755, 0o644, "read "), (0o777, 0o644, "to lock nobody out of it"), (0o755, 0o666, "read ")]
+    {
         let Some(path) = foreign(folder.path(), "wal", folder_mode, file_mode) else { return };
         let writer = Helper::execute(&path, "DELETE FROM t WHERE id = 1");
         let before = listing(path.parent().unwrap());
         let report = Helper::read_as_nobody(&path);
-        assert!(report.contains("read "), "{folder_mode:o} {file_mode:o}: {report}");
+        assert!(report.contains(expected), "{folder_mode:o} {file_mode:o}: {report}");
         assert_eq!(listing(path.parent().unwrap()), before);
         drop(writer);
     }
@@ -156,10 +158,10 @@ fn where_nothing_may_be_written_and_a_writer_has_crashed() {
     let folder = tempfile::tempdir().unwrap();
     for (folder_mode, file_mode, sidecars, expected) in [
         (0o755, 0o644, &["-wal"][..], "cannot be read without writing"),
-        (0o777, 0o644, &["-wal"], "cannot be read without writing"),
+        (0o777, 0o644, &["-wal"], "to lock nobody out of it"),
         (0o755, 0o666, &["-wal"], "cannot be read without writing"),
         (0o755, 0o644, &["-wal", "-shm"], "read "),
-        (0o777, 0o644, &["-wal", "-shm"], "read "),
+        (0o777, 0o644, &["-wal", "-shm"], "to lock nobody out of it"),
     ] {
         let place = folder.path().join(format!("{}", sidecars.len()));
         fs::create_dir_all(&place).unwrap();
