@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use rustix::fs::{IFlags, OFlags, ioctl_ficlone, ioctl_getflags, ioctl_setflags};
 
 use crate::fiemap;
+use crate::store::links::trusted_path;
 use apart::apart;
 pub use error::Error;
 pub use probe::{MANY_PIECES, is_tested, pieces, probe};
@@ -111,7 +112,7 @@ impl Folder {
         make(&self.0)?;
         self.check_ours(&self.0)?;
         let (folder, file) = (self.of(id), self.file(id));
-        let store = fs::canonicalize(store).map_err(Error::io("find", store))?;
+        let store = trusted_path(store).map_err(Error::io("find", store))?;
         boundary::pass("clones: take");
         DirBuilder::new().mode(0o700).create(&folder).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {

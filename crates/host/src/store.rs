@@ -35,11 +35,13 @@
 mod ask;
 mod changed;
 mod check;
+mod codes;
 mod content;
 mod error;
 mod file;
 mod frozen;
 mod holders;
+pub(crate) mod links;
 mod open;
 mod restore;
 mod scan;

@@ -38,7 +38,10 @@ impl Content {
         let wal = match (write_version, read_version) {
             (Some(1 | 2), Some(2)) => true,
             (Some(1 | 2), Some(1)) => false,
-            _ => return Err(damaged("its file format is newer than this SQLite".to_owned())),
+            _ => {
+                let what = "its file format is newer than this SQLite".to_owned();
+                return Err(Error::Unsupported { path: path.to_owned(), what });
+            }
         };
         Ok(Self { page_size, page_count, wal })
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
-use rusqlite::{ErrorCode, ffi};
 
 use super::holders::{Holder, list};
 
@@ -26,6 +25,18 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
+    /// A link leads from one user to another one's file.
+    #[error("the store {} is not followed: {} is a symbolic link of {user} and leads to a file of {owner}", .path.display(), .link.display())]
+    ForeignLink {
+        /// The store's path.
+        path: PathBuf,
+        /// Where the link is.
+        link: PathBuf,
+        /// Whose it is.
+        user: String,
+        /// Whose the file is.
+        owner: String,
+    },
     /// The file has no bytes.
     #[error("the store {} is empty: there is nothing to keep", .path.display())]
     Empty {
@@ -33,10 +44,18 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file does not begin as SQLite's files do.
-    #[error("the store {} is not a SQLite database, or it is encrypted", .path.display())]
+    #[error("the store {} is not a SQLite database, or it is encrypted, or of a format that this SQLite does not know", .path.display())]
     NotADatabase {
         /// The store's path.
         path: PathBuf,
+    },
+    /// SQLite does not read such a database.
+    #[error("SQLite cannot read the store {}: {what}", .path.display())]
+    Unsupported {
+        /// The store's path.
+        path: PathBuf,
+        /// What SQLite says.
+        what: String,
     },
     /// The file contradicts itself.
     #[error("the store {} is damaged: {what}", .path.display())]
@@ -240,22 +259,6 @@ impl Error {
         }
     }
 
-    /// Sorts an error of SQLite. A lock that others hold is told apart before this.
-    pub(super) fn from_sqlite(doing: &'static str, path: &Path, source: &rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        let reason = source.to_string();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: reason },
-            Some(ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied) => {
-                Self::Denied { path, source: io::Error::new(io::ErrorKind::PermissionDenied, reason) }
-            }
-            Some(ErrorCode::ReadOnly) => Self::NeedsWriting { path, what: reason },
-            Some(ErrorCode::DiskFull) => Self::Failed { doing, path, reason, full: true },
-            _ => Self::Failed { doing, path, reason, full: false },
-        }
-    }
-
     /// Whether there is no time left to try again.
     pub(super) fn ends_waiting(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Stopping { .. })
@@ -271,6 +274,8 @@ impl Error {
             Self::Missing { .. } => Code::StoreMissing,
             Self::NotAFile { .. }
             | Self::Empty { .. }
+            | Self::ForeignLink { .. }
+            | Self::Unsupported { .. }
             | Self::NotADatabase { .. }
             | Self::Damaged { .. }
             | Self::Denied { .. }
@@ -296,8 +301,16 @@ impl Error {
         match self {
             Self::Missing { .. } => "correct the store's `path`, or publish when the file is back",
             Self::NotAFile { .. } => "name the database file itself as the store's `path`",
+            Self::ForeignLink { .. } => {
+                "name the file itself as the store's `path`, or have root make the link"
+            }
+            Self::Unsupported { .. } => {
+                "open it with the program that wrote it: it may be of a newer SQLite, or damaged (`PRAGMA integrity_check`)"
+            }
             Self::Empty { .. } => "publish when the database has its first table",
-            Self::NotADatabase { .. } => "correct the store's `path`; encrypted databases cannot be kept",
+            Self::NotADatabase { .. } => {
+                "correct the store's `path`; databases that are encrypted or of a newer format cannot be kept"
+            }
             Self::Damaged { .. } => {
                 "run `PRAGMA integrity_check` on the store, and restore it from a version"
             }
@@ -343,15 +356,3 @@ impl From<Error> for Problem {
 pub const HOW_TO_SHARE: &str = "put the daemon's user into the application's group (`usermod --append --groups`), give the store's folder and \
                      files to that group (`chgrp -R`, `chmod -R g+w`), have new files get it (`chmod g+s` on the folder), permit \
                      the folder in ReadWritePaths= of the unit, and restart asat; see docs/install.md";
-
-/// Whether SQLite says that it may not write something.
-pub(super) fn is_read_only(error: &rusqlite::Error) -> bool {
-    let primary = error.sqlite_error().map(|error| error.extended_code & 0xff);
-    matches!(primary, Some(ffi::SQLITE_READONLY | ffi::SQLITE_CANTOPEN))
-}
-
-/// Whether SQLite says that somebody else's lock is in the way, so that trying again makes sense.
-pub(super) fn is_lock(error: &rusqlite::Error) -> bool {
-    let primary = error.sqlite_error().map(|error| error.extended_code & 0xff);
-    matches!(primary, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
-}

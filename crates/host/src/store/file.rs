@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::ffi;
-use rustix::fs::{Access, Mode, OFlags};
+use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::Error;
+use super::links::{Followed, Foreign, Trust, follow};
 use super::sidecars::{self, Maker, Rights, groups_of};
 
 /// How often a store that is replaced while being opened is opened again.
@@ -34,11 +35,21 @@ pub(super) struct StoreFile {
 impl StoreFile {
     /// Finds the store's file, and refuses what SQLite should not be asked to open.
     pub(super) fn find(path: &Path) -> Result<Self, Error> {
-        let resolved = fs::canonicalize(path).map_err(|source| Error::from_io("find", path, source))?;
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let handle = rustix::fs::open(&resolved, flags, Mode::empty())
-            .map_err(|errno| Error::from_io("find", path, errno.into()))?;
-        let handle = File::from(handle);
+        Self::find_by(path, Trust::Owner)
+    }
+
+    /// Finds a file in a snapshot, whose folders and links are those of whoever wrote to its volume.
+    pub(super) fn find_in_snapshot(path: &Path) -> Result<Self, Error> {
+        Self::find_by(path, Trust::Own)
+    }
+
+    fn find_by(path: &Path, trust: Trust) -> Result<Self, Error> {
+        let found = follow(path, trust).map_err(|source| Error::from_io("find", path, source))?;
+        let Followed { path: resolved, handle, foreign } = found;
+        if let Some(Foreign { link, user, owner }) = foreign {
+            let (user, owner) = (sidecars::user_name(user), sidecars::user_name(owner));
+            return Err(Error::ForeignLink { path: path.to_owned(), link, user, owner });
+        }
         let metadata = handle.metadata().map_err(|source| Error::from_io("look at", path, source))?;
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_owned(), what: name_of(metadata.file_type()) });

@@ -18,7 +18,7 @@ use asat_core::check::CheckResult;
 use asat_core::{PageSize, Problem};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::Advice;
+use rustix::fs::{Advice, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::check::{self, Checks};
@@ -90,7 +90,7 @@ pub fn check_frozen(file: &Path, with_wal: bool, checks: &Checks<'_>) -> Result<
 
 /// Opens the file, and begins to read it.
 fn open(path: &Path, with_wal: bool) -> Result<(StoreFile, Connection, Content), Error> {
-    let file = StoreFile::find(path)?;
+    let file = StoreFile::find_in_snapshot(path)?;
     let (main, wal) = file.lengths()?;
     if with_wal && wal == 0 {
         let what = "its WAL is missing in the snapshot".to_owned();
@@ -115,12 +115,14 @@ fn immutable(path: &Path) -> rusqlite::Result<Connection> {
     uri.push_str("?immutable=1");
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     ready(Connection::open_with_flags(uri, flags)?)
 }
 
 /// Opens the file and its WAL as one who is alone with them.
 fn alone(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags_and_vfs(path, flags, "unix-none")?;
     // The snapshot is mounted read-only; where it is not, closing must not fold the WAL in either.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -146,7 +148,9 @@ struct Passing<'a> {
 impl<'a> Passing<'a> {
     fn new(sink: &'a mut dyn PageSink, path: &Path) -> Result<Self, Error> {
         // Closing this loses no lock: none is taken on a snapshot's file.
-        let file = File::open(path).map_err(|source| Error::from_io("read", path, source))?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty());
+        let file = File::from(file.map_err(|errno| Error::from_io("read", path, errno.into()))?);
         Ok(Self { sink, file, passed: 0, dropped: 0 })
     }
 

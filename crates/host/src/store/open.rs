@@ -8,9 +8,11 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use super::error::Error;
 use super::file::StoreFile;
 
-const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+/// The path has no links, so one that SQLite meets was put there meanwhile.
+const COMMON: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX.union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
+const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(COMMON);
 
-const READ_ONLY: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+const READ_ONLY: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(COMMON);
 
 /// Opens the store such that it cannot be changed through this connection. It is opened read-write where that is
 /// allowed, for what SQLite owes it from before. No lock is taken yet.

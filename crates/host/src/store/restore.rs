@@ -17,7 +17,8 @@ use asat_core::Problem;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{Error, is_lock, is_read_only};
+use super::codes::{is_lock, is_read_only};
+use super::error::Error;
 use super::file::StoreFile;
 use super::{Limits, holders, open};
 

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::error::{Error, is_lock};
+use super::codes::is_lock;
+use super::error::Error;
 use super::file::StoreFile;
 use super::{Limits, holders};
 

@@ -15,6 +15,8 @@ mod frozen;
 #[cfg(test)]
 mod helper;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod locks;
 #[cfg(test)]
 mod refusals;

@@ -4,10 +4,12 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use asat_core::Code;
+use asat_host::store::read_pages;
 
-use crate::common::{PATIENT, collect, listing, make_store, raw, refusal};
+use crate::common::{Collector, PATIENT, collect, into_problem, listing, make_store, raw, refusal};
 
 /// Asserts how a path is refused, and that its folder is as it was.
 fn refused(path: &Path, code: Code, because: &str) {
@@ -126,4 +128,46 @@ fn a_file_cut_short_beside_a_wal() {
     let (problem, begun) = refusal(&crashed, &PATIENT);
     assert_eq!((problem.code, begun), (Code::StoreUnreadable, false));
     assert!(problem.detail.contains("and its WAL at most"), "{problem}");
+}
+
+#[test]
+fn headers_of_formats_that_sqlite_does_not_read() {
+    // The place in the header, what is written there, and what is said.
+    let forged: [(u64, &[u8], &str); 8] = [
+        (44, &[0, 0, 0, 5], "unsupported file format"),
+        (44, &[0xff; 4], "unsupported file format"),
+        (19, &[3], "of a format that this SQLite does not know"),
+        (19, &[0xff], "of a format that this SQLite does not know"),
+        (18, &[3], "its file format is newer than this SQLite"),
+        (16, &[0, 3], "is not a SQLite database"),
+        (21, &[0x41], "is not a SQLite database"),
+        (0, b"sQLite", "is not a SQLite database"),
+    ];
+    for (at, bytes, because) in forged {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        drop(make_store(&path, "delete", 10));
+        File::options().write(true).open(&path).unwrap().write_all_at(bytes, at).unwrap();
+        refused(&path, Code::StoreUnreadable, because);
+    }
+}
+
+#[test]
+fn no_header_is_answered_with_an_error_of_our_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    drop(make_store(&path, "delete", 10));
+    let content = fs::read(&path).unwrap();
+    for at in 0..112 {
+        for byte in [0, 1, 2, 5, 0x7f, 0xff] {
+            let mut forged = content.clone();
+            forged[at] = byte;
+            fs::write(&path, forged).unwrap();
+            let read = read_pages(&path, &PATIENT, &AtomicBool::new(false), &mut Collector::default());
+            if let Err(failed) = read {
+                let (problem, _) = into_problem(failed);
+                assert_eq!(problem.code, Code::StoreUnreadable, "byte {at} is {byte}: {problem}");
+            }
+        }
+    }
 }

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 
 use super::writers::Writers;
 use super::{Hold, Still, Witness};
-use crate::store::error::{Error, is_lock};
+use crate::store::codes::is_lock;
+use crate::store::error::Error;
 use crate::store::file::StoreFile;
 use crate::store::open;
 use crate::store::transaction::Transaction;
