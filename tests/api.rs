@@ -20,6 +20,8 @@ mod audit;
 mod capacity;
 #[path = "api/checks.rs"]
 mod checks;
+#[path = "api/colliding.rs"]
+mod colliding;
 #[path = "api/download.rs"]
 mod download;
 #[path = "api/events.rs"]

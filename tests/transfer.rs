@@ -442,7 +442,7 @@ const HOSTILE: [(&str, Edit, &str); 24] = [
         },
         "manifest.json cannot be read",
     ),
-    ("a newer format", |folder| edit_manifest(folder, |it| it["format"] = json!(2)), "has the format 2"),
+    ("a newer format", |folder| edit_manifest(folder, |it| it["format"] = json!(3)), "has the format 3"),
     ("a field of another time", |folder| edit_manifest(folder, |it| it["more"] = json!(1)), "unknown field"),
     (
         "a store that leads elsewhere",
@@ -468,7 +468,7 @@ const HOSTILE: [(&str, Edit, &str); 24] = [
     ("a size of no pages", |folder| edit_version(folder, "bytes", json!(4097)), "does not consist of pages"),
     (
         "another fingerprint",
-        |folder| edit_version(folder, "fingerprint", json!("0".repeat(32))),
+        |folder| edit_version(folder, "fingerprint", json!(format!("blake3:{}", "0".repeat(64)))),
         "has the fingerprint",
     ),
     ("no publication", |folder| edit_version(folder, "publications", json!([])), "was never published"),
@@ -510,7 +510,7 @@ fn a_file_that_is_no_database_is_refused_although_all_checksums_fit() {
         // Whoever forges a file forges its fingerprint too.
         let said = refused(&target, &folder);
         let found = said.split("has the fingerprint ").nth(1).unwrap();
-        edit_version(&folder, "fingerprint", json!(found[..32]));
+        edit_version(&folder, "fingerprint", json!(found[..71]));
         let said = refused(&target, &folder);
         assert!(said.contains(why), "{why}: {said}");
         assert!(!target.path("state").exists());

@@ -157,7 +157,7 @@ fn version(store: &StoreName, number: u64) -> Result<[Change; 2], Problem> {
     let begin = Timestamp::from_second(BEGIN_S).and_then(|begin| begin.checked_add(hours));
     let cut_at = begin.map_err(|error| failed("write a history", error))?;
     let page_size = PageSize::new(4096).ok_or_else(|| failed("write a history", "no such page size"))?;
-    let fingerprint = Fingerprint(u128::from(number));
+    let fingerprint = Fingerprint::of_model(u128::from(number));
     let version = Version {
         id: id.clone(),
         state: State::Ready,

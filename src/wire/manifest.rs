@@ -37,7 +37,7 @@ pub struct ExportedVersion {
     pub bytes: u64,
     /// The size of its pages, in bytes.
     pub page_size: u32,
-    /// The fingerprint of its content.
+    /// The fingerprint of its content, with the algorithm that it was made by.
     pub fingerprint: String,
     /// Its publications, oldest first. Idempotency keys are not among what is said: they are one daemon's.
     pub publications: Vec<Publication>,
@@ -67,7 +67,7 @@ impl Imported {
 
 impl Manifest {
     /// The format that is written, and the only one that is read.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
     /// The name of its file.
     pub const FILE: &str = "manifest.json";
     /// The name of the file with the checksums.

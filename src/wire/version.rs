@@ -27,7 +27,8 @@ pub struct Version {
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option")]
     pub cut_at: Option<Timestamp>,
-    /// The fingerprint of its content: equal contents have equal fingerprints. It is known once the version is archived.
+    /// The fingerprint of its content, with the algorithm that it was made by, as `blake3:` and 64 hexadecimal digits: equal contents have
+    /// equal fingerprints, and others have others. It is known once the version is archived.
     pub fingerprint: Option<String>,
     /// The size of the database file.
     pub size_bytes: Option<u64>,

@@ -22,11 +22,11 @@ const PAGE: usize = 4096;
 fn read_whole(file: &Path) -> Duration {
     fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
     let (began, mut buffer) = (Instant::now(), vec![0; MIB]);
-    let (mut file, mut hashes) = (File::open(file).unwrap(), 0_u128);
+    let (mut file, mut hashes) = (File::open(file).unwrap(), [0; 32]);
     while file.read(&mut buffer).unwrap() > 0 {
-        hashes = buffer.chunks(PAGE).map(page_hash).fold(hashes, u128::wrapping_add);
+        hashes = buffer.chunks(PAGE).map(page_hash).fold(hashes, |_, hash| hash);
     }
-    println!("all hashes: {hashes:x}");
+    println!("the last hash: {hashes:x?}");
     began.elapsed()
 }
 

@@ -10,6 +10,7 @@ use asat_core::{PageSize, StoreName, boundary};
 use crate::chain::{Chain, Layer, Layers, head, lock};
 use crate::disk::Folder;
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::meta::Meta;
 use crate::naming::FileName;
 use crate::reader::Reader;
@@ -45,7 +46,7 @@ pub(crate) struct Inner {
 pub(crate) struct HeadHashes {
     pub(crate) number: u64,
     pub(crate) page_size: PageSize,
-    pub(crate) hashes: Arc<Vec<u128>>,
+    pub(crate) hashes: Arc<Vec<PageHash>>,
 }
 
 /// What opening an archive found and did.

@@ -18,6 +18,7 @@ use crate::archive::Inner;
 use crate::chain::lock;
 use crate::codec::{Encoder, MOST_DIFFERENCES, SHORT_FRAME_BYTES};
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::packer::Packer;
@@ -63,7 +64,7 @@ impl Press {
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
-    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: u128) -> io::Result<bool> {
+    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> io::Result<bool> {
         if self.batch.data.capacity() == 0 {
             self.batch.data.reserve_exact(BATCH_BYTES + page.len());
         }
@@ -191,7 +192,7 @@ struct Hand {
     /// The page of the version before.
     page: Vec<u8>,
     /// Page, hash, encoding and length of each frame made, and their bytes.
-    made: Vec<(u32, u128, Encoding, usize)>,
+    made: Vec<(u32, PageHash, Encoding, usize)>,
     bytes: Vec<u8>,
 }
 
@@ -201,7 +202,7 @@ impl Hand {
         Ok(Self { encoder, frames, page: vec![0; page_len], made: Vec::new(), bytes: Vec::new() })
     }
 
-    fn encode(&mut self, pages: &[(u32, u128)], data: &[u8], before: Option<&PageMap>) {
+    fn encode(&mut self, pages: &[(u32, PageHash)], data: &[u8], before: Option<&PageMap>) {
         for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page.len())) {
             let depth = before.and_then(|map| self.read(map, number));
             let before = depth.is_some().then_some(self.page.as_slice());

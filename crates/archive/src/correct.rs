@@ -1,17 +1,16 @@
 //! Corrects a single flipped bit in what lies around a layer's frames: header, index, metadata and footer.
 //!
-//! Each of them has a checksum of 128 bits, so the flip that makes it match is the one that happened, and every flip is
+//! Each of them has a checksum of 256 bits, so the flip that makes it match is the one that happened, and every flip is
 //! tried. The byte is written where it stands: as it was, the layer was of no use, so a crash leaves nothing worse.
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use twox_hash::xxhash3_128::Hasher;
-
 use crate::archive::Inner;
 use crate::chain::{Layer, lock};
 use crate::error::Error;
+use crate::fingerprint::hash;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::pack::{Ends, Pack, each_piece, read_range};
 use crate::suspect::suspects;
@@ -21,7 +20,7 @@ use crate::suspect::suspects;
 const MOST_TRIED_BYTES: usize = 1 << 34;
 /// Those bytes of both ends that the footer's own checksum vouches for, and the checksum. Which of the others is right, only the
 /// whole file can tell: they say the format twice.
-const SUMMED: Range<usize> = 12..116;
+const SUMMED: Range<usize> = 12..180;
 
 /// A byte as it was written.
 struct Correction {
@@ -63,12 +62,12 @@ fn find(
     };
     let meta_offset = footer.index_offset + footer.index_len;
     let mut meta = read_range(path, file, meta_offset, footer.meta_len)?;
-    if Hasher::oneshot(&meta) != footer.meta_checksum {
+    if hash(&meta) != footer.meta_checksum {
         let all = 0..meta.len();
         return Ok(flip_back(&mut meta, &[all], footer.meta_checksum, meta_offset));
     }
     let mut index = read_range(path, file, footer.index_offset, footer.index_len)?;
-    if Hasher::oneshot(&index) == footer.index_checksum {
+    if hash(&index) == footer.index_checksum {
         return Ok(None);
     }
     let mut places = suspects(&Pack::read_ends(path.to_owned(), file.try_clone().map_err(at)?)?, &index)?;
@@ -77,14 +76,19 @@ fn find(
 }
 
 /// The byte at one of these places that makes bytes, which stand at this offset, match their checksum with a bit flipped.
-fn flip_back(bytes: &mut [u8], places: &[Range<usize>], checksum: u128, offset: u64) -> Option<Correction> {
+fn flip_back(
+    bytes: &mut [u8],
+    places: &[Range<usize>],
+    checksum: [u8; 32],
+    offset: u64,
+) -> Option<Correction> {
     let most = MOST_TRIED_BYTES / bytes.len().max(1);
     let mut tried = vec![false; bytes.len()];
     let mut is_new = |&nth: &usize| tried.get_mut(nth).is_some_and(|tried| !std::mem::replace(tried, true));
     for nth in places.iter().cloned().flatten().filter(|nth| is_new(nth)).take(most) {
         for bit in 0..8 {
             *bytes.get_mut(nth)? ^= 1 << bit;
-            if Hasher::oneshot(bytes) == checksum {
+            if hash(bytes) == checksum {
                 let byte = bytes.get(nth).copied()?;
                 return Some(Correction { offset: offset + u64::try_from(nth).ok()?, byte });
             }
@@ -119,12 +123,12 @@ fn flip(ends: &mut Ends, nth: usize, bit: u32) {
 
 /// Whether a file that begins as these ends do has the checksum that they tell.
 fn is_as_written(path: &Path, file: &File, ends: &Ends, footer: &Footer) -> Result<bool, Error> {
-    let mut sum = Hasher::new();
-    sum.write(ends.header());
+    let mut sum = blake3::Hasher::new();
+    sum.update(ends.header());
     let body = HEADER_LEN..footer.file_len - FOOTER_LEN;
     each_piece(path, file, body, |piece| {
-        sum.write(piece);
+        sum.update(piece);
         Ok(())
     })?;
-    Ok(sum.finish_128() == footer.body_checksum)
+    Ok(sum.finalize() == footer.body_checksum)
 }

@@ -36,8 +36,19 @@ pub enum Error {
         /// What is wrong with it, with page and version where they are known.
         what: String,
     },
+    /// A file is of a format that is not read any more.
+    #[error(
+        "{} has format version {found}, and this asat reads {} alone: pages were told apart by a hash then that can be forged",
+        .path.display(), crate::footer::VERSION
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The format version that it has.
+        found: u32,
+    },
     /// A file is of a format that this build does not know.
-    #[error("{} has format version {found}, and this asat reads up to {}", .path.display(), crate::footer::VERSION)]
+    #[error("{} has format version {found}, and this asat reads {}", .path.display(), crate::footer::VERSION)]
     Newer {
         /// The file.
         path: PathBuf,
@@ -135,6 +146,9 @@ impl Error {
             Self::Damaged { .. } => {
                 "verify the archive: that puts right what it can, and says which versions are affected; for the rest, restore this file from a backup"
             }
+            Self::Older { .. } => {
+                "have the asat that wrote it write its versions out (asat export), and begin with an empty state folder"
+            }
             Self::Newer { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
             Self::TooManyPages { .. } => {
@@ -160,7 +174,7 @@ impl From<Error> for Problem {
             Error::Full { .. } => Code::StorageFull,
             Error::Damaged { .. } => Code::Damaged,
             Error::Io { .. } if error.is_of_stored_data() => Code::Damaged,
-            Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
+            Error::Older { .. } | Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
             Error::TooManyPages { .. } => Code::StoreUnreadable,
             Error::Stopped => Code::Stopping,

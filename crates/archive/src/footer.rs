@@ -5,28 +5,22 @@
 
 use std::path::Path;
 
-use twox_hash::xxhash3_128::Hasher;
-
 use crate::error::Error;
-use crate::index::Encoding;
+use crate::fingerprint::hash;
 
-/// The format version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 3;
-/// The first format version, in which every page is stored whole.
-const WHOLE_PAGES: u32 = 1;
-/// The second one, in which a page may be a difference from the page below.
-const DIFFERENCES: u32 = 2;
+/// The format version that this build writes, and the only one that it reads.
+pub(crate) const VERSION: u32 = 4;
 /// The header's length: magic, format version.
 pub(crate) const HEADER_LEN: u64 = 12;
 /// The footer's length.
-pub(crate) const FOOTER_LEN: u64 = 116;
+pub(crate) const FOOTER_LEN: u64 = 180;
 
 const HEADER_MAGIC: [u8; 8] = *b"asatpack";
 const FOOTER_MAGIC: [u8; 8] = *b"asat-end";
 /// No metadata is longer: it is read whole, and a hostile length must not fill the memory.
 pub(crate) const META_MAX_BYTES: u64 = 1 << 20;
 /// No index entry is shorter: a delta, a length and a hash.
-pub(crate) const ENTRY_MIN_BYTES: u64 = 18;
+pub(crate) const ENTRY_MIN_BYTES: u64 = 34;
 
 /// The header's bytes.
 pub(crate) fn header() -> [u8; 12] {
@@ -40,8 +34,6 @@ pub(crate) fn header() -> [u8; 12] {
 /// What a footer records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// The format version that the file was written in.
-    pub(crate) version: u32,
     /// Where the frames end and the index begins.
     pub(crate) index_offset: u64,
     /// The index's length; the metadata follow it.
@@ -52,57 +44,47 @@ pub(crate) struct Footer {
     pub(crate) file_len: u64,
     /// How many pages the layer holds.
     pub(crate) entry_count: u64,
-    /// XXH3-128 of the index.
-    pub(crate) index_checksum: u128,
-    /// XXH3-128 of the metadata.
-    pub(crate) meta_checksum: u128,
-    /// XXH3-128 of every byte before the footer.
-    pub(crate) body_checksum: u128,
+    /// BLAKE3 of the index.
+    pub(crate) index_checksum: [u8; 32],
+    /// BLAKE3 of the metadata.
+    pub(crate) meta_checksum: [u8; 32],
+    /// BLAKE3 of every byte before the footer.
+    pub(crate) body_checksum: [u8; 32],
 }
 
 impl Footer {
-    /// How pages may be stored.
-    pub(crate) fn encodings(&self) -> &'static [Encoding] {
-        match self.version {
-            WHOLE_PAGES => &[Encoding::Raw, Encoding::Zstd],
-            DIFFERENCES => &[Encoding::Raw, Encoding::Zstd, Encoding::Difference],
-            _ => &Encoding::ALL,
-        }
-    }
-
     /// The footer's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(116);
+        let mut bytes = Vec::with_capacity(180);
         for number in [self.index_offset, self.index_len, self.meta_len, self.file_len, self.entry_count] {
             bytes.extend(number.to_le_bytes());
         }
         for checksum in [self.index_checksum, self.meta_checksum, self.body_checksum] {
-            bytes.extend(checksum.to_le_bytes());
+            bytes.extend(checksum);
         }
-        bytes.extend(Hasher::oneshot(&bytes).to_le_bytes());
-        bytes.extend(self.version.to_le_bytes());
+        bytes.extend(hash(&bytes));
+        bytes.extend(VERSION.to_le_bytes());
         bytes.extend(FOOTER_MAGIC);
         bytes
     }
 
     /// Reads both ends of a file that is `file_len` bytes long. What it returns fits into the file.
     pub(crate) fn decode(path: &Path, header: &[u8], footer: &[u8], file_len: u64) -> Result<Self, Error> {
-        let version = check_versions(path, header, footer)?;
+        check_versions(path, header, footer)?;
         let short = || Error::damaged(path, "its footer is too short");
-        let (covered, _) = footer.split_at_checked(88).ok_or_else(short)?;
+        let (covered, _) = footer.split_at_checked(136).ok_or_else(short)?;
         let mut fields = Fields(footer);
         let footer = Self {
-            version,
             index_offset: fields.u64().ok_or_else(short)?,
             index_len: fields.u64().ok_or_else(short)?,
             meta_len: fields.u64().ok_or_else(short)?,
             file_len: fields.u64().ok_or_else(short)?,
             entry_count: fields.u64().ok_or_else(short)?,
-            index_checksum: fields.u128().ok_or_else(short)?,
-            meta_checksum: fields.u128().ok_or_else(short)?,
-            body_checksum: fields.u128().ok_or_else(short)?,
+            index_checksum: fields.array().ok_or_else(short)?,
+            meta_checksum: fields.array().ok_or_else(short)?,
+            body_checksum: fields.array().ok_or_else(short)?,
         };
-        if fields.u128().ok_or_else(short)? != Hasher::oneshot(covered) {
+        if fields.array().ok_or_else(short)? != hash(covered) {
             return Err(Error::damaged(path, "its footer does not match the footer's checksum"));
         }
         footer.check_lengths(path, file_len)?;
@@ -131,8 +113,8 @@ impl Footer {
     }
 }
 
-/// Tells a foreign, a damaged and a newer file apart by the bytes that keep their meaning; answers the version.
-fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<u32, Error> {
+/// Tells a foreign, a damaged, an older and a newer file apart by the bytes that keep their meaning.
+fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<(), Error> {
     let mut fields = Fields(header);
     let (magic, written) = (fields.array::<8>(), fields.u32());
     let mut fields = Fields(footer.get(footer.len().saturating_sub(12)..).unwrap_or_default());
@@ -148,7 +130,8 @@ fn check_versions(path: &Path, header: &[u8], footer: &[u8]) -> Result<u32, Erro
             Err(Error::damaged(path, format!("it names two format versions, {found} and {again}")))
         }
         (Some(found), _) if found > VERSION => Err(Error::Newer { path: path.to_owned(), found }),
-        (Some(found @ WHOLE_PAGES..=VERSION), _) => Ok(found),
+        (Some(VERSION), _) => Ok(()),
+        (Some(found @ 1..VERSION), _) => Err(Error::Older { path: path.to_owned(), found }),
         _ => Err(Error::damaged(path, "its format version does not exist")),
     }
 }
@@ -169,9 +152,5 @@ impl Fields<'_> {
 
     fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Option<u128> {
-        self.array().map(u128::from_le_bytes)
     }
 }

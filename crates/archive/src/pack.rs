@@ -11,10 +11,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Advice;
-use twox_hash::xxhash3_128::Hasher;
 
 use crate::disk::Folder;
 use crate::error::Error;
+use crate::fingerprint::hash;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::index::Index;
 use crate::meta::Meta;
@@ -77,7 +77,7 @@ impl Pack {
     pub(crate) fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
         let footer = Ends::read(&path, &file)?.decode(&path)?;
         let json = read_range(&path, &file, footer.index_offset + footer.index_len, footer.meta_len)?;
-        if Hasher::oneshot(&json) != footer.meta_checksum {
+        if hash(&json) != footer.meta_checksum {
             return Err(Error::damaged(&path, "its metadata do not match their checksum"));
         }
         let meta: Meta = serde_json::from_slice(&json)
@@ -119,7 +119,7 @@ impl Pack {
     pub(crate) fn index(&self) -> Result<Index<'_>, Error> {
         let footer = &self.footer;
         let bytes = read_range(&self.path, &self.file, footer.index_offset, footer.index_len)?;
-        if Hasher::oneshot(&bytes) != footer.index_checksum {
+        if hash(&bytes) != footer.index_checksum {
             return Err(Error::damaged(&self.path, "its index does not match its checksum"));
         }
         Ok(self.index_of(bytes))
@@ -137,7 +137,6 @@ impl Pack {
             page_size: self.meta.page_size,
             page_count: self.meta.page_count,
             number: self.meta.number,
-            encodings: footer.encodings(),
         }
     }
 
@@ -168,12 +167,12 @@ impl Pack {
         &self,
         mut progress: impl FnMut(u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut state = Hasher::new();
+        let mut state = blake3::Hasher::new();
         each_piece(&self.path, &self.file, 0..self.footer.file_len - FOOTER_LEN, |piece| {
-            state.write(piece);
+            state.update(piece);
             progress(u64::try_from(piece.len()).unwrap_or(u64::MAX))
         })?;
-        if state.finish_128() == self.footer.body_checksum {
+        if state.finalize() == self.footer.body_checksum {
             Ok(())
         } else {
             Err(Error::damaged(&self.path, "its bytes do not match the checksum of the whole file"))
@@ -190,7 +189,7 @@ fn expect(file: &File, offset: u64, len: u64) {
 /// The header and the footer of a file, as they are.
 pub(crate) struct Ends {
     /// One after the other.
-    pub(crate) bytes: [u8; 128],
+    pub(crate) bytes: [u8; 192],
     pub(crate) file_len: u64,
 }
 
@@ -201,7 +200,7 @@ impl Ends {
         if file_len < HEADER_LEN + FOOTER_LEN {
             return Err(Error::damaged(path, format!("it is {file_len} bytes long, too short for a pack")));
         }
-        let mut bytes = [0; 128];
+        let mut bytes = [0; 192];
         let (header, footer) = bytes.split_at_mut(12);
         file.read_exact_at(header, 0).map_err(at)?;
         file.read_exact_at(footer, file_len - FOOTER_LEN).map_err(at)?;

@@ -8,11 +8,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use twox_hash::xxhash3_128::Hasher;
-
 use crate::disk::Folder;
 use crate::error::Error;
-use crate::footer::{FOOTER_LEN, Footer, META_MAX_BYTES, VERSION, header};
+use crate::fingerprint::{PageHash, hash};
+use crate::footer::{FOOTER_LEN, Footer, META_MAX_BYTES, header};
 use crate::index::{Encoding, IndexBuilder};
 use crate::meta::Meta;
 use crate::naming::FileName;
@@ -26,7 +25,7 @@ pub(crate) struct Packer {
     temporary: String,
     file: File,
     buffer: Vec<u8>,
-    body: Hasher,
+    body: blake3::Hasher,
     written: u64,
     index: IndexBuilder,
     /// The layer's number.
@@ -48,7 +47,7 @@ impl Packer {
             temporary,
             file,
             buffer: Vec::with_capacity(BUFFER_BYTES + (1 << 16)),
-            body: Hasher::new(),
+            body: blake3::Hasher::new(),
             written: 0,
             index: IndexBuilder::default(),
             number,
@@ -85,7 +84,7 @@ impl Packer {
         &mut self,
         page: u32,
         (encoding, frame): (Encoding, &[u8]),
-        hash: u128,
+        hash: PageHash,
     ) -> Result<(), Error> {
         let len = u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
         self.index.add(page, len, encoding, hash);
@@ -94,7 +93,7 @@ impl Packer {
     }
 
     /// Has the next page be what an earlier version has in its place. Nothing is stored.
-    pub(crate) fn earlier(&mut self, page: u32, version: u64, hash: u128) -> Result<(), Error> {
+    pub(crate) fn earlier(&mut self, page: u32, version: u64, hash: PageHash) -> Result<(), Error> {
         let back = self.number.checked_sub(version).and_then(|back| u32::try_from(back).ok());
         let Some(back) = back.filter(|back| *back > 0) else {
             return Err(Error::Misuse(format!("version {} refers to version {version}", self.number)));
@@ -123,15 +122,14 @@ impl Packer {
         self.append(&meta)?;
         self.flush()?;
         let footer = Footer {
-            version: VERSION,
             index_offset,
             index_len,
             meta_len,
             file_len: self.written + FOOTER_LEN,
             entry_count: index.count,
-            index_checksum: Hasher::oneshot(index.bytes()),
-            meta_checksum: Hasher::oneshot(&meta),
-            body_checksum: self.body.finish_128(),
+            index_checksum: hash(index.bytes()),
+            meta_checksum: hash(&meta),
+            body_checksum: self.body.finalize().into(),
         };
         self.buffer.extend(footer.encode());
         self.flush()?;
@@ -158,7 +156,7 @@ impl Packer {
     fn flush(&mut self) -> Result<(), Error> {
         let path = || self.folder.path().join(&self.temporary);
         self.file.write_all(&self.buffer).map_err(|source| Error::io("write", &path(), source))?;
-        self.body.write(&self.buffer);
+        self.body.update(&self.buffer);
         self.written += len_of(&self.buffer);
         self.buffer.clear();
         Ok(())
@@ -192,7 +190,7 @@ mod tests {
         packer.file = File::options().write(true).open("/dev/full").unwrap();
         let page = vec![1; 4096];
         let error =
-            (1..1000).find_map(|number| packer.frame(number, (Encoding::Raw, &page), 0).err()).unwrap();
+            (1..1000).find_map(|number| packer.frame(number, (Encoding::Raw, &page), [0; 32]).err()).unwrap();
         assert!(matches!(&error, Error::Full { path, .. } if path.ends_with("7.tmp")), "{error}");
         assert_eq!(folder.list().unwrap().len(), 1);
         drop(packer);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::index::{Encoding, Entry};
 use crate::pack::Pack;
 
@@ -56,7 +57,7 @@ struct Held {
 pub(crate) struct PageMap {
     page_size: PageSize,
     /// The hash of each page, in order.
-    hashes: Vec<u128>,
+    hashes: Vec<PageHash>,
     /// The newest frame of each page, or [`NONE`] where it was not found.
     tops: Vec<u32>,
     frames: Vec<Frame>,
@@ -129,7 +130,7 @@ impl PageMap {
         self.tops.try_reserve(more).map_err(refused)?;
         self.hashes.try_reserve(more).map_err(refused)?;
         self.tops.resize(self.tops.len() + more, NONE);
-        self.hashes.resize(self.hashes.len() + more, 0);
+        self.hashes.resize(self.hashes.len() + more, PageHash::default());
         self.page_count = count;
         Ok(())
     }
@@ -151,7 +152,7 @@ impl PageMap {
     }
 
     /// Has a page, counted from 0, begin with this entry.
-    fn show(&mut self, page: usize, place: u32, page_hash: u128) {
+    fn show(&mut self, page: usize, place: u32, page_hash: PageHash) {
         if let (Some(top), Some(hash)) = (self.tops.get_mut(page), self.hashes.get_mut(page)) {
             (*top, *hash) = (place, page_hash);
         }
@@ -204,12 +205,12 @@ impl PageMap {
     }
 
     /// The hash of every page, in order.
-    pub(crate) fn hashes(&self) -> impl Iterator<Item = u128> {
-        self.hashes.iter().take(self.page_count).copied()
+    pub(crate) fn hashes(&self) -> &[PageHash] {
+        self.hashes.get(..self.page_count).unwrap_or(&self.hashes)
     }
 
     /// The hash of a page, counted from 0.
-    pub(crate) fn hash(&self, page: usize) -> Option<u128> {
+    pub(crate) fn hash(&self, page: usize) -> Option<PageHash> {
         self.hashes.get(page).filter(|_| page < self.page_count).copied()
     }
 

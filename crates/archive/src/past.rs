@@ -8,19 +8,20 @@ use std::sync::Arc;
 use crate::archive::Inner;
 use crate::chain::{Layers, head, most_pages};
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::pages::nth_of;
 use crate::resolve::{Resolved, history_of};
 
-/// So many pages of earlier versions are known at most, the newest. They take 8 MiB.
+/// So many pages of earlier versions are known at most, the newest. They take 12 MiB.
 const MOST_KNOWN: usize = 256 << 10;
 /// So many versions are looked at for one that is written. A store that was brought back is one of them.
 const MOST_LOOKED_AT: u32 = 16;
 
 /// A content that a page had.
 struct Known {
-    hash: u128,
+    hash: PageHash,
     page: u32,
     /// The newest version that shows it; versions are counted from the newest one down.
     newest: u32,
@@ -95,7 +96,7 @@ impl Past {
     }
 
     /// The version that has this page, where there is one and it can be read.
-    pub(crate) fn version_with(&mut self, page: u32, hash: u128) -> Option<u64> {
+    pub(crate) fn version_with(&mut self, page: u32, hash: PageHash) -> Option<u64> {
         let nth = self.known.binary_search_by_key(&(page, hash), |known| (known.page, known.hash)).ok()?;
         let known = self.known.get(nth)?;
         let shows_it = known.newest..=known.oldest;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::chain::lock;
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::meta::Meta;
 use crate::resolve::Resolved;
 use crate::spans::Spans;
@@ -72,7 +73,7 @@ impl Reader {
     }
 
     /// Every page's hash, in page order: what differs between two versions shows without reading pages.
-    pub fn page_hashes(&self) -> impl Iterator<Item = u128> {
+    pub fn page_hashes(&self) -> &[PageHash] {
         self.version.map.hashes()
     }
 

@@ -13,7 +13,7 @@ use crate::chain::{Layer, Layers, lock};
 use crate::change::Change;
 use crate::codec::Encoder;
 use crate::error::Error;
-use crate::fingerprint::page_hash;
+use crate::fingerprint::{PageHash, page_hash};
 use crate::fold::{Pace, Paced};
 use crate::index::{Encoding, Entry};
 use crate::meta::Meta;
@@ -24,13 +24,13 @@ use crate::packer::Packer;
 pub struct Damage {
     /// Of each layer, known by the versions that it covers, the pages and what they must hash to. None: its bytes are
     /// not what was written, and still all pages come out.
-    layers: BTreeMap<(u64, u64), BTreeMap<u32, u128>>,
+    layers: BTreeMap<(u64, u64), BTreeMap<u32, PageHash>>,
     /// The layers of which something around the frames is damaged.
     around: BTreeSet<(u64, u64)>,
 }
 
 /// Pages by their hashes.
-pub type Contents = BTreeMap<u128, Vec<u8>>;
+pub type Contents = BTreeMap<PageHash, Vec<u8>>;
 
 impl Damage {
     /// Whether nothing is damaged that could be repaired.
@@ -40,11 +40,11 @@ impl Damage {
     }
 
     /// The hashes of the pages whose content is wanted.
-    pub fn wanted(&self) -> impl Iterator<Item = u128> {
+    pub fn wanted(&self) -> impl Iterator<Item = PageHash> {
         self.layers.values().flat_map(|pages| pages.values().copied())
     }
 
-    pub(crate) fn note(&mut self, layer: &Meta, pages: impl IntoIterator<Item = (u32, u128)>) {
+    pub(crate) fn note(&mut self, layer: &Meta, pages: impl IntoIterator<Item = (u32, PageHash)>) {
         self.layers.entry((layer.covers_from, layer.number)).or_default().extend(pages);
     }
 

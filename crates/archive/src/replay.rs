@@ -5,7 +5,7 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::error::Error;
-use crate::fingerprint::Fingerprinter;
+use crate::fingerprint::{Fingerprinter, PageHash};
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::meta::Meta;
@@ -115,7 +115,7 @@ impl Replay {
     }
 
     /// What a page of the newest layer must hash to.
-    pub(crate) fn hash(&self, page: u32) -> u128 {
+    pub(crate) fn hash(&self, page: u32) -> PageHash {
         let hash = nth_of(page).and_then(|nth| self.map.as_ref()?.hash(nth));
         hash.unwrap_or_default()
     }

@@ -36,7 +36,7 @@ impl Archive {
             return Ok(if was_missing { held_back } else { Retired::AlreadyGone });
         };
         // What a newer asat has written may not be this one's to give up.
-        if let Err(error @ Error::Newer { .. }) = layer.open(&archive.folder) {
+        if let Err(error @ (Error::Older { .. } | Error::Newer { .. })) = layer.open(&archive.folder) {
             return Err(error);
         }
         let layer = layer.clone();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::codec::Decoder;
 use crate::error::Error;
-use crate::fingerprint::page_hash;
+use crate::fingerprint::{PageHash, hash_pages};
 use crate::frames::Frames;
 use crate::pages::{Frame, PageMap};
 
@@ -19,6 +19,8 @@ const GAP_ON_DISK_BYTES: u64 = 64 << 10;
 
 /// What reading pages needs besides the pages.
 pub(crate) struct Spans {
+    /// The hashes of the pages read last.
+    hashes: Vec<PageHash>,
     decoder: Decoder,
     /// In the order of layers, and within a layer in the order of bytes; no two of them touch.
     spans: Vec<Span>,
@@ -38,7 +40,13 @@ struct Span {
 
 impl Spans {
     pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { decoder: Decoder::new()?, spans: Vec::new(), bytes: Vec::new(), chain: Vec::new() })
+        Ok(Self {
+            hashes: Vec::new(),
+            decoder: Decoder::new()?,
+            spans: Vec::new(),
+            bytes: Vec::new(),
+            chain: Vec::new(),
+        })
     }
 
     /// Reads the pages from the `nth` on, counted from 0, and compares each with its hash. They must be in the map. The system
@@ -58,11 +66,17 @@ impl Spans {
         }
         self.read(map)?;
         for (nth, page) in (nth..).zip(pages.chunks_exact_mut(page_len)) {
-            if !self.decode(map, nth, page)? || map.hash(nth) != Some(page_hash(page)) {
+            if !self.decode(map, nth, page)? {
                 return Err(Frames::new()?.blame(map, nth, page));
             }
         }
-        Ok(())
+        self.hashes.clear();
+        hash_pages(pages, page_len, &mut self.hashes);
+        let mut hashed = (nth..).zip(&self.hashes).zip(pages.chunks_exact_mut(page_len));
+        match hashed.find(|((nth, hash), _)| map.hash(*nth) != Some(**hash)) {
+            Some(((nth, _), page)) => Err(Frames::new()?.blame(map, nth, page)),
+            None => Ok(()),
+        }
     }
 
     /// Has the system begin to read pages that are asked for soon.

@@ -9,10 +9,12 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
+use crate::fingerprint::PageHash;
+
 /// Changed pages on their way to the compressing thread: numbers and hashes, and the pages one after another.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) pages: Vec<(u32, u128)>,
+    pub(crate) pages: Vec<(u32, PageHash)>,
     pub(crate) data: Vec<u8>,
 }
 
@@ -36,7 +38,7 @@ impl Spool {
         }
         for (number, hash) in &batch.pages {
             self.file.write_all(&number.to_le_bytes())?;
-            self.file.write_all(&hash.to_le_bytes())?;
+            self.file.write_all(hash)?;
         }
         self.file.write_all(&batch.data)?;
         // A batch counts once it is in the file: a full disk must not show later, when it would be lost.
@@ -62,11 +64,11 @@ impl Spool {
 fn read(file: &mut BufReader<File>) -> io::Result<Batch> {
     let (pages, bytes) = (length(file)?, length(file)?);
     let mut batch = Batch { pages: Vec::with_capacity(pages), data: vec![0; bytes] };
-    let (mut number, mut hash) = ([0; 4], [0; 16]);
+    let (mut number, mut hash) = ([0; 4], [0; 32]);
     for _ in 0..pages {
         file.read_exact(&mut number)?;
         file.read_exact(&mut hash)?;
-        batch.pages.push((u32::from_le_bytes(number), u128::from_le_bytes(hash)));
+        batch.pages.push((u32::from_le_bytes(number), hash));
     }
     file.read_exact(&mut batch.data)?;
     Ok(batch)
@@ -87,7 +89,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         let batch = |n: u32| Batch {
-            pages: (0..n).map(|page| (page, u128::MAX - u128::from(page))).collect(),
+            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 32])).collect(),
             data: vec![u8::try_from(n).unwrap(); 600 * usize::try_from(n).unwrap()],
         };
         for n in [3, 0, 200, 1] {

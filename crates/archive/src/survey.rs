@@ -23,7 +23,7 @@ const RUN_MAX_LAYERS: usize = 64;
 /// So many of the pages that are stored whole are tried as differences.
 const TRIED_PAGES: usize = 64;
 /// What an index entry usually takes.
-pub(crate) const ENTRY_USUAL_BYTES: u64 = 19;
+pub(crate) const ENTRY_USUAL_BYTES: u64 = 35;
 /// What a zstd frame takes besides what it is about, about.
 const FRAME_AROUND_BYTES: u64 = 12;
 

@@ -24,7 +24,7 @@ const MOST_TROUBLES: usize = 16;
 /// How far before such an entry the flip may be, in bytes: entries in between may agree by chance, or say nothing of it.
 const BEFORE: usize = 2 << 10;
 /// An entry is not longer.
-const ENTRY_MOST_BYTES: usize = 26;
+const ENTRY_MOST_BYTES: usize = 42;
 
 /// The places, the likeliest first: entries that do not agree with their pages, what is before them, and then the page number of
 /// every entry.

@@ -11,7 +11,7 @@ use crate::archive::Inner;
 use crate::chain::lock;
 use crate::codec::Encoder;
 use crate::error::Error;
-use crate::fingerprint::page_hash;
+use crate::fingerprint::{PageHash, page_hash};
 use crate::fold::{Pace, Paced};
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
@@ -105,7 +105,7 @@ impl<'a> Needed<'a> {
     }
 
     /// The hash of each page that is needed, and whether no page below the run is seen through it.
-    fn hashes(&self, archive: &Inner) -> Result<(BTreeMap<usize, u128>, bool), Error> {
+    fn hashes(&self, archive: &Inner) -> Result<(BTreeMap<usize, PageHash>, bool), Error> {
         let (mut hashes, mut stands_alone) = (BTreeMap::new(), false);
         for layer in &self.survey.run {
             let pack = layer.open(&archive.folder)?;

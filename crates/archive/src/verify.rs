@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::archive::{Archive, Inner};
 use crate::chain::{Layer, Layers, most_pages};
 use crate::error::Error;
+use crate::fingerprint::PageHash;
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::pack::Pack;
@@ -105,7 +106,7 @@ fn comes_out(map: &PageMap, page: u32) -> bool {
 }
 
 /// Pages, and what each must hash to.
-type Pages = Vec<(u32, u128)>;
+type Pages = Vec<(u32, PageHash)>;
 
 /// A verification under way.
 struct Check<'a> {
@@ -263,7 +264,10 @@ impl<'a> Check<'a> {
     /// The version cannot be resolved: because of a layer found before, or of something new.
     fn attribute_error(&mut self, number: u64, error: Error) {
         let named = match &error {
-            Error::Damaged { path, .. } | Error::Io { path, .. } | Error::Newer { path, .. } => path.clone(),
+            Error::Damaged { path, .. }
+            | Error::Io { path, .. }
+            | Error::Older { path, .. }
+            | Error::Newer { path, .. } => path.clone(),
             _ => self.archive.folder.path().to_owned(),
         };
         if !self.report.findings.iter().any(|finding| finding.file == named) {

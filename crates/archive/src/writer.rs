@@ -8,7 +8,7 @@ use crate::archive::{Archive, HeadHashes, Inner};
 use crate::chain::{Layer, lock};
 use crate::compress::Press;
 use crate::error::Error;
-use crate::fingerprint::Fingerprinter;
+use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::meta::{Cut, Meta};
 use crate::naming::FileName;
 use crate::pack::Pack;
@@ -46,9 +46,10 @@ pub struct Writer {
     page_count: u32,
     /// The version compared with.
     head: Option<HeadHashes>,
-    /// The hashes of the pages taken so far.
-    hashes: Vec<u128>,
-    fingerprinter: Fingerprinter,
+    /// Pages that were taken and not looked at yet: several at once are hashed faster.
+    waiting: Vec<u8>,
+    /// The hashes of the pages before them.
+    hashes: Vec<PageHash>,
     pages_changed: u32,
     /// Started at the first page that changed.
     press: Option<Press>,
@@ -69,8 +70,8 @@ impl Archive {
             page_size,
             page_count,
             head: None,
+            waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
             hashes: Vec::new(),
-            fingerprinter: Fingerprinter::new(page_size, page_count),
             pages_changed: 0,
             press: None,
             broken: false,
@@ -146,7 +147,7 @@ impl Inner {
             return Ok(head);
         }
         let version = self.resolve(number)?;
-        let hashes = Arc::new(version.map.hashes().collect());
+        let hashes = Arc::new(version.map.hashes().to_vec());
         let head = HeadHashes { number, page_size: version.meta.page_size, hashes };
         *lock(&self.head) = Some(head.clone());
         Ok(head)
@@ -163,39 +164,61 @@ impl Writer {
     /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page; if
     /// not, nothing was taken, and the page itself must come.
     pub fn same(&mut self, number: u32) -> Result<bool, Error> {
-        let nth = self.hashes.len();
-        let in_order = u32::try_from(nth).ok().and_then(|nth| nth.checked_add(1)) == Some(number);
-        if self.broken || !in_order || number > self.page_count {
+        let nth = self.taken();
+        if self.broken || !self.is_next(number) {
             return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
         }
         let Some(hash) = self.comparable().and_then(|head| head.hashes.get(nth)).copied() else {
             return Ok(false);
         };
-        self.fingerprinter.hash(hash);
+        self.look_at_waiting()?;
         self.hashes.push(hash);
         Ok(true)
     }
 
     /// Takes the next page. Every page from 1 to the page count must come, in order.
     pub fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Error> {
-        let nth = self.hashes.len();
-        let in_order = u32::try_from(nth).ok().and_then(|nth| nth.checked_add(1)) == Some(number);
-        if self.broken || !in_order || number > self.page_count || page.len() != self.page_size.as_usize() {
-            let what = format!("page {number} of {} bytes cannot be written after page {nth}", page.len());
-            return Err(Error::Misuse(what));
+        if self.broken || !self.is_next(number) || page.len() != self.page_size.as_usize() {
+            let (len, taken) = (page.len(), self.taken());
+            return Err(Error::Misuse(format!(
+                "page {number} of {len} bytes cannot be written after page {taken}"
+            )));
         }
-        let taken = self.take(nth, number, page);
-        // Its hash counts already: a version that went on without the page could never be read.
-        self.broken |= taken.is_err();
-        taken
+        self.waiting.extend_from_slice(page);
+        if self.waiting.len() < SIDE_BY_SIDE * page.len() { Ok(()) } else { self.look_at_waiting() }
     }
 
-    fn take(&mut self, nth: usize, number: u32, page: &[u8]) -> Result<(), Error> {
-        let hash = self.fingerprinter.page(page);
-        self.hashes.push(hash);
+    /// How many pages were taken.
+    fn taken(&self) -> usize {
+        self.hashes.len() + self.waiting.len() / self.page_size.as_usize()
+    }
+
+    /// Whether this is the number of the page to come.
+    fn is_next(&self, number: u32) -> bool {
+        number <= self.page_count && usize::try_from(number).ok() == self.taken().checked_add(1)
+    }
+
+    /// Hashes the pages that wait, and keeps those that changed.
+    fn look_at_waiting(&mut self) -> Result<(), Error> {
+        let (first, pages) = (self.hashes.len(), std::mem::take(&mut self.waiting));
+        hash_pages(&pages, self.page_size.as_usize(), &mut self.hashes);
+        let kept = (first..)
+            .zip(pages.chunks_exact(self.page_size.as_usize()))
+            .try_for_each(|(nth, page)| self.compare(nth, page));
+        self.waiting = pages;
+        self.waiting.clear();
+        // Their hashes count already: a version that went on without a page could never be read.
+        self.broken |= kept.is_err();
+        kept
+    }
+
+    /// Keeps a page, counted from 0, if it is another than in the version before.
+    fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
+        let hash = self.hashes.get(nth).copied().unwrap_or_default();
         if self.comparable().and_then(|head| head.hashes.get(nth)) == Some(&hash) {
             return Ok(());
         }
+        let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
         self.pages_changed += 1;
         let press = match self.press.as_mut() {
             Some(press) => press,
@@ -217,11 +240,12 @@ impl Writer {
 
     /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
     pub fn finish(mut self, cut: Cut) -> Result<Kept, Error> {
-        if self.broken || u32::try_from(self.hashes.len()) != Ok(self.page_count) {
-            let what = format!("version {} ends after {} pages", self.number, self.hashes.len());
+        if self.broken || u32::try_from(self.taken()) != Ok(self.page_count) {
+            let what = format!("version {} ends after {} pages", self.number, self.taken());
             return Err(Error::Misuse(what));
         }
-        let fingerprint = self.fingerprinter.finish();
+        self.look_at_waiting()?;
+        let fingerprint = Fingerprinter::of_hashes(self.page_size, self.page_count, &self.hashes);
         if let Some(same_as) = self.unchanged_since().filter(|_| !cut.even_if_unchanged) {
             return Ok(Kept::Unchanged { same_as, fingerprint });
         }

@@ -40,7 +40,7 @@ fn a_store_that_is_brought_back_takes_next_to_nothing() {
         write(&archive, number, &content).unwrap();
         model.insert(number, content);
         let bytes = archive.stored_bytes(number).unwrap();
-        assert!(bytes < 20 * 100 + 600, "version {number} is version {back} again, and takes {bytes} bytes");
+        assert!(bytes < 36 * 100 + 600, "version {number} is version {back} again, and takes {bytes} bytes");
     }
     assert_holds(&archive, &model);
     drop(archive);
@@ -142,7 +142,7 @@ fn what_two_versions_need_is_said_to_go_with_neither_alone() {
     let only: Vec<u64> = stats.versions.iter().map(|version| version.only_bytes).collect();
     // Ten pages of the first version are only in it and in the fourth.
     assert!(only[0] == 0 && only[1] == 0, "{only:?}");
-    assert_eq!(only[2], 5 * (512 + 19), "{only:?}");
+    assert_eq!(only[2], 5 * (512 + 35), "{only:?}");
     archive.retire(4).unwrap();
-    assert_eq!(archive.stats().unwrap().versions[0].only_bytes, 5 * (512 + 19));
+    assert_eq!(archive.stats().unwrap().versions[0].only_bytes, 5 * (512 + 35));
 }

@@ -117,7 +117,7 @@ fn a_version_with_a_difference_upon_what_is_lost_is_lost_too_and_the_next_withou
     let path = folder.path().join("2.pack");
     let good = std::fs::read(&path).unwrap();
     let mut damaged = good.clone();
-    damaged[good.len() - 116 - 200..good.len() - 116].fill(0);
+    damaged[good.len() - 180 - 200..good.len() - 180].fill(0);
     for found in [None, Some(damaged)] {
         match found {
             None => std::fs::remove_file(&path).unwrap(),
@@ -180,7 +180,7 @@ fn every_other_length_is_found() {
         std::fs::write(&path, &good[..len]).unwrap();
         check_damaged(folder.path(), &path, &model, &format!("cut to {len}"));
     }
-    for more in [1, 12, 116, 4096] {
+    for more in [1, 12, 180, 4096] {
         std::fs::write(&path, [good.as_slice(), &vec![0; more]].concat()).unwrap();
         check_damaged(folder.path(), &path, &model, &format!("{more} bytes more"));
     }
@@ -193,12 +193,12 @@ fn a_newer_format_is_refused_and_not_called_damaged() {
     let path = folder.path().join("2.pack");
     let mut bytes = std::fs::read(&path).unwrap();
     let end = bytes.len();
-    bytes[8] = 4;
-    bytes[end - 12] = 4;
+    bytes[8] = 5;
+    bytes[end - 12] = 5;
     std::fs::write(&path, bytes).unwrap();
     let archive = open(folder.path());
     let error = read(&archive, 2).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 4, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 5, .. }), "{error}");
     assert_eq!(Problem::from(error).code, Code::NotReadable);
     let report = verify(&archive, None);
     assert_eq!(affected(&report), [2, 3, 4]);
@@ -302,14 +302,14 @@ fn a_second_archive_in_the_same_folder_is_refused() {
 
 /// Puts the right checksums on a hostile footer, index and metadata.
 fn forge(good: &[u8], change: impl Fn(&mut [u64; 5])) -> Vec<u8> {
-    let hash = |bytes: &[u8]| asat_archive::fingerprint::page_hash(bytes).to_le_bytes();
-    let (body, footer) = good.split_at(good.len() - 116);
+    let hash = |bytes: &[u8]| asat_archive::fingerprint::page_hash(bytes);
+    let (body, footer) = good.split_at(good.len() - 180);
     let mut numbers = [0_u64; 5];
     for (number, bytes) in numbers.iter_mut().zip(footer.chunks_exact(8)) {
         *number = u64::from_le_bytes(bytes.try_into().unwrap());
     }
     change(&mut numbers);
-    let mut footer = [numbers.map(u64::to_le_bytes).concat(), footer[40..88].to_vec()].concat();
+    let mut footer = [numbers.map(u64::to_le_bytes).concat(), footer[40..136].to_vec()].concat();
     footer.extend(hash(&footer));
     [body, &footer, &good[good.len() - 12..]].concat()
 }
@@ -322,7 +322,7 @@ fn lengths_in_a_forged_footer_are_not_believed() {
     let good = std::fs::read(&path).unwrap();
     assert_eq!(forge(&good, |_| {}), good);
     for field in 0..5 {
-        for value in [0, 1, 11, 0xffff, u64::from(u32::MAX), 1 << 40, u64::MAX / 2, u64::MAX - 115, u64::MAX]
+        for value in [0, 1, 11, 0xffff, u64::from(u32::MAX), 1 << 40, u64::MAX / 2, u64::MAX - 179, u64::MAX]
         {
             std::fs::write(&path, forge(&good, |numbers| numbers[field] = value)).unwrap();
             check_damaged(folder.path(), &path, &model, &format!("field {field} is {value}"));
@@ -345,7 +345,7 @@ proptest! {
         let path = folder.path().join("1.pack");
         let good = std::fs::read(&path).unwrap();
         let bytes = if keep_ends {
-            [&good[..12], &garbage, &good[good.len() - 116..]].concat()
+            [&good[..12], &garbage, &good[good.len() - 180..]].concat()
         } else {
             garbage
         };

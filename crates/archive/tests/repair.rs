@@ -57,7 +57,7 @@ fn every_flipped_bit_is_repaired() {
 
 /// Where the entries of a pack's index begin (`docs/archive-format.md`).
 fn entries(pack: &[u8]) -> Vec<usize> {
-    let footer = &pack[pack.len() - 116..];
+    let footer = &pack[pack.len() - 180..];
     let number =
         |at: usize| usize::try_from(u64::from_le_bytes(footer[at..at + 8].try_into().unwrap())).unwrap();
     let (mut at, mut entries) = (number(0), Vec::new());
@@ -66,7 +66,7 @@ fn entries(pack: &[u8]) -> Vec<usize> {
         for _ in ["page number", "length and encoding"] {
             at += pack[at..].iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
         }
-        at += 16;
+        at += 32;
     }
     entries
 }

@@ -14,7 +14,7 @@ use asat_core::boundary;
 use rusqlite::Connection;
 
 use crate::error::Error;
-use crate::migrate::{self, Migration};
+use crate::migrate::{self, Migration, OLDEST};
 
 /// The mark of an asat catalogue in the file header ("asat" in ASCII).
 const APPLICATION_ID: i32 = 0x6173_6174;
@@ -90,6 +90,9 @@ pub(crate) fn check_identity(path: &Path, known: usize) -> Result<(), Error> {
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if found > known {
         return Err(Error::Newer { path: path.to_owned(), found, known });
+    }
+    if found < OLDEST {
+        return Err(Error::Older { path: path.to_owned(), found });
     }
     Ok(())
 }

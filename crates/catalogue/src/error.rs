@@ -73,6 +73,17 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The catalogue was written by an asat whose archives are not read any more.
+    #[error(
+        "the catalogue {} has schema version {found}, and this asat reads from {} on: fingerprints were made by a hash then that can be \
+         forged, and the archives that they are of are not read any more", .path.display(), crate::migrate::OLDEST
+    )]
+    Older {
+        /// The catalogue.
+        path: PathBuf,
+        /// The schema version that it has.
+        found: usize,
+    },
     /// The catalogue was written by a newer asat.
     #[error("the catalogue {} has schema version {found}, and this asat knows up to {known}", .path.display())]
     Newer {
@@ -159,6 +170,9 @@ impl Error {
                  keeps it aside: asat rebuild-catalogue --replace"
             }
             Self::Foreign { .. } => "name a state folder of asat's own in the configuration",
+            Self::Older { .. } => {
+                "have the asat that wrote it write its versions out as databases (asat export), then begin with an empty state folder"
+            }
             Self::Newer { .. } => "use the asat that wrote it or a newer one, or restore a backup",
             Self::Orphaned { .. } => {
                 "bring the catalogue back; or type, which keeps its log aside: asat rebuild-catalogue"
@@ -180,9 +194,11 @@ impl From<Error> for Problem {
             Error::Full { .. } => Code::StorageFull,
             Error::Busy { .. } | Error::Taken { .. } => Code::InUse,
             Error::Damaged { .. } | Error::Row { .. } | Error::Orphaned { .. } => Code::Damaged,
-            Error::Foreign { .. } | Error::Newer { .. } | Error::NoFile { .. } | Error::Unsuitable { .. } => {
-                Code::Configuration
-            }
+            Error::Foreign { .. }
+            | Error::Older { .. }
+            | Error::Newer { .. }
+            | Error::NoFile { .. }
+            | Error::Unsuitable { .. } => Code::Configuration,
             Error::Io { .. } | Error::Sqlite { .. } => Code::Internal,
         };
         let hint = error.hint();

@@ -26,7 +26,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
+    include_str!("schema/9.sql"),
 ];
+
+/// The oldest version that is brought forward. Those before had other fingerprints, so the entries up to here only make new
+/// catalogues.
+pub(crate) const OLDEST: usize = 9;
 
 /// Brings an existing catalogue to the newest version, and keeps a copy of what it was.
 pub(crate) fn bring_forward(

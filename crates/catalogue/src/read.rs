@@ -21,7 +21,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use crate::error::Error;
-use crate::values::{At, FilePath, Hex, Int, Json, Life, Page, Text, Wait};
+use crate::values::{At, FilePath, Int, Json, Life, Page, Print, Text, Wait};
 
 /// Reads everything.
 pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Error> {
@@ -220,7 +220,7 @@ fn content(row: &Row<'_>) -> rusqlite::Result<Option<Content>> {
     let Some(At(cut_at)) = row.get("cut_at")? else { return Ok(None) };
     Ok(Some(Content {
         cut_at,
-        fingerprint: row.get::<_, Option<Hex>>("fingerprint")?.map(|hex| hex.0),
+        fingerprint: row.get::<_, Option<Print>>("fingerprint")?.map(|print| print.0),
         page_size: row.get::<_, Page>("page_size")?.0,
         page_count: row.get("page_count")?,
         wal: row.get("wal")?,

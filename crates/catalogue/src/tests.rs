@@ -12,6 +12,7 @@ use asat_core::{Code, Problem};
 use jiff::Timestamp;
 
 use super::*;
+use crate::migrate::OLDEST;
 
 /// How many schemas there are.
 const KNOWN: usize = MIGRATIONS.len();
@@ -100,129 +101,58 @@ fn an_older_catalogue_is_brought_forward_and_kept_beside() {
     assert_eq!(kept.load().unwrap(), lived);
 }
 
-/// A catalogue as the first schema has it, with a row in every table.
-const FIRST: &str = "
-    insert into store values ('report', '/srv/report.db', '2026-01-01T00:00:00.000000000Z');
-    insert into version (store, number, state, begun_at, cut_at, fingerprint, page_size, page_count, wal,
-            copy_bytes, copy_used_at)
-        values ('report', 1, 'ready', '2026-01-01T00:00:00.000000000Z', '2026-01-01T00:00:01.000000000Z',
-            '000102030405060708090a0b0c0d0e0f', 4096, 3, 1, 12288, '2026-01-02T00:00:00.000000000Z');
-    insert into holding values ('report', 1, 0, 'archive', 700);
-    insert into publication values (1, 'report', 1, '2026-01-01T00:00:00.000000000Z', 'close', null, null,
-            null, null, 0, 400, 5000);
-    insert into lease values ('l', 'report', 1, 'ann', '2026-01-02T00:00:00.000000000Z',
-            '2026-01-03T00:00:00.000000000Z');";
+/// A row in every table.
+const ROWS: &str = "
+    insert into store (name, path, added_at) values ('report', '/srv/report.db', '2026-01-01T00:00:00.000000000Z');
+    insert into version (store, number, state, begun_at, cut_at, page_size, page_count, wal)
+        values ('report', 1, 'ready', '2026-01-01T00:00:00.000000000Z', '2026-01-01T00:00:01.000000000Z', 4096, 3, 1);
+    insert into publication (number, store, version, at, reused, writer_blocked_us, elapsed_us)
+        values (1, 'report', 1, '2026-01-01T00:00:00.000000000Z', 0, 400, 5000);";
 
 #[test]
-fn a_catalogue_of_the_first_schema_keeps_all_that_it_says() {
+fn a_catalogue_with_fingerprints_of_another_kind_is_refused_and_untouched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
-    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
-    old.connection.execute_batch(FIRST).unwrap();
-    drop(old);
-    let register = Catalogue::open(&path).unwrap().load().unwrap();
-    let entry = register.entry(&"report@1".parse().unwrap()).unwrap();
-    let (version, publication) = (&entry.version, register.publication(1).unwrap());
-    assert_eq!(version.holdings, [Holding::Archive { bytes: 700 }]);
-    assert!(version.content.as_ref().unwrap().fingerprint.is_some());
-    assert!(version.copy.as_ref().is_some_and(|copy| copy.bytes == 12288 && !copy.in_snapshot));
-    assert_eq!((publication.cost.writer_blocked_us, publication.cost.hold), (400, Hold::Nobody));
-    assert_eq!(publication.checks, []);
-    assert_eq!(register.leases().count(), 1);
+    drop(Catalogue::open(&path).unwrap());
+    let version = format!("pragma journal_mode = delete; pragma user_version = {}", OLDEST - 1);
+    Connection::open(&path).unwrap().execute_batch(&version).unwrap();
+    let before = fs::read(&path).unwrap();
+    let refusals = [
+        Catalogue::open(&path).map(drop),
+        Catalogue::look(&path),
+        Catalogue::back_up(&path, &folder.path().join("copy.db")),
+    ];
+    for refused in refusals {
+        let problem = Problem::from(refused.unwrap_err());
+        assert_eq!(problem.code, Code::Configuration);
+        assert!(
+            problem.detail.contains(&format!("has schema version {}", OLDEST - 1)) && problem.hint.contains("asat export"),
+            "{problem}"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(names(folder.path()), ["catalogue.db"]);
 }
 
 #[test]
-fn a_catalogue_of_the_second_schema_takes_a_log_of_the_guard() {
+fn what_no_record_says_is_refused_by_the_schema() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("catalogue.db");
-    let old = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
-    let report = store("report", "/srv/report.db");
-    let sql = "insert into store values ('report', '/srv/report.db', '1970-01-01T00:00:00.000000000Z')";
-    old.connection.execute_batch(sql).unwrap();
-    drop(old);
-    let mut lived = Register::default();
-    lived.evolve(&report);
-    let mut new = Catalogue::open(&path).unwrap();
-    assert_eq!(new.load().unwrap(), lived);
-    assert_eq!(new.guard_log(About::Anything, 10).unwrap(), []);
-    let entry = Entry {
-        at: Timestamp::UNIX_EPOCH,
-        target: "group vg".parse().unwrap(),
-        version: None,
-        rung: Rung::Extend,
-        reason: "why".to_owned(),
-        outcome: Outcome::Done,
-        took_ms: 7,
-    };
-    new.log_guard(std::slice::from_ref(&entry)).unwrap();
-    assert_eq!(new.guard_log(About::Anything, 10).unwrap(), [entry]);
-}
-
-#[test]
-fn a_catalogue_of_the_fourth_schema_begins_a_trail_and_knows_its_intents() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("catalogue.db");
-    let old = Catalogue::open_with(&path, &MIGRATIONS[..4]).unwrap();
-    let intent = "insert into store values ('report', '/srv/report.db', '2026-01-01T00:00:00.000000000Z');
-        insert into intent (id, at, effect, open)
-        values (3, '2026-01-01T00:00:00.000000000Z', '{\"effect\":\"compact\",\"store\":\"report\"}', 1)";
-    old.connection.execute_batch(intent).unwrap();
-    drop(old);
-    let new = Catalogue::open(&path).unwrap();
-    let register = new.load().unwrap();
-    assert_eq!(register.intents().map(|intent| intent.by.clone()).collect::<Vec<_>>(), [By::asat()]);
-    let trail = Trail::open(&path).unwrap();
-    let head = trail.head().unwrap();
-    assert_eq!((head.number, head.chain.to_string()), (0, new.installation().repeat(2)));
-    assert_eq!(trail.verify(Some(head)).unwrap().broken, None);
-}
-
-#[test]
-fn publications_of_the_fifth_schema_have_no_attributes_of_their_own_and_take_tags() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("catalogue.db");
-    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
-    old.connection.execute_batch(FIRST).unwrap();
-    drop(old);
-    drop(Catalogue::open_with(&path, &MIGRATIONS[..5]).unwrap());
-    let mut new = Catalogue::open(&path).unwrap();
-    let mut lived = new.load().unwrap();
-    assert!(lived.publication(1).unwrap().attributes.free.is_empty());
-    let tag = Change::Tagged(Tag {
-        name: "month-end".parse().unwrap(),
-        version: "report@1".parse().unwrap(),
-        set_at: Timestamp::UNIX_EPOCH,
-    });
-    new.record(std::slice::from_ref(&tag)).unwrap();
-    lived.evolve(&tag);
-    assert_eq!(new.load().unwrap(), lived);
-    // No other than an object, and no tag of a version that is not there.
+    let new = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    new.connection.execute_batch(ROWS).unwrap();
+    let sound = format!("update version set fingerprint = 'blake3:{}'", "0".repeat(64));
+    new.connection.execute(&sound, []).unwrap();
     for wrong in [
         "update publication set attributes = '[]'",
         "update publication set attributes = 'x'",
         "update publication set attributes = null",
         "insert into tag values ('report', 'a', 9, '2026-01-01T00:00:00.000000000Z')",
         "insert into tag values ('report', '', 1, '2026-01-01T00:00:00.000000000Z')",
-    ] {
-        assert!(new.connection.execute(wrong, []).is_err(), "{wrong}");
-    }
-}
-
-#[test]
-fn publications_of_the_sixth_schema_are_of_no_set() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("catalogue.db");
-    let old = Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap();
-    old.connection.execute_batch(FIRST).unwrap();
-    drop(old);
-    drop(Catalogue::open_with(&path, &MIGRATIONS[..6]).unwrap());
-    let new = Catalogue::open(&path).unwrap();
-    assert_eq!(new.load().unwrap().publication(1).unwrap().of_set, None);
-    // A set without its instant names nothing, and so does an instant without a set.
-    for wrong in [
+        // A set without its instant names nothing, and so does an instant without a set.
         "update publication set set_name = 'month-end'",
         "update publication set set_cut_at = '2026-01-01T00:00:00.000000000Z'",
         "update publication set set_name = '', set_cut_at = '2026-01-01T00:00:00.000000000Z'",
+        // A fingerprint says how it was made.
+        "update version set fingerprint = '000102030405060708090a0b0c0d0e0f'",
     ] {
         assert!(new.connection.execute(wrong, []).is_err(), "{wrong}");
     }
@@ -232,14 +162,15 @@ fn publications_of_the_sixth_schema_are_of_no_set() {
 fn a_migration_that_fails_leaves_the_version_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue.db");
-    drop(Catalogue::open_with(&path, &MIGRATIONS[..1]).unwrap());
-    let broken = [MIGRATIONS[0], MIGRATIONS[1], "create table half (a) strict; select no_such_function()"];
+    drop(Catalogue::open(&path).unwrap());
+    let next = longer().get(..=KNOWN).unwrap().to_vec();
+    let broken = [&next[..], &["create table half (a) strict; select no_such_function()"]].concat();
     assert!(matches!(Catalogue::open_with(&path, &broken), Err(Error::Sqlite { .. })));
-    let second = Catalogue::open_with(&path, &MIGRATIONS[..2]).unwrap();
-    assert!(!second.connection.table_exists(None, "half").unwrap());
+    let brought = Catalogue::open_with(&path, &next).unwrap();
+    assert!(!brought.connection.table_exists(None, "half").unwrap());
     assert_eq!(
         names(folder.path()),
-        ["catalogue.db", "catalogue.db-shm", "catalogue.db-wal", "catalogue.db.v1"]
+        ["catalogue.db", "catalogue.db-shm", "catalogue.db-wal", &format!("catalogue.db.v{KNOWN}")]
     );
 }
 

@@ -152,10 +152,10 @@ impl FromSql for OnLadder {
     }
 }
 
-/// A fingerprint, as 32 hexadecimal digits.
-pub(crate) struct Hex(pub(crate) Fingerprint);
+/// A fingerprint, with the algorithm that it was made by.
+pub(crate) struct Print(pub(crate) Fingerprint);
 
-impl FromSql for Hex {
+impl FromSql for Print {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         Fingerprint::try_from(value.as_str()?.to_owned()).map(Self).map_err(unreadable)
     }

@@ -133,7 +133,7 @@ fn a_row_that_cannot_be_read_is_named() {
         ),
         ("update version set state = 'gone' where number = 2", "version", "report@2", "gone"),
         (
-            "update version set fingerprint = replace(hex(zeroblob(16)), '0', 'x')",
+            "update version set fingerprint = 'blake3:' || replace(hex(zeroblob(32)), '0', 'x')",
             "version",
             "report@1",
             "fingerprint",

@@ -45,16 +45,29 @@ impl From<PageSize> for u32 {
     }
 }
 
-/// The content fingerprint of a version: XXH3-128 over its page size, its page count and the XXH3-128 of each
-/// page in order. Equal contents have equal fingerprints on every machine. It finds damage and change; it is
-/// no defence against somebody who crafts a collision.
+/// The content fingerprint of a version: BLAKE3 over its page size, its page count and the BLAKE3 of each page in order. Equal
+/// contents have equal fingerprints on every machine, and nobody can make two contents that have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Fingerprint(pub u128);
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// What a written fingerprint begins with: the algorithm.
+    pub const ALGORITHM: &str = "blake3:";
+
+    /// A fingerprint for models, which tell contents apart by numbers.
+    #[must_use]
+    pub fn of_model(content: u128) -> Self {
+        let mut bytes = [0; 32];
+        bytes[16..].copy_from_slice(&content.to_be_bytes());
+        Self(bytes)
+    }
+}
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        f.write_str(Self::ALGORITHM)?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -67,11 +80,19 @@ impl From<Fingerprint> for String {
 impl TryFrom<String> for Fingerprint {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        let hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        match u128::from_str_radix(&text, 16) {
-            Ok(value) if hex => Ok(Self(value)),
-            _ => Err("a fingerprint is 32 hexadecimal digits".to_owned()),
+        let no_fingerprint =
+            || format!("a fingerprint is {}, and 64 lower-case hexadecimal digits", Self::ALGORITHM);
+        let digits = text.strip_prefix(Self::ALGORITHM).ok_or_else(no_fingerprint)?;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if digits.len() != 64 || !digits.bytes().all(is_digit) {
+            return Err(no_fingerprint());
         }
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| no_fingerprint())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| no_fingerprint())?;
+        }
+        Ok(Self(bytes))
     }
 }
 
@@ -86,13 +107,25 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_read_as_it_is_written() {
+    fn a_fingerprint_is_read_as_it_is_written_and_says_how_it_was_made() {
         for value in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef] {
-            let fingerprint = Fingerprint(value);
+            let fingerprint = Fingerprint::of_model(value);
             assert_eq!(Fingerprint::try_from(fingerprint.to_string()), Ok(fingerprint));
         }
-        for text in ["", "0", &"0".repeat(31), &"g".repeat(32), &format!("+{}", "0".repeat(31))] {
-            assert!(Fingerprint::try_from((*text).to_owned()).is_err(), "{text:?}");
+        let (written, digits) = (Fingerprint::of_model(0xab).to_string(), "0".repeat(62));
+        assert_eq!(written, format!("blake3:{digits}ab"));
+        for text in [
+            String::new(),
+            "0".repeat(32),
+            format!("{digits}ab"),
+            format!("blake3:{digits}a"),
+            format!("blake3:{digits}AB"),
+            format!("blake3:{digits}+b"),
+            format!("blake3:{digits}abc"),
+            format!("xxh3:{digits}ab"),
+            format!("BLAKE3:{digits}ab"),
+        ] {
+            assert!(Fingerprint::try_from(text.clone()).is_err(), "{text:?}");
         }
     }
 }

@@ -134,7 +134,7 @@ impl Sim {
             return Err(Violation::new(format!("{id} comes into the archive after {newest:?}")));
         }
         let content = volume.content.clone();
-        let fingerprint = content.fingerprint.unwrap_or(Fingerprint(0));
+        let fingerprint = content.fingerprint.unwrap_or(Fingerprint::of_model(0));
         let described = Described {
             content,
             bytes: 100,
@@ -158,7 +158,7 @@ impl Sim {
             .max_by_key(|(other, _)| *other)?;
         let known = self.daemon.as_ref()?.engine.register().entry(newest.0).ok()?;
         let readable = known.version.state == asat_core::version::State::Ready;
-        (readable && newest.1.fingerprint == Some(Fingerprint(live))).then_some(newest.0.number)
+        (readable && newest.1.fingerprint == Some(Fingerprint::of_model(live))).then_some(newest.0.number)
     }
 
     pub(crate) fn origin_of(&self, id: &VersionId) -> Option<usize> {
@@ -179,7 +179,7 @@ impl Sim {
         let Some(origin) = self.origin_of(&version) else { return };
         let content = Content {
             cut_at: self.in_order(&version, after),
-            fingerprint: Some(Fingerprint(self.world.origins[origin].live)),
+            fingerprint: Some(Fingerprint::of_model(self.world.origins[origin].live)),
             page_size: PageSize::new(4096).unwrap_or_else(|| unreachable!("a size of SQLite")),
             page_count: 1,
             wal: true,

@@ -193,9 +193,8 @@ fn described(
     let pages = Some(*bytes).filter(|bytes| bytes.is_multiple_of(u64::from(page_size.bytes())));
     let pages = pages.and_then(|bytes| u32::try_from(bytes / u64::from(page_size.bytes())).ok());
     let page_count = pages.filter(|pages| *pages > 0).ok_or_else(|| bad("does not consist of pages"))?;
-    let found = u128::from_str_radix(fingerprint, 16).ok().map(Fingerprint);
-    let fingerprint =
-        found.filter(|found| found.to_string() == *fingerprint).ok_or_else(|| bad("has no fingerprint"))?;
+    let fingerprint = Fingerprint::try_from(fingerprint.clone())
+        .map_err(|why| bad(&format!("has no fingerprint that this asat knows ({why})")))?;
     let publications = publications.iter().map(said).collect::<Result<Vec<_>, _>>()?;
     if publications.is_empty() {
         return Err(bad("was never published"));

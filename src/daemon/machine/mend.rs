@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use asat_archive::fingerprint::page_hash;
+use asat_archive::fingerprint::{PageHash, page_hash};
 use asat_archive::{Archive, Contents, Finding, Rebuild, Report};
 use asat_core::event::CutFailure;
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
@@ -66,7 +66,7 @@ impl Machine {
 
     /// The pages that are wanted, as far as the store or one of its snapshots has them.
     fn gather(&self, name: &StoreName, report: &Report) -> Contents {
-        let wanted: BTreeSet<u128> = report.damage.wanted().collect();
+        let wanted: BTreeSet<PageHash> = report.damage.wanted().collect();
         let mut sink = Gather { wanted, found: Contents::new(), bytes: 0 };
         if !sink.wanted.is_empty()
             && let Err(problem) = self.gather_from_store(name, &mut sink)
@@ -110,7 +110,7 @@ impl PageSink for Anew<'_> {
 
 /// Keeps the pages that are wanted.
 struct Gather {
-    wanted: BTreeSet<u128>,
+    wanted: BTreeSet<PageHash>,
     found: Contents,
     bytes: usize,
 }

@@ -22,7 +22,7 @@ create table version (
     begun_at       text    not null,
     -- What the cut fixed: all of it, or nothing yet.
     cut_at         text,
-    fingerprint    text    check (length(fingerprint) = 32),
+    fingerprint    text    check (fingerprint like 'blake3:%' and length(fingerprint) = 71),
     page_size      integer check (page_size between 512 and 65536),
     page_count     integer check (page_count >= 0),
     wal            integer check (wal in (0, 1)),

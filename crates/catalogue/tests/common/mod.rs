@@ -85,7 +85,8 @@ pub(crate) fn content(dice: &mut Dice) -> Content {
     let half = u128::from(dice.roll());
     Content {
         cut_at: dice.instant(),
-        fingerprint: dice.maybe(|dice| Fingerprint([0, u128::MAX, half, half << 64][dice.below(4)])),
+        fingerprint: dice
+            .maybe(|dice| Fingerprint::of_model([0, u128::MAX, half, half << 64][dice.below(4)])),
         page_size: PageSize::new(512 << dice.below(8)).unwrap(),
         page_count: [0, 1, 11_883, u32::MAX][dice.below(4)],
         wal: dice.coin(),

@@ -4,7 +4,7 @@ use asat_core::event::{Answer, Change, Effect, EffectId, Event, Outcome, Reply, 
 use asat_core::retention::Retention;
 use asat_core::{Code, VersionRef};
 
-use crate::world::{World, exactly, id, keeping, store, trouble};
+use crate::world::{World, exactly, id, keeping, number_of, store, trouble};
 
 /// Two versions, and a store that has changed since.
 fn world() -> World {
@@ -24,7 +24,7 @@ fn cut(world: &mut World, effect: EffectId) -> EffectId {
 #[test]
 fn todays_state_is_kept_first_and_then_the_store_is_brought_back() {
     let mut world = world();
-    let wanted = world.archive[&id("report@1")].content.fingerprint.unwrap().0;
+    let wanted = number_of(world.archive[&id("report@1")].content.fingerprint.unwrap());
     let first = world.begin(&World::restoring("report@1"));
     assert_eq!(world.open_effects(), ["cut report@3"]);
     let second = cut(&mut world, first);

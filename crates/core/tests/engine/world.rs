@@ -380,7 +380,7 @@ impl World {
                 if kept != Some(self.live_content(name)) {
                     return Outcome::Restore(Err(trouble(Code::StoreBusy)));
                 }
-                self.live.insert(name.clone(), wanted.unwrap().0);
+                self.live.insert(name.clone(), number_of(wanted.unwrap()));
                 Outcome::Restore(Ok(700))
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
@@ -548,7 +548,7 @@ impl World {
     }
 
     fn live_content(&self, name: &StoreName) -> Fingerprint {
-        Fingerprint(self.live.get(name).copied().unwrap_or(0))
+        Fingerprint::of_model(self.live.get(name).copied().unwrap_or(0))
     }
 
     /// Somebody writes to a store.
@@ -747,4 +747,9 @@ fn show(effect: &Effect) -> String {
         Effect::MakeCopy { version, lease, .. } => format!("copy {version} for {}", lease.0),
         Effect::DropCopy { version } => format!("drop {version}"),
     }
+}
+
+/// The number of a content, of which this is the fingerprint.
+pub(crate) fn number_of(fingerprint: Fingerprint) -> u128 {
+    fingerprint.0[16..].iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
