@@ -49,6 +49,8 @@ pub struct Daemon {
     driver: JoinHandle<()>,
     /// Closed when the driver has ended, however that came.
     driving: tokio::sync::watch::Receiver<()>,
+    /// Reads what the next versions rely on.
+    reading: JoinHandle<()>,
     guard: Guarding,
     tree: Option<tree::Served>,
     watchers: Mutex<watch::Watchers>,
@@ -104,12 +106,16 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     };
     let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(drive);
     let driver = driver.map_err(|error| failed("start its driver", &error))?;
+    let reader = Arc::clone(&machine);
+    let reading = std::thread::Builder::new().name("archive-reader".to_owned());
+    let reading = reading.spawn(move || reader.read_newest_of_all());
+    let reading = reading.map_err(|error| failed("start its reader", &error))?;
     let guard = Guarding::start(Arc::clone(&machine), handle.clone(), config);
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
-    Ok(Daemon { handle, machine, driver, driving, guard, tree, watchers, _state: state })
+    Ok(Daemon { handle, machine, driver, driving, reading, guard, tree, watchers, _state: state })
 }
 
 impl Daemon {
@@ -159,6 +165,7 @@ impl Daemon {
             tracing::error!("the driver ended with a panic; the next start settles what it left");
         }
         watchers.join();
+        let _ = self.reading.join();
     }
 }
 

@@ -13,6 +13,7 @@ mod hot;
 mod marker;
 mod mend;
 mod opening;
+mod relied;
 mod restore;
 mod room;
 mod seen;
@@ -221,6 +222,9 @@ impl Machine {
                 ControlFlow::Continue(())
             }
         })?;
+        if !report.findings.is_empty() {
+            self.distrust(store);
+        }
         self.mend(store, &mut report);
         Ok((report, read))
     }
@@ -274,6 +278,10 @@ impl Machine {
         };
         while archive.compact(&mut pace)?.more && !self.stopping.load(Ordering::Relaxed) {
             archive.wait_for_writer(Duration::from_secs(1));
+        }
+        // What lies elsewhere now is read before a publication relies on it; if it cannot be, that one tries again.
+        if let Err(problem) = self.read_newest(store) {
+            tracing::debug!(store = %store, %problem, "{store}: what was compacted is not read yet");
         }
         Ok(())
     }

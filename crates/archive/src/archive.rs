@@ -5,15 +5,15 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use asat_core::{PageSize, StoreName, boundary};
+use asat_core::{StoreName, boundary};
 
 use crate::chain::{Chain, Layer, Layers, head, lock};
 use crate::disk::Folder;
 use crate::error::Error;
-use crate::fingerprint::PageHash;
 use crate::meta::Meta;
 use crate::naming::FileName;
 use crate::reader::Reader;
+use crate::relied::Relied;
 
 /// One store's archive. Cloning gives another handle on the same one.
 ///
@@ -35,18 +35,12 @@ pub(crate) struct Inner {
     pub(crate) compaction: Mutex<()>,
     /// Tells that no version is being written any more.
     pub(crate) written: Condvar,
-    /// The page hashes of the newest version, while somebody may want to write the next one.
-    pub(crate) head: Mutex<Option<HeadHashes>>,
+    /// What is known of the newest version, while somebody may want to write the next one.
+    pub(crate) head: Mutex<Option<Relied>>,
+    /// Held while that is read.
+    pub(crate) reading: Mutex<()>,
     /// The versions whose packs are not there, and may come back.
     pub(crate) missing: Mutex<BTreeSet<u64>>,
-}
-
-/// The page hashes of one version.
-#[derive(Clone, Debug)]
-pub(crate) struct HeadHashes {
-    pub(crate) number: u64,
-    pub(crate) page_size: PageSize,
-    pub(crate) hashes: Arc<Vec<PageHash>>,
 }
 
 /// What opening an archive found and did.
@@ -74,6 +68,7 @@ impl Archive {
             compaction: Mutex::default(),
             written: Condvar::new(),
             head: Mutex::default(),
+            reading: Mutex::default(),
             missing: Mutex::default(),
         };
         Ok((Self { inner: Arc::new(inner) }, opened))

@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use asat_core::boundary;
@@ -18,6 +18,22 @@ use crate::error::Error;
 pub(crate) struct Folder {
     path: PathBuf,
     handle: File,
+}
+
+/// What tells whether a file is as it was: it changes where somebody writes to it or puts another in its place, and not where it is
+/// renamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        Self { inode: metadata.ino(), bytes: metadata.len(), modified }
+    }
 }
 
 /// A regular file in the folder.
@@ -135,6 +151,11 @@ impl Folder {
         let result = rustix::fs::fsync(&self.handle);
         boundary::pass("archive: folder fsynced");
         result.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+    }
+
+    /// What tells whether a file is as it was.
+    pub(crate) fn stamp(&self, name: &str) -> io::Result<Stamp> {
+        Ok(Stamp::of(&fs::symlink_metadata(self.path.join(name))?))
     }
 
     /// Opens a file for reading.

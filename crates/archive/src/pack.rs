@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Advice;
 
-use crate::disk::Folder;
+use crate::disk::{Folder, Stamp};
 use crate::error::Error;
 use crate::fingerprint::hash;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
@@ -88,6 +88,12 @@ impl Pack {
             return Err(Error::damaged(&path, "its metadata contradict each other"));
         }
         Ok(Self { path, file, footer, meta })
+    }
+
+    /// What its file is like now.
+    pub(crate) fn stamp(&self) -> Result<Stamp, Error> {
+        let metadata = self.file.metadata().map_err(|source| Error::io("look at", &self.path, source))?;
+        Ok(Stamp::of(&metadata))
     }
 
     /// The path under which it was opened.

@@ -79,6 +79,11 @@ impl Packer {
         self.index.count
     }
 
+    /// Whether a page is what an earlier version has.
+    pub(crate) fn refers(&self) -> bool {
+        self.refers_to.is_some()
+    }
+
     /// Appends the frame of the next page.
     pub(crate) fn frame(
         &mut self,

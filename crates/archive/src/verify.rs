@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::archive::{Archive, Inner};
-use crate::chain::{Layer, Layers, most_pages};
+use crate::chain::{Layer, Layers, lock, most_pages};
 use crate::error::Error;
 use crate::fingerprint::PageHash;
 use crate::frames::{Frames, Reading};
@@ -78,6 +78,10 @@ impl Archive {
         if suspect || !check.bad.is_empty() {
             let versions = number.map_or_else(|| self.live(), |number| vec![number]);
             versions.into_iter().try_for_each(|number| check.attribute(number))?;
+        }
+        if !check.report.findings.is_empty() {
+            // The next version looks again at what it relies on.
+            *lock(&archive.head) = None;
         }
         Ok(check.report)
     }

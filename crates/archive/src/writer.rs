@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use asat_core::{Fingerprint, PageSize, boundary};
 
-use crate::archive::{Archive, HeadHashes, Inner};
+use crate::archive::{Archive, Inner};
 use crate::chain::{Layer, lock};
 use crate::compress::Press;
 use crate::error::Error;
@@ -13,6 +13,7 @@ use crate::meta::{Cut, Meta};
 use crate::naming::FileName;
 use crate::pack::Pack;
 use crate::packer::Packer;
+use crate::relied::Relied;
 
 /// The hashes of a version's pages may take this part of the machine's memory.
 const MEMORY_PART: u64 = 8;
@@ -45,7 +46,7 @@ pub struct Writer {
     page_size: PageSize,
     page_count: u32,
     /// The version compared with.
-    head: Option<HeadHashes>,
+    head: Option<Relied>,
     /// Pages that were taken and not looked at yet: several at once are hashed faster.
     waiting: Vec<u8>,
     /// The hashes of the pages before them.
@@ -77,7 +78,7 @@ impl Archive {
             broken: false,
         };
         if let Some(head_number) = head_number {
-            writer.head = match self.inner.head_hashes(head_number) {
+            writer.head = match self.inner.relied(head_number, &|| true) {
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),
@@ -139,19 +140,6 @@ impl Inner {
             lock(&self.chain).put(Layer::new(number, number, true, pack.bytes()));
         }
     }
-
-    /// The page hashes of the newest version: those kept since it was written, or else read again.
-    fn head_hashes(&self, number: u64) -> Result<HeadHashes, Error> {
-        let kept = lock(&self.head).clone().filter(|head| head.number == number);
-        if let Some(head) = kept {
-            return Ok(head);
-        }
-        let version = self.resolve(number)?;
-        let hashes = Arc::new(version.map.hashes().to_vec());
-        let head = HeadHashes { number, page_size: version.meta.page_size, hashes };
-        *lock(&self.head) = Some(head.clone());
-        Ok(head)
-    }
 }
 
 impl Writer {
@@ -161,14 +149,14 @@ impl Writer {
         self.comparable().map(|head| head.number)
     }
 
-    /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page; if
-    /// not, nothing was taken, and the page itself must come.
+    /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page, and it can
+    /// be read; if not, nothing was taken, and the page itself must come.
     pub fn same(&mut self, number: u32) -> Result<bool, Error> {
         let nth = self.taken();
         if self.broken || !self.is_next(number) {
             return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
         }
-        let Some(hash) = self.comparable().and_then(|head| head.hashes.get(nth)).copied() else {
+        let Some(hash) = self.comparable().and_then(|head| head.hash(nth)).copied() else {
             return Ok(false);
         };
         self.look_at_waiting()?;
@@ -215,7 +203,7 @@ impl Writer {
     /// Keeps a page, counted from 0, if it is another than in the version before.
     fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
         let hash = self.hashes.get(nth).copied().unwrap_or_default();
-        if self.comparable().and_then(|head| head.hashes.get(nth)) == Some(&hash) {
+        if self.comparable().and_then(|head| head.hash(nth)) == Some(&hash) {
             return Ok(());
         }
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
@@ -256,14 +244,28 @@ impl Writer {
         };
         let name = FileName::Live { from: self.number, number: self.number };
         let meta = self.meta(cut, fingerprint, packer.needs_below);
+        let refers = packer.refers();
         let published = packer.publish(&meta, name);
         let bytes = published.inspect_err(|_| self.archive.adopt_stray(self.number))?;
-        let hashes = Arc::new(std::mem::take(&mut self.hashes));
-        let head = HeadHashes { number: self.number, page_size: self.page_size, hashes };
-        *lock(&self.archive.head) = Some(head);
         lock(&self.archive.chain).put(Layer::new(self.number, self.number, true, bytes));
+        let before = self.head.as_ref().map(|head| head.number);
+        let written = self.written();
+        self.archive.rely_on(written, before, refers);
         lock(&self.archive.missing).remove(&self.number);
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
+    }
+
+    /// What is known of it for the next one.
+    fn written(&mut self) -> Relied {
+        let files = self.comparable().map(|head| Arc::clone(&head.files)).unwrap_or_default();
+        let (number, page_size) = (self.number, self.page_size);
+        Relied {
+            number,
+            page_size,
+            hashes: Arc::new(std::mem::take(&mut self.hashes)),
+            lost: Arc::default(),
+            files,
+        }
     }
 
     fn unchanged_since(&self) -> Option<u64> {
@@ -273,7 +275,7 @@ impl Writer {
     }
 
     /// The version before, where its pages have the same size.
-    fn comparable(&self) -> Option<&HeadHashes> {
+    fn comparable(&self) -> Option<&Relied> {
         self.head.as_ref().filter(|head| head.page_size == self.page_size)
     }
 

@@ -125,7 +125,8 @@ fn a_write_given_up_leaves_nothing() {
     let (archive, model) = history(folder.path(), 3);
     let images = images_of(folder.path(), || {
         let mut writer = archive.begin(4, model[&3].page_size(), 19).unwrap();
-        (1..=10).for_each(|number| writer.page(number, &page(512, u64::from(number) + 5000)).unwrap());
+        // So many that some of them are kept already.
+        (1..=18).for_each(|number| writer.page(number, &page(512, u64::from(number) + 5000)).unwrap());
     });
     check_images(images, &model, &model, |_| {});
     assert_holds(&archive, &model);

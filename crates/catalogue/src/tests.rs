@@ -3,11 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use asat_core::audit::By;
 use asat_core::event::Change;
-use asat_core::guard::{Entry, Outcome, Rung};
-use asat_core::snapshot::Hold;
-use asat_core::version::{Holding, Store, Tag};
+use asat_core::version::Store;
 use asat_core::{Code, Problem};
 use jiff::Timestamp;
 

@@ -89,6 +89,7 @@ impl Machine {
     /// Fixes a version's content in the archive.
     pub(super) fn cut(&self, cutting: &Cutting<'_>) -> Result<Cut, CutFailure> {
         let store = self.configured(&cutting.id.store).map_err(not_begun)?;
+        self.read_newest(&cutting.id.store).map_err(not_begun)?;
         self.cut_by(cutting, |checks, sink| {
             self.workers.read_checked(&store.path, &store.limits, checks, sink)
         })

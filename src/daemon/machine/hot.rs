@@ -281,7 +281,7 @@ impl Machine {
         self.is_kept(&VersionId { number, ..id.clone() }).then_some((number, checks))
     }
 
-    /// Whether a version's pages are in the archive, or in a snapshot that is there and not full.
+    /// Whether a version's pages are in the archive, where they were read since, or in a snapshot that is there and not full.
     fn is_kept(&self, id: &VersionId) -> bool {
         // What was cut by this process stays mounted until it goes, be it by an administrator's hand.
         let is_there = |hot: &Hot| match clones::is_clone(&hot.snapshot) {
@@ -292,7 +292,7 @@ impl Machine {
             let hot = self.hot(id).ok().filter(is_there);
             hot.is_some_and(|hot| self.volumes.is_lost(&hot.snapshot).is_ok_and(|lost| !lost))
         };
-        self.archive(&id.store).is_ok_and(|archive| archive.contains(id.number)) || in_snapshot()
+        self.archive(&id.store).is_ok_and(|archive| archive.was_read(id.number)) || in_snapshot()
     }
 
     /// Takes care that a version which is given up is not published again: its content would be cut anew.

@@ -35,6 +35,11 @@ impl Seen {
         self.0.offer(&id.store, signature.map(|signature| (number, signature)));
     }
 
+    /// Forgets what a store was like.
+    pub(super) fn forget(&self, store: &StoreName) {
+        self.0.offer(store, None);
+    }
+
     /// Holds the version whose content the store at this path still has, where that can be seen.
     pub(super) fn unchanged(&self, store: &StoreName, path: &Path) -> Option<(u64, Hold)> {
         let held = self.0.hold(store);

@@ -87,6 +87,9 @@ impl Machine {
         if let Some(origin) = origin.as_ref().filter(|origin| origin.backend != Backend::Reflink) {
             self.prepare_hot(id, &store, origin)?;
         }
+        if origin.is_none() {
+            self.read_newest(&id.store)?;
+        }
         let before = Signature::of(&store.path);
         Ok(Part { member, store, before })
     }

@@ -1,0 +1,45 @@
+//! What the next version of a store relies on in the archive is read before: by a thread at the start, and by each publication as far
+//! as that is not through, before it holds any writer up.
+
+use std::sync::atomic::Ordering;
+
+use asat_core::{Problem, StoreName};
+
+use super::{Machine, lock};
+
+impl Machine {
+    /// Reads what of the newest version was not read yet, so that the next one relies on nothing that cannot be read.
+    ///
+    /// # Errors
+    /// If the machine refuses, or the daemon stops.
+    pub(super) fn read_newest(&self, store: &StoreName) -> Result<(), Problem> {
+        let archive = self.archive(store)?;
+        let lost = archive.read_newest(&|| !self.stopping.load(Ordering::Relaxed))?;
+        if lost > 0 {
+            tracing::warn!(
+                store = %store,
+                "{store}: {lost} pages of its newest archived version cannot be read; the next version stores them again. Type: asat verify {store}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Does so for every store, one after another.
+    pub(in crate::daemon) fn read_newest_of_all(&self) {
+        let stores: Vec<StoreName> = self.archives().keys().cloned().collect();
+        for store in stores {
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            if let Err(problem) = self.read_newest(&store) {
+                tracing::debug!(store = %store, %problem, "{store}: what its next version relies on is read when it is published");
+            }
+        }
+    }
+
+    /// Takes no version of a store for what the store still has until it is looked at again: damage was found in its archive.
+    pub(super) fn distrust(&self, store: &StoreName) {
+        self.seen.forget(store);
+        lock(&self.witnesses).remove(store);
+    }
+}
