@@ -48,6 +48,8 @@ mod opening;
 mod peers;
 #[path = "api/publishing.rs"]
 mod publishing;
+#[path = "api/relying.rs"]
+mod relying;
 #[path = "api/restoring.rs"]
 mod restoring;
 #[path = "api/retention.rs"]

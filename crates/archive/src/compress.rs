@@ -8,17 +8,16 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use asat_core::PageSize;
-use asat_core::boundary::{self, Forked};
 
 use crate::archive::Inner;
 use crate::chain::lock;
 use crate::codec::{Encoder, MOST_DIFFERENCES, SHORT_FRAME_BYTES};
 use crate::error::Error;
-use crate::fingerprint::PageHash;
+use crate::fingerprint::{PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::frames::{Frames, Reading};
 use crate::index::Encoding;
 use crate::packer::Packer;
@@ -43,7 +42,6 @@ pub(crate) struct Press {
     spool: Option<Spool>,
     sender: SyncSender<Batch>,
     thread: JoinHandle<Result<Packer, Error>>,
-    forked: Forked,
 }
 
 impl Press {
@@ -55,12 +53,11 @@ impl Press {
     ) -> Result<Self, Error> {
         let folder = packer.folder().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
-        let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || forked.run(|| press(packer, page_size, before, &receiver)))
+            .spawn(move || press(packer, page_size, before, &receiver))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
-        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
+        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread })
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
@@ -116,7 +113,6 @@ impl Press {
             let _ = self.sender.send(self.batch);
         }
         drop(self.sender);
-        self.forked.wait();
         let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
         let packer = self.thread.join().unwrap_or_else(ended_early)?;
         drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
@@ -126,7 +122,6 @@ impl Press {
     /// Ends the thread and removes the file.
     pub(crate) fn abandon(self) {
         drop(self.sender);
-        self.forked.wait();
         let _ = self.thread.join();
     }
 }
@@ -152,7 +147,7 @@ fn press(
     let page_len = page_size.as_usize();
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
     let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
-    while let Some(batch) = next_batch(batches) {
+    for batch in batches {
         let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
         let data = batch.data.chunks(share * page_len);
         let mut shares = batch.pages.chunks(share).zip(data).zip(&mut hands);
@@ -173,24 +168,14 @@ fn press(
     Ok(packer)
 }
 
-/// Waits for the next batch; `None` where none comes any more.
-fn next_batch(batches: &Receiver<Batch>) -> Option<Batch> {
-    loop {
-        match batches.try_recv() {
-            Ok(batch) => return Some(batch),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) if boundary::blocked("archive: a batch of pages") => {}
-            Err(TryRecvError::Empty) => return batches.recv().ok(),
-        }
-    }
-}
-
 /// What turning pages into frames takes, and the frames made of one share of a batch.
 struct Hand {
     encoder: Encoder,
     frames: Frames,
-    /// The page of the version before.
-    page: Vec<u8>,
+    page_len: usize,
+    /// Some pages of the version before, and their hashes.
+    before: Vec<u8>,
+    hashes: Vec<PageHash>,
     /// Page, hash, encoding and length of each frame made, and their bytes.
     made: Vec<(u32, PageHash, Encoding, usize)>,
     bytes: Vec<u8>,
@@ -199,25 +184,46 @@ struct Hand {
 impl Hand {
     fn new(page_len: usize) -> Result<Self, Error> {
         let (encoder, frames) = (Encoder::new(page_len)?, Frames::new()?);
-        Ok(Self { encoder, frames, page: vec![0; page_len], made: Vec::new(), bytes: Vec::new() })
+        let (before, hashes, made, bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { encoder, frames, page_len, before, hashes, made, bytes })
     }
 
     fn encode(&mut self, pages: &[(u32, PageHash)], data: &[u8], before: Option<&PageMap>) {
-        for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page.len())) {
-            let depth = before.and_then(|map| self.read(map, number));
-            let before = depth.is_some().then_some(self.page.as_slice());
-            let (encoding, frame) = self.encoder.encode_upon(depth.unwrap_or(0), page, before);
-            self.made.push((number, hash, encoding, frame.len()));
-            self.bytes.extend_from_slice(frame);
+        let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
+        for (pages, data) in groups {
+            let depths = before.map(|map| self.read(map, pages)).unwrap_or_default();
+            let mut depths = depths.into_iter().chain(std::iter::repeat(None));
+            let pages = pages.iter().zip(data.chunks_exact(self.page_len));
+            for (nth, (&(number, hash), page)) in pages.enumerate() {
+                let depth = depths.next().flatten();
+                let before = depth.and_then(|_| self.before.chunks_exact(self.page_len).nth(nth));
+                let (encoding, frame) = self.encoder.encode_upon(depth.unwrap_or(0), page, before);
+                self.made.push((number, hash, encoding, frame.len()));
+                self.bytes.extend_from_slice(frame);
+            }
         }
     }
 
-    /// Reads what a page was, where it can be read; answers as how many differences it is stored. Where these are so many
-    /// that it is to be stored whole, it is not read.
-    fn read(&mut self, map: &PageMap, number: u32) -> Option<u32> {
-        let nth = nth_of(number).filter(|&nth| nth < map.page_count())?;
-        let depth = Some(map.depth(nth)).filter(|&depth| depth < MOST_DIFFERENCES)?;
-        self.frames.page(map, nth, Reading::InOrder, &mut self.page).ok().map(|()| depth)
+    /// Reads what some pages were; answers as how many differences each is stored, or nothing of one that cannot be read. A page
+    /// that is to be stored whole, as these are too many, is not read.
+    fn read(&mut self, map: &PageMap, pages: &[(u32, PageHash)]) -> Vec<Option<u32>> {
+        let Self { frames, before, hashes, page_len, .. } = self;
+        before.resize(pages.len() * *page_len, 0);
+        let place = |number: u32| nth_of(number).filter(|&nth| nth < map.page_count());
+        let mut read = |number: u32, page: &mut [u8]| {
+            let nth = place(number)?;
+            let depth = Some(map.depth(nth)).filter(|&depth| depth < MOST_DIFFERENCES)?;
+            let decoded = frames.decode(map, map.frames_of(nth).copied(), Reading::InOrder, page);
+            matches!(decoded, Ok(true)).then_some(depth)
+        };
+        let places = pages.iter().zip(before.chunks_exact_mut(*page_len));
+        let mut depths: Vec<Option<u32>> = places.map(|((number, _), page)| read(*number, page)).collect();
+        hashes.clear();
+        hash_pages(before, *page_len, hashes);
+        for ((depth, (number, _)), hash) in depths.iter_mut().zip(pages).zip(hashes) {
+            *depth = depth.filter(|_| place(*number).and_then(|nth| map.hash(nth)) == Some(*hash));
+        }
+        depths
     }
 
     /// Appends what was made, but for what an earlier version has: of a short frame, saying so would take as much.

@@ -16,7 +16,7 @@ use crate::pack::{Ends, Pack, each_piece, read_range};
 use crate::suspect::suspects;
 
 /// So many bytes are gone through at most to find the flip, times eight: each byte that may be the one asks for all of what it stands in.
-/// That takes twenty seconds or so, and is enough for every byte of 128 KiB, or for every page number in an index of 30,000 pages.
+/// That takes twenty seconds or so, and is enough for every byte of 128 KiB, or for every page number in an index of 22,000 pages.
 const MOST_TRIED_BYTES: usize = 1 << 34;
 /// Those bytes of both ends that the footer's own checksum vouches for, and the checksum. Which of the others is right, only the
 /// whole file can tell: they say the format twice.

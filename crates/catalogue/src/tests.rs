@@ -116,14 +116,15 @@ fn a_catalogue_with_fingerprints_of_another_kind_is_refused_and_untouched() {
     let before = fs::read(&path).unwrap();
     let refusals = [
         Catalogue::open(&path).map(drop),
-        Catalogue::look(&path),
+        Catalogue::look(&path).map(drop),
         Catalogue::back_up(&path, &folder.path().join("copy.db")),
     ];
     for refused in refusals {
         let problem = Problem::from(refused.unwrap_err());
         assert_eq!(problem.code, Code::Configuration);
         assert!(
-            problem.detail.contains(&format!("has schema version {}", OLDEST - 1)) && problem.hint.contains("asat export"),
+            problem.detail.contains(&format!("has schema version {}", OLDEST - 1))
+                && problem.hint.contains("asat export"),
             "{problem}"
         );
     }
