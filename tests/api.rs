@@ -22,6 +22,8 @@ mod capacity;
 mod checks;
 #[path = "api/colliding.rs"]
 mod colliding;
+#[path = "api/commits.rs"]
+mod commits;
 #[path = "api/download.rs"]
 mod download;
 #[path = "api/events.rs"]

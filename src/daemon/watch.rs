@@ -17,7 +17,7 @@ use asat_core::event::{Event, Publish, Reply};
 use asat_core::watch::{self, Step, Watch};
 use asat_core::{Code, Problem, StoreName};
 use asat_host::clock;
-use asat_host::store::Signature;
+use asat_host::store::{Before, Signature};
 use asat_host::watching::Noticed;
 
 use super::handle::{Notice, stopping};
@@ -194,11 +194,11 @@ impl Watcher {
         if !anyway && self.signature.as_ref().is_some_and(is_same) {
             return self.policy.unchanged();
         }
-        let look = || Signature::of(&self.store.path);
-        let (before, began, since) = (look(), self.began.elapsed(), clock::now());
+        let (began, since) = (self.began.elapsed(), clock::now());
+        let seen = Before::look(&self.store.path);
         let answer = self.machine.marker(&self.name);
-        self.signature = before.and_then(|before| look()?.settled(&before, since));
-        self.policy.answered(began, self.began.elapsed(), &answer);
+        self.signature = seen.settled(&self.store.path);
+        self.policy.answered(began, self.began.elapsed(), &answer, seen.is_commit_under_way());
         let before = self.watched.value.clone();
         match &answer {
             Ok(value) => {

@@ -28,6 +28,7 @@ use tempfile::TempDir;
 pub mod contract;
 pub mod events;
 pub mod ground;
+pub mod halting;
 
 use contract::Contract;
 use ground::Ground;

@@ -46,6 +46,8 @@ pub struct Watch {
     noticed: Option<(Duration, Duration)>,
     /// When it is asked for again although nothing was noticed.
     again_at: Option<Duration>,
+    /// When it is asked for again since a commit was under way, and how often in a row that was so.
+    under_way: Option<(Duration, u32)>,
     /// How many attempts have failed in a row.
     failures: u32,
     /// Until when the store is left alone, so that asking takes little of the machine.
@@ -57,6 +59,8 @@ pub struct Watch {
 impl Watch {
     /// After an attempt that failed it is tried again, first after this time.
     pub const FIRST_RETRY: Duration = Duration::from_millis(250);
+    /// The longest wait for a commit of which nobody tells: one that was under way, or the end of somebody's lock.
+    pub const LAST_LOOK: Duration = Duration::from_secs(1);
     /// And at the least as often as this, as long as trying again can help.
     pub const LAST_RETRY: Duration = Duration::from_secs(60);
     /// For so many times as long as an answer took, the marker is not asked for again.
@@ -65,8 +69,16 @@ impl Watch {
     /// A store of which this value was published last. Its marker is asked for at once: it may have moved while nobody watched.
     #[must_use]
     pub fn new(pace: Pace, published: Option<String>) -> Self {
-        let (noticed, again_at) = (None, Some(Duration::ZERO));
-        Self { pace, published, noticed, again_at, failures: 0, rests_until: Duration::ZERO, wanted: None }
+        Self {
+            pace,
+            published,
+            noticed: None,
+            again_at: Some(Duration::ZERO),
+            under_way: None,
+            failures: 0,
+            rests_until: Duration::ZERO,
+            wanted: None,
+        }
     }
 
     /// The value that was published last.
@@ -81,7 +93,8 @@ impl Watch {
         if let Some(value) = &self.wanted {
             return Step::Publish(value.clone());
         }
-        if self.again_at.is_some_and(|at| at <= now) {
+        let again_at = self.again_at.into_iter().chain(self.under_way.map(|(at, _)| at)).min();
+        if again_at.is_some_and(|at| at <= now) {
             return Step::Ask { anyway: true };
         }
         let calm =
@@ -89,7 +102,7 @@ impl Watch {
         let due = calm.map(|calm| calm.max(self.rests_until));
         match due {
             Some(due) if due <= now => Step::Ask { anyway: false },
-            due => Step::Wait(due.into_iter().chain(self.again_at).min()),
+            due => Step::Wait(due.into_iter().chain(again_at).min()),
         }
     }
 
@@ -104,10 +117,22 @@ impl Watch {
         self.noticed = None;
     }
 
-    /// The marker was asked for from one instant to the other, and this is its value; nothing where nothing is certified yet.
-    pub fn answered(&mut self, began: Duration, now: Duration, answer: &Result<Option<String>, Problem>) {
+    /// The marker was asked for from one instant to the other, and this is its value; nothing where nothing is certified yet. If a
+    /// commit was under way then, of whose end nobody will tell, it is asked for again: after `debounce`, and then after
+    /// twice as long each time, [`Self::LAST_LOOK`] at most.
+    pub fn answered(
+        &mut self,
+        began: Duration,
+        now: Duration,
+        answer: &Result<Option<String>, Problem>,
+        is_commit_under_way: bool,
+    ) {
         (self.noticed, self.again_at) = (None, None);
         self.rests_until = now + Self::REST * now.saturating_sub(began);
+        let times = self.under_way.map_or(0, |(_, times)| times);
+        let after = (self.pace.debounce * 2_u32.pow(times.min(16))).min(Self::LAST_LOOK);
+        self.under_way =
+            is_commit_under_way.then(|| ((now + after).max(self.rests_until), times.saturating_add(1)));
         match answer {
             Ok(value) if value.is_some() && *value != self.published => self.wanted.clone_from(value),
             Ok(_) => self.failures = 0,
@@ -130,9 +155,11 @@ impl Watch {
             // The next commit may mend it, and nothing else: to check a store again and again would only read it.
             Code::CheckFailed | Code::LabelTaken => None,
             Code::MarkerFailed | Code::StoreMissing | Code::StoreUnreadable => Some(Self::LAST_RETRY),
-            _ => {
+            code => {
                 let doublings = (self.failures - 1).min(16);
-                Some((Self::FIRST_RETRY * 2_u32.pow(doublings)).min(Self::LAST_RETRY))
+                // Nobody tells of the end of a lock.
+                let last = if code == Code::StoreBusy { Self::LAST_LOOK } else { Self::LAST_RETRY };
+                Some((Self::FIRST_RETRY * 2_u32.pow(doublings)).min(last))
             }
         };
         self.again_at = after.map(|after| now + after);

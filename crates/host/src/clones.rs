@@ -13,7 +13,6 @@
 //! Nobody but asat's own user gets into them. A clone is only touched where it has its version's
 //! name, its folder is a real one of this user, and is the recorded one ([`Folder::look`]). All else is left alone.
 
-mod apart;
 mod error;
 mod probe;
 mod told;
@@ -29,9 +28,9 @@ use asat_core::{StoreName, VersionId, boundary};
 use jiff::Timestamp;
 use rustix::fs::{IFlags, OFlags, ioctl_ficlone, ioctl_getflags, ioctl_setflags};
 
+use crate::apart::apart;
 use crate::fiemap;
 use crate::store::links::trusted_path;
-use apart::apart;
 pub use error::Error;
 pub use probe::{MANY_PIECES, is_tested, pieces, probe};
 use told::TOLD;

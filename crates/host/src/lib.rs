@@ -4,6 +4,7 @@
 //! own locks, the processes that do so, and the as-at copies. Every error names the object concerned and becomes an
 //! [`asat_core::Problem`] that says what to do next.
 
+mod apart;
 pub mod brake;
 pub mod clock;
 pub mod clones;

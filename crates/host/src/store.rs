@@ -51,6 +51,7 @@ mod still;
 mod together;
 mod told;
 mod transaction;
+mod under_way;
 mod wait;
 
 use std::path::Path;
@@ -72,7 +73,7 @@ pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
 use scan::Source;
-pub use signature::{Signature, is_local};
+pub use signature::{Before, Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
 pub use together::{Fixed, Member, Moment, fix_together};
 pub(crate) use together::{Take, Taking, common_limits, together};

@@ -8,8 +8,7 @@ use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content, SetPublication};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
-use asat_host::clock;
-use asat_host::store::{Checks, CutError, PageSink, Read, Signature, State, Told};
+use asat_host::store::{Before, Checks, CutError, PageSink, Read, State, Told};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -75,14 +74,13 @@ impl Machine {
         let is_full = |failure: &CutFailure| failure.problem.code == Code::StorageFull;
         self.check_advice(store, origin).map_err(not_begun)?;
         let path = self.configured(store).map_err(not_begun)?.path.clone();
-        let before = Signature::of(&path);
-        let since = clock::now();
+        let before = Before::look(&path);
         let cut = match origin {
             Some(origin) if origin.backend == Backend::Reflink => self.cut_clone(cutting, origin),
             Some(origin) => self.cut_hot(cutting, origin),
             None => self.with_room(store, is_full, || self.cut(cutting)),
         }?;
-        self.seen.remember(cutting.id, &path, &cut.kept, before.as_ref(), since);
+        self.seen.remember(cutting.id, &path, &cut.kept, &before);
         Ok(cut)
     }
 

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use asat_core::event::Kept;
 use asat_core::{StoreName, VersionId};
-use asat_host::store::Signature;
-use jiff::Timestamp;
+use asat_host::store::{Before, Signature};
 
 use crate::newest::{Held, Newest};
 
@@ -17,22 +16,13 @@ pub(super) struct Seen(Newest<Signature>);
 pub type Hold = Held<Signature>;
 
 impl Seen {
-    /// Remembers what a store's files are like of which a version was just cut, and which were as they were `before`; `since`
-    /// is an instant between.
-    pub(super) fn remember(
-        &self,
-        id: &VersionId,
-        path: &Path,
-        kept: &Kept,
-        before: Option<&Signature>,
-        since: Timestamp,
-    ) {
+    /// Remembers what a store's files are like of which a version was just cut, if they are as they were `before`.
+    pub(super) fn remember(&self, id: &VersionId, path: &Path, kept: &Kept, before: &Before) {
         let number = match kept {
             Kept::SameAs(number) => *number,
             Kept::Snapshot { .. } | Kept::Stored { .. } => id.number,
         };
-        let signature = before.and_then(|before| Signature::of(path)?.settled(before, since));
-        self.0.offer(&id.store, signature.map(|signature| (number, signature)));
+        self.0.offer(&id.store, before.settled(path).map(|signature| (number, signature)));
     }
 
     /// Forgets what a store was like.

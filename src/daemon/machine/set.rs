@@ -7,8 +7,7 @@ use asat_core::event::{Cut, CutFailure, Kept, SetCut, SetMember};
 use asat_core::snapshot::Backend;
 use asat_core::version::SetPublication;
 use asat_core::{Code, Problem, SetName, StoreName, VersionId};
-use asat_host::clock;
-use asat_host::store::{Member, Signature};
+use asat_host::store::{Before, Member};
 use asat_host::worker::Moment;
 use jiff::Timestamp;
 
@@ -21,7 +20,7 @@ struct Part<'a> {
     member: &'a SetMember,
     store: Arc<Store>,
     /// What its files were like before it was held.
-    before: Option<Signature>,
+    before: Before,
 }
 
 impl Machine {
@@ -38,7 +37,6 @@ impl Machine {
             .map(|member| self.part(member).map_err(|problem| naming(set, &member.version.store, problem)))
             .collect::<Result<_, _>>()?;
         let held: Vec<Member<'_>> = parts.iter().map(Part::held).collect();
-        let since = clock::now();
         let (instant, moments) =
             self.workers.fix_together(&held, &self.stopping).map_err(|(index, error)| {
                 match members.get(index) {
@@ -52,8 +50,7 @@ impl Machine {
         let cut = |(part, moment): (&Part<'_>, Moment)| {
             let cut = self.cut_part(part, moment, note.clone(), cut_at);
             cut.inspect(|cut| {
-                let (id, before) = (&part.member.version, part.before.as_ref());
-                self.seen.remember(id, &part.store.path, &cut.kept, before, since);
+                self.seen.remember(&part.member.version, &part.store.path, &cut.kept, &part.before);
             })
         };
         let cuts = at_once(parts.iter().zip(moments), cut);
@@ -90,7 +87,7 @@ impl Machine {
         if origin.is_none() {
             self.read_newest(&id.store)?;
         }
-        let before = Signature::of(&store.path);
+        let before = Before::look(&store.path);
         Ok(Part { member, store, before })
     }
 

@@ -16,7 +16,7 @@ fn problem(code: Code) -> Problem {
 fn settled(value: &str) -> Watch {
     let mut watch = Watch::new(PACE, Some(value.to_owned()));
     assert_eq!(watch.next(ms(0)), Step::Ask { anyway: true });
-    watch.answered(ms(0), ms(0), &Ok(Some(value.to_owned())));
+    watch.answered(ms(0), ms(0), &Ok(Some(value.to_owned())), false);
     assert_eq!(watch.next(ms(0)), Step::Wait(None));
     watch
 }
@@ -24,7 +24,7 @@ fn settled(value: &str) -> Watch {
 #[test]
 fn what_moved_while_nobody_watched_is_published_at_the_start() {
     let mut watch = Watch::new(PACE, Some("41".to_owned()));
-    watch.answered(ms(0), ms(1), &Ok(Some("42".to_owned())));
+    watch.answered(ms(0), ms(1), &Ok(Some("42".to_owned())), false);
     assert_eq!(watch.next(ms(1)), Step::Publish("42".to_owned()));
     watch.published(ms(2), &Ok("42".to_owned()));
     assert_eq!((watch.next(ms(2)), watch.last_published()), (Step::Wait(None), Some("42")));
@@ -52,10 +52,10 @@ fn a_value_that_is_not_another_one_is_not_published() {
     let mut watch = settled("41");
     for answer in [Ok(Some("41".to_owned())), Ok(None), Ok(Some("41".to_owned()))] {
         watch.notice(ms(1000));
-        watch.answered(ms(1030), ms(1030), &answer);
+        watch.answered(ms(1030), ms(1030), &answer, false);
         assert_eq!(watch.next(ms(1030)), Step::Wait(None), "{answer:?}");
     }
-    watch.answered(ms(2000), ms(2000), &Ok(Some("40".to_owned())));
+    watch.answered(ms(2000), ms(2000), &Ok(Some("40".to_owned())), false);
     assert_eq!(watch.next(ms(2000)), Step::Publish("40".to_owned()), "a value may go back");
 }
 
@@ -63,7 +63,7 @@ fn a_value_that_is_not_another_one_is_not_published() {
 fn a_marker_that_takes_long_is_asked_for_rarely() {
     let mut watch = settled("41");
     watch.notice(ms(1000));
-    watch.answered(ms(1030), ms(1130), &Ok(Some("41".to_owned())));
+    watch.answered(ms(1030), ms(1130), &Ok(Some("41".to_owned())), false);
     watch.notice(ms(1131));
     assert_eq!(watch.next(ms(1300)), Step::Wait(Some(ms(2030))));
     assert_eq!(watch.next(ms(2030)), Step::Ask { anyway: false });
@@ -71,31 +71,61 @@ fn a_marker_that_takes_long_is_asked_for_rarely() {
 
 #[test]
 fn what_may_pass_is_tried_again_later_and_later_and_what_a_commit_must_mend_is_not() {
-    let mut watch = settled("41");
     let mut now = ms(1000);
-    let mut waits = Vec::new();
-    for _ in 0..12 {
-        watch.answered(now, now, &Err(problem(Code::StoreBusy)));
-        let Step::Wait(Some(until)) = watch.next(now) else { panic!("it does not wait") };
-        waits.push((until - now).as_millis());
-        assert_eq!(watch.next(until), Step::Ask { anyway: true });
-        now = until;
-    }
-    assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000]);
-    watch.answered(now, now, &Ok(Some("42".to_owned())));
+    let mut waits = |code| {
+        let mut watch = settled("41");
+        let mut wait = |_| {
+            watch.answered(now, now, &Err(problem(code)), false);
+            let Step::Wait(Some(until)) = watch.next(now) else { panic!("it does not wait") };
+            assert_eq!(watch.next(until), Step::Ask { anyway: true });
+            (until - std::mem::replace(&mut now, until)).as_millis()
+        };
+        (0..10).map(&mut wait).collect::<Vec<_>>()
+    };
+    assert_eq!(waits(Code::Internal), [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+    // Nobody tells when a lock ends.
+    assert_eq!(waits(Code::StoreBusy), [250, 500, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+    let mut watch = settled("41");
+    watch.answered(now, now, &Ok(Some("42".to_owned())), false);
     watch.published(now, &Err(problem(Code::StorageFull)));
     assert!(
         matches!(watch.next(now), Step::Wait(Some(_))),
         "the value is asked for anew before it is published"
     );
-    watch.answered(now, now, &Ok(Some("42".to_owned())));
+    watch.answered(now, now, &Ok(Some("42".to_owned())), false);
     watch.published(now, &Err(problem(Code::CheckFailed)));
     assert_eq!(watch.next(now), Step::Wait(None));
     watch.notice(now);
-    watch.answered(now, now, &Err(problem(Code::MarkerFailed)));
+    watch.answered(now, now, &Err(problem(Code::MarkerFailed)), false);
     assert_eq!(watch.next(now), Step::Wait(Some(now + Watch::LAST_RETRY)));
     watch.notice(now);
     assert_eq!(watch.next(now), Step::Wait(Some(now + PACE.debounce)), "a commit comes first");
+}
+
+#[test]
+fn a_commit_that_was_under_way_is_asked_about_until_it_is_there_though_nothing_more_is_noticed() {
+    let mut watch = settled("41");
+    watch.notice(ms(1000));
+    let (mut now, mut waits) = (ms(1030), Vec::new());
+    for _ in 0..8 {
+        watch.answered(now, now, &Ok(Some("41".to_owned())), true);
+        let Step::Wait(Some(until)) = watch.next(now) else { panic!("it does not wait") };
+        assert_eq!(watch.next(until), Step::Ask { anyway: true });
+        waits.push((until - std::mem::replace(&mut now, until)).as_millis());
+    }
+    assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1000, 1000]);
+    // What is refused meanwhile until the next commit does not end that, nor does a value that is published.
+    watch.answered(now, now, &Ok(Some("42".to_owned())), true);
+    watch.published(now, &Err(problem(Code::CheckFailed)));
+    assert_eq!(watch.next(now), Step::Wait(Some(now + ms(1000))));
+    watch.answered(now, now, &Ok(Some("42".to_owned())), true);
+    watch.published(now, &Ok("42".to_owned()));
+    assert_eq!(watch.next(now), Step::Wait(Some(now + ms(1000))));
+    // An expensive marker is left alone for longer.
+    watch.answered(now, now + ms(500), &Ok(Some("42".to_owned())), true);
+    assert_eq!(watch.next(now), Step::Wait(Some(now + ms(5000))));
+    watch.answered(now, now, &Ok(Some("42".to_owned())), false);
+    assert_eq!(watch.next(now), Step::Wait(None));
 }
 
 fn rows(values: &[&[Value]]) -> Rows {
@@ -175,14 +205,15 @@ impl Dice {
     }
 }
 
-/// A store whose commits move the marker at times, a daemon that is restarted at times, and answers that fail at times:
+/// A store whose commits move the marker at times, some of them long after their last write; a daemon that is restarted at
+/// times, and answers that fail at times:
 /// in the end the marker's value is what was published last, each value was asked for soon, and no value twice in a row.
 #[test]
 fn whatever_happens_the_last_value_is_published_and_none_twice_in_a_row() {
     for seed in 0..500 {
         let mut dice = Dice(seed);
         let (mut now, mut live, mut published) = (0_u64, 0_u64, Vec::<String>::new());
-        let mut waiting = None;
+        let (mut waiting, mut under_way) = (None, None);
         let mut watch = Watch::new(PACE, None);
         let mut calm_rounds = 0;
         for round in 0.. {
@@ -191,6 +222,14 @@ fn whatever_happens_the_last_value_is_published_and_none_twice_in_a_row() {
                 live += dice.below(2);
                 watch.notice(ms(now));
                 waiting.get_or_insert(now);
+            }
+            if !over && under_way.is_none() && dice.below(20) == 0 {
+                watch.notice(ms(now));
+                under_way = Some(now + dice.below(500));
+            }
+            if under_way.is_some_and(|until| until <= now) {
+                // It becomes visible, and nobody tells.
+                (live, under_way) = (live + 1, None);
             }
             if !over && dice.below(50) == 0 {
                 watch = Watch::new(PACE, published.last().cloned());
@@ -206,7 +245,7 @@ fn whatever_happens_the_last_value_is_published_and_none_twice_in_a_row() {
                     let fails = !over && dice.below(4) == 0;
                     let answer =
                         if fails { Err(problem(Code::StoreBusy)) } else { Ok(Some(live.to_string())) };
-                    watch.answered(ms(began), ms(now), &answer);
+                    watch.answered(ms(began), ms(now), &answer, under_way.is_some());
                 }
                 Step::Publish(value) => {
                     // More may be certified until the content is cut.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::apart::apart;
 use super::error::Error;
+use crate::apart::apart;
 use crate::fiemap;
 
 /// From how many pieces on cloning a file is slow. For each piece the file system writes records of its own, and nobody can

@@ -4,6 +4,29 @@
 //! last tick. So files that have the same times as before were not written to since, if those times lay further back than a
 //! tick when they were looked at first. A checkpoint writes without changing the content: then, and whenever in doubt, the
 //! store counts as changed, and its pages are compared.
+//!
+//! # Why no commit that has returned is missed
+//!
+//! A signature stands for the content that was read between two looks ([`Before::look`] and [`Before::settled`]) that found the
+//! same times, all of them older than a tick at the first. It is relied on for as long as the files still have those
+//! times. A commit that the read did not see would have to become visible later without moving them:
+//!
+//! * **In the rollback modes** (`DELETE`, `TRUNCATE`, `PERSIST`, `MEMORY`, `OFF`) a commit writes the database file, and nobody
+//!   can read from before its first write there until after the journal has ended, whatever `synchronous` says and however long
+//!   a sync takes: the writer has the lock for itself. So what becomes visible after the read was written after the
+//!   read, and the writes moved the times. The journal itself need not be looked at. A writer that was killed leaves a journal
+//!   that the next reader rolls back, by writes to the database file. `locking_mode=EXCLUSIVE` keeps the lock for longer.
+//! * **In WAL mode** a commit writes its frames, syncs them if `synchronous` says so, and then becomes visible by the
+//!   wal-index alone, which moves no times. That is why a signature counts only if the WAL had no such frames
+//!   ([`super::under_way`]) after the first look and before the read. From then on a commit has to write frames,
+//!   and that moves the WAL's times. It holds for writers that are killed as well, whose frames count once the WAL is recovered.
+//! * **The last write** may have got its time long before its bytes are in the file, if the file system made it wait. In the rollback
+//!   modes the lock is held until the bytes are there. In WAL mode the last write of a transaction is never the first one of its
+//!   last frame: the head of that frame, which is what is looked for, is in the file before.
+//! * **Memory maps**: SQLite reads through them (`mmap_size`), and writes files by `write`. Only a SQLite that was
+//!   compiled with `SQLITE_MMAP_READWRITE`, which nobody ships, writes through them; then times tell nothing.
+//!
+//! For a snapshot or a clone the same holds: what it fixed is what a reader sees after the first look.
 
 use std::fs::Metadata;
 use std::io;
@@ -12,6 +35,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+
+use super::under_way;
+use crate::clock;
 
 /// How coarse file times are: they are those of the kernel's last tick, of which there are at least 100 a second. This is more
 /// than two ticks.
@@ -24,6 +50,38 @@ pub(super) const SECONDS: Duration = Duration::from_millis(1025);
 /// those of `linux/magic.h`: ext4, XFS, btrfs, tmpfs, overlayfs, F2FS, ZFS, bcachefs.
 const LOCAL: [u64; 8] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e];
+
+/// What a store's files are like before it is read.
+#[derive(Clone, Debug)]
+pub struct Before {
+    signature: Option<Signature>,
+    is_commit_under_way: bool,
+    since: Timestamp,
+}
+
+impl Before {
+    /// Looks at the files of the store at this path, which is about to be read.
+    #[must_use]
+    pub fn look(path: &Path) -> Self {
+        // In this order: nobody writes to what is looked at next without moving the times of the first.
+        let signature = Signature::of(path);
+        let is_commit_under_way = is_commit_under_way(path);
+        Self { signature, is_commit_under_way, since: clock::now() }
+    }
+
+    /// Whether there was a commit that readers did not see yet, and that may become visible without a write to the files.
+    #[must_use]
+    pub fn is_commit_under_way(&self) -> bool {
+        self.is_commit_under_way
+    }
+
+    /// What the files are like now that the store was read. `None` if a commit that was not read might leave them as they are.
+    #[must_use]
+    pub fn settled(&self, path: &Path) -> Option<Signature> {
+        let before = self.signature.as_ref().filter(|_| !self.is_commit_under_way)?;
+        Signature::of(path)?.settled(before, self.since)
+    }
+}
 
 /// What a store's files were like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +106,7 @@ struct Stamp {
 impl Signature {
     /// What the files of the store at this path are like. `None` where what is found does not tell of every write, as on a
     /// network's file systems, where other machines write.
-    #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    fn of(path: &Path) -> Option<Self> {
         if !is_local(path)? {
             return None;
         }
@@ -61,8 +118,7 @@ impl Signature {
     ///
     /// Of the WAL only its content's time is looked at for that: as root, SQLite gives a WAL that it opens to the store's owner
     /// anew each time, which moves the time of its last change.
-    #[must_use]
-    pub fn settled(self, before: &Self, since: Timestamp) -> Option<Self> {
+    fn settled(self, before: &Self, since: Timestamp) -> Option<Self> {
         let changed = before.wal.zip(self.wal).map(|(_, now)| now.changed);
         let wal = before.wal.map(|wal| Stamp { changed: changed.unwrap_or(wal.changed), ..wal });
         let is_same = (&self.wal_path, self.main, self.wal) == (&before.wal_path, before.main, wal);
@@ -75,7 +131,7 @@ impl Signature {
     /// leave them as they are.
     #[must_use]
     pub fn glance(path: &Path) -> Option<Self> {
-        let wal_path = wal_of(path)?;
+        let wal_path = beside(path, "-wal")?;
         let (main, wal) = look(path, &wal_path).ok()?;
         Some(Self { wal_path, main, wal })
     }
@@ -94,10 +150,17 @@ pub fn is_local(path: &Path) -> Option<bool> {
     Some(LOCAL.contains(&kind))
 }
 
-fn wal_of(path: &Path) -> Option<PathBuf> {
-    let mut wal_path = path.canonicalize().ok()?.into_os_string();
-    wal_path.push("-wal");
-    Some(PathBuf::from(wal_path))
+/// Whether a commit is under way that readers of the store at this path do not see yet; also if that cannot be told.
+fn is_commit_under_way(path: &Path) -> bool {
+    let beside = |suffix| beside(path, suffix);
+    beside("-wal").zip(beside("-shm")).is_some_and(|(wal, index)| under_way::is_in(&wal, &index))
+}
+
+/// The path of a file beside the one that the store's path leads to; nothing if there is none.
+fn beside(path: &Path, suffix: &str) -> Option<PathBuf> {
+    let mut name = path.canonicalize().ok()?.into_os_string();
+    name.push(suffix);
+    Some(PathBuf::from(name))
 }
 
 fn look(path: &Path, wal_path: &Path) -> io::Result<(Stamp, Option<Stamp>)> {
@@ -137,7 +200,6 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::clock;
 
     /// A store that was written long ago, as far as anybody can wait for that in a test: its signature is taken of later.
     fn later() -> Timestamp {

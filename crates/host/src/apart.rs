@@ -17,7 +17,7 @@ const FIRST: libc::c_uint = 3;
 ///
 /// # Errors
 /// Where the kernel gives no thread, or no table of its own (before Linux 5.9).
-pub(super) fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub(crate) fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let in_a_thread = || {
         // SAFETY: the kernel copies this thread's table without what is closed, and closes nothing in the other threads'
         // table, so no descriptor that anything else owns becomes invalid. This thread ends with the closure below, which
