@@ -181,7 +181,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn store(footing: Footing, backend: Option<Backend>, keep_snapshots: usize, beside_state: bool) -> Store {
-        let file = Entry::There { kind: Kind::File, bytes: 1, owner: 0, mode: 0o644 };
+        let file = Entry::There { kind: Kind::File, bytes: 1, owner: 0, mode: 0o644, links: 1 };
         let (name, path) = ("report".to_owned(), PathBuf::from("/srv/r.db"));
         let place = Err("not asked".to_owned());
         let cloning = Err("its file system has no reflinks".to_owned());
@@ -312,7 +312,7 @@ mod tests {
             (None, large, unable, Level::Note, "and no clones: its file system has no reflinks"),
         ];
         for (backend, bytes, cloning, level, words) in cases {
-            let file = Entry::There { kind: Kind::File, bytes, owner: 0, mode: 0o644 };
+            let file = Entry::There { kind: Kind::File, bytes, owner: 0, mode: 0o644, links: 1 };
             let found = judge(&Store { file, cloning, ..store(plain(), backend, 0, false) }).remove(0);
             assert!(found.level == level && found.what.contains(words), "{words}: {found:?}");
         }
@@ -327,7 +327,7 @@ mod tests {
         ] {
             let place =
                 Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free: GIB };
-            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644 };
+            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
             let able = Store { file, place: Ok(place), cloning: Ok(None), ..store(plain(), None, 0, false) };
             assert!(judge(&able)[0].what.contains(words), "{fs}: {:?}", judge(&able));
             let asked = Store { backend: Some(Backend::Reflink), ..able };
@@ -349,7 +349,7 @@ mod tests {
         for (free, level) in [(GIB, Level::Ok), (GIB - 1, Level::Warning)] {
             let place =
                 Place { fs: "xfs".to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free };
-            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644 };
+            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
             let store = store(plain(), Some(Backend::Reflink), 0, false);
             let found = judge(&Store { file, place: Ok(place), cloning: Ok(None), ..store }).remove(1);
             assert_eq!((found.check, found.level), ("room-for-clones", level), "{free}");

@@ -31,6 +31,13 @@ fn file(store: &Store) -> Finding {
             Level::Note,
             format!("{path} is an empty file: nothing has been written to the store yet"),
         ),
+        Entry::There { kind: Kind::File, links: links @ 2.., .. } => {
+            finding(Level::Problem, format!("{path} has {links} names (hard links), and is not published"))
+                .advise(
+                    "name the file that the application opens as the store's `path`, and remove the other names (find \
+                     -samefile) or make them symbolic links: SQLite finds the WAL by the name",
+                )
+        }
         Entry::There { kind: Kind::File, bytes: length, .. } => {
             finding(Level::Ok, format!("{path} is a file of {}", bytes(*length)))
         }
@@ -174,7 +181,7 @@ mod tests {
     }
 
     fn entry(kind: Kind, bytes: u64) -> Entry {
-        Entry::There { kind, bytes, owner: 0, mode: 0o644 }
+        Entry::There { kind, bytes, owner: 0, mode: 0o644, links: 1 }
     }
 
     fn plain() -> Footing {
@@ -206,6 +213,8 @@ mod tests {
         assert_eq!(level(Entry::Hidden("Permission denied".to_owned())), Level::Problem);
         assert_eq!(level(Entry::Missing), Level::Warning);
         assert_eq!(level(entry(Kind::File, 0)), Level::Note);
+        let linked = Entry::There { kind: Kind::File, bytes: 4096, owner: 0, mode: 0o644, links: 2 };
+        assert_eq!(level(linked), Level::Problem);
         assert_eq!(store(Entry::Missing, "ext4", plain()).len(), 3, "nothing is said of its ground");
     }
 

@@ -32,7 +32,7 @@ const CASES: [(&str, Put, &str, &str); 16] = [
     ("a header alone", |at, good| cut_to(at, good, 100), "store_unreadable", "damaged"),
     ("half a page", |at, good| cut_to(at, good, 2048), "store_unreadable", "damaged"),
     ("half of the pages", |at, good| cut_to(at, good, 3 * 4096), "store_unreadable", "damaged"),
-    ("all but the last byte", cut_one_byte, "store_unreadable", "damaged"),
+    ("a file with two names", link_twice, "store_unreadable", "has 2 names"),
     ("a page size that there is not", wrong_page_size, "store_unreadable", ""),
 ];
 
@@ -45,8 +45,12 @@ fn cut_to(at: &Path, good: &Path, length: usize) {
     fs::write(at, &fs::read(good).unwrap()[..length]).unwrap();
 }
 
-fn cut_one_byte(at: &Path, good: &Path) {
-    cut_to(at, good, fs::read(good).unwrap().len() - 1);
+fn link_twice(at: &Path, good: &Path) {
+    fs::copy(good, at).unwrap();
+    // The other name may be anywhere on the file system.
+    let other = at.with_extension("other");
+    let _ = fs::remove_file(&other);
+    fs::hard_link(at, other).unwrap();
 }
 
 fn wrong_page_size(at: &Path, good: &Path) {

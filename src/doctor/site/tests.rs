@@ -15,7 +15,7 @@ fn place(fs: &str, minor: u32, free: u64) -> Place {
 }
 
 fn entry(kind: Kind, bytes: u64, mode: u32) -> Entry {
-    Entry::There { kind, bytes, owner: 990, mode }
+    Entry::There { kind, bytes, owner: 990, mode, links: 2 }
 }
 
 /// A site with stores of 2 GiB each on these devices, and the state folder on device 0.

@@ -27,6 +27,8 @@ pub enum Entry {
         owner: u32,
         /// Its permissions.
         mode: u32,
+        /// How many names it has.
+        links: u64,
     },
 }
 
@@ -95,7 +97,13 @@ pub fn entry(path: &Path) -> Entry {
                 kind if kind.is_dir() => Kind::Folder,
                 _ => Kind::Other,
             };
-            Entry::There { kind, bytes: found.len(), owner: found.uid(), mode: found.mode() & 0o7777 }
+            Entry::There {
+                kind,
+                bytes: found.len(),
+                owner: found.uid(),
+                mode: found.mode() & 0o7777,
+                links: found.nlink(),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Entry::Missing,
         Err(error) => Entry::Hidden(error.to_string()),

@@ -54,7 +54,8 @@ fn hand_over(
 ) -> Result<(), Error> {
     let failed = |source: io::Error| Error::from_io("read", path, source);
     let size = u64::from(page_size.bytes());
-    // It may be longer: SQLite grows files by whole chunks where an application asks for that.
+    // It may be longer: SQLite grows files by whole chunks if an application asks for that. What follows the last page is
+    // no part of the database.
     let length = file.metadata().map_err(failed)?.len();
     Content { page_size, page_count, wal: false }.check_lengths(path, length, 0)?;
     *begun = true;
@@ -73,11 +74,28 @@ fn hand_over(
         if number == PENDING_BYTE / page_size.bytes() + 1 {
             page.fill(0);
         } else {
-            file.read_exact_at(&mut page, at).map_err(failed)?;
+            read_page(file, &mut page, at).map_err(failed)?;
         }
         let handed =
             if number == 1 { sink.page(1, &in_rollback_mode(&page)) } else { sink.page(number, &page) };
         handed.map_err(Error::Sink)?;
+    }
+    Ok(())
+}
+
+/// Reads a page, with zeros for what the file has not of it: the last page may be there in part.
+fn read_page(file: &File, page: &mut [u8], at: u64) -> io::Result<()> {
+    let mut done = 0;
+    while let Some(rest) = page.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(0) => {
+                rest.fill(0);
+                break;
+            }
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

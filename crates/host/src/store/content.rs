@@ -47,12 +47,12 @@ impl Content {
     }
 
     /// Refuses a database of which a part is missing, given the lengths of its file and of the WAL that counts, in
-    /// bytes. SQLite itself refuses one whose file is much too short for the size in its header, but reads zeros in
-    /// place of the end of its last page, and past the file's end where a WAL says that there are more pages.
+    /// bytes. A last page that is in the file in part counts, as with SQLite, which reads zeros for the rest of it. SQLite
+    /// also reads zeros past the file's end if a WAL says that there are more pages; such a database is refused here.
     pub(super) fn check_lengths(&self, path: &Path, main: u64, wal: u64) -> Result<(), Error> {
         let page_size = u64::from(self.page_size.bytes());
         let page_count = u64::from(self.page_count);
-        let in_file = main / page_size;
+        let in_file = main.div_ceil(page_size);
         // Each page past the end must be in a frame of the WAL, except the one of the lock bytes, which is nowhere.
         let frames = wal.saturating_sub(32) / (page_size + 24);
         let lock_page = (1 << 30) / page_size + 1;

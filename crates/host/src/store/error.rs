@@ -37,6 +37,18 @@ pub enum Error {
         /// Whose the file is.
         owner: String,
     },
+    /// The file has several names.
+    #[error(
+        "the store {} has {links} names (hard links): SQLite finds a database's WAL and journal by its name, so what was \
+         committed under another name would be missing here",
+        .path.display()
+    )]
+    Linked {
+        /// The store's path.
+        path: PathBuf,
+        /// How many names it has.
+        links: u64,
+    },
     /// The file has no bytes.
     #[error("the store {} is empty: there is nothing to keep", .path.display())]
     Empty {
@@ -273,6 +285,7 @@ impl Error {
         match self {
             Self::Missing { .. } => Code::StoreMissing,
             Self::NotAFile { .. }
+            | Self::Linked { .. }
             | Self::Empty { .. }
             | Self::ForeignLink { .. }
             | Self::Unsupported { .. }
@@ -306,6 +319,10 @@ impl Error {
             }
             Self::Unsupported { .. } => {
                 "open it with the program that wrote it: it may be of a newer SQLite, or damaged (`PRAGMA integrity_check`)"
+            }
+            Self::Linked { .. } => {
+                "name the file that the application opens as the store's `path`, and remove the other names (`find -samefile` \
+                 finds them) or make them symbolic links"
             }
             Self::Empty { .. } => "publish when the database has its first table",
             Self::NotADatabase { .. } => {

@@ -54,6 +54,10 @@ impl StoreFile {
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_owned(), what: name_of(metadata.file_type()) });
         }
+        // Whatever name is asked for, the application may have opened another one, with a WAL or a journal beside that.
+        if metadata.nlink() > 1 {
+            return Err(Error::Linked { path: path.to_owned(), links: metadata.nlink() });
+        }
         // SQLite would take it for a new database, and throw a WAL beside it away.
         if metadata.len() == 0 {
             return Err(Error::Empty { path: path.to_owned() });

@@ -92,7 +92,7 @@ fn what_is_damaged() {
     let path = folder.path().join("store.db");
     drop(make_store(&path, "delete", 1000));
     let whole = raw(&path);
-    for len in [100, 511, 4095, 4096, 4097, whole.len() / 2, whole.len() - 1] {
+    for len in [100, 511, 4095, 4096, 4097, whole.len() / 2, whole.len() - 4096] {
         fs::write(&path, &whole[..len]).unwrap();
         let (problem, begun) = refusal(&path, &PATIENT);
         assert_eq!((problem.code, begun), (Code::StoreUnreadable, false), "{len}: {problem}");
@@ -113,6 +113,41 @@ fn what_is_damaged() {
     refused(&path, Code::StoreUnreadable, "damaged");
     fs::write(&path, &whole).unwrap();
     assert!(collect(&path).1 == whole);
+}
+
+#[test]
+fn a_last_page_that_is_there_in_part_and_bytes_behind_it_are_read_as_sqlite_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    drop(make_store(&path, "delete", 1000));
+    let whole = raw(&path);
+    for less in [1, 100, 4095] {
+        fs::write(&path, &whole[..whole.len() - less]).unwrap();
+        let mut padded = whole.clone();
+        padded[whole.len() - less..].fill(0);
+        assert!(collect(&path).1 == padded, "{less} bytes less");
+    }
+    for more in [1, 4096, 10_000] {
+        fs::write(&path, [whole.as_slice(), &vec![7; more]].concat()).unwrap();
+        assert!(collect(&path).1 == whole, "{more} bytes more");
+    }
+}
+
+#[test]
+fn a_store_with_two_names_is_refused_whichever_is_asked_for() {
+    for journal in ["wal", "delete"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("store.db"), folder.path().join("link.db"));
+        // The writer's last commits are in the WAL, which has the name of the file that it has opened.
+        let writer = make_store(&path, journal, 10);
+        fs::hard_link(&path, &link).unwrap();
+        for name in [&link, &path] {
+            refused(name, Code::StoreUnreadable, "has 2 names");
+        }
+        fs::remove_file(&link).unwrap();
+        assert!(!collect(&path).1.is_empty());
+        drop(writer);
+    }
 }
 
 #[test]
