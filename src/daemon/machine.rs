@@ -27,7 +27,7 @@ mod throttle;
 mod unchanged;
 mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,8 @@ pub struct Machine {
     grounds: Grounds,
     /// What opens stores.
     workers: Workers,
+    /// The devices of stores that have on them what LVM needs: their writers are never held.
+    unholdable: BTreeSet<(u32, u32)>,
     volumes: Volumes,
     /// Where the clones of each store lie, be it cut so now or only before.
     clones: BTreeMap<StoreName, Origin>,
@@ -124,6 +126,7 @@ impl Machine {
         let machine = Self {
             settings: ArcSwap::from_pointee(Settings::of(config)),
             advice: Mutex::default(),
+            unholdable: ground::unholdable(&grounds),
             grounds,
             workers: workers(config),
             volumes,

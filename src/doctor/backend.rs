@@ -110,13 +110,25 @@ fn on_volume(store: &Store, volume: &Volume, wanted: Option<Backend>) -> Vec<Fin
     let by = wanted.unwrap_or_else(|| Backend::best(pool.is_some(), *group_free, store.keep_snapshots));
     let kind = if pool.is_some() { "thin" } else { "plain" };
     let how = format!("cut by {}: snapshots of the {kind} volume {name}", by.text());
-    match pool {
+    let mut findings = match pool {
         Some(pool) if by == Backend::LvmThin && wanted.is_none() && store.keep_snapshots == 0 => {
             vec![said(Level::Note, how).advise(better_than_thin(name)), room_in_pool(pool)]
         }
         Some(pool) if by == Backend::LvmThin => vec![said(Level::Ok, how), room_in_pool(pool)],
         _ => vec![said(Level::Ok, how), room_in_group(volume)],
-    }
+    };
+    findings.extend(store.beside_needed.map(|needed| brake(name, needed)));
+    findings
+}
+
+/// A store whose writers are never held, since that would hold up whatever makes room for them.
+fn brake(volume: &str, needed: &str) -> Finding {
+    let what = format!(
+        "{needed} lies on {volume}, as the store does, and LVM needs it to make room: writers are never held there"
+    );
+    finding("brake", Level::Warning, what).advise(
+        "put the store on a volume of its own, or a fast writer may fill a snapshot before it is extended",
+    )
 }
 
 /// What would do better than a thin snapshot that goes again soon, and what it takes.
@@ -197,6 +209,7 @@ mod tests {
             keep_snapshots,
             watched: None,
             beside_state,
+            beside_needed: None,
         }
     }
 
@@ -286,6 +299,18 @@ mod tests {
             let found = judge(&store(footing, backend, keep_snapshots, beside_state)).remove(0);
             assert!(found.level == level && found.what.contains(words), "{words}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_store_beside_what_lvm_needs() {
+        let mut store = store(volume(GIB, None), None, 0, false);
+        assert!(judge(&store).iter().all(|found| found.level == Level::Ok));
+        store.beside_needed = Some("/etc/lvm");
+        let found = judge(&store).pop().unwrap();
+        assert!(
+            found.level == Level::Warning && found.what.contains("/etc/lvm lies on vg/data"),
+            "{found:?}"
+        );
     }
 
     #[test]

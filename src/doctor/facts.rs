@@ -90,6 +90,8 @@ pub(super) struct Store {
     pub(super) watched: Option<bool>,
     /// Whether the state folder lies, or would lie, on the same device.
     pub(super) beside_state: bool,
+    /// What lies on the same device that LVM needs while the store's writers are held.
+    pub(super) beside_needed: Option<&'static str>,
 }
 
 pub(super) struct State {
@@ -187,6 +189,7 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
                 // What is not there yet will be where its folder is.
                 store.path.ancestors().find_map(asat_host::store::is_local) != Some(false)
             }),
+            beside_needed: place.as_ref().ok().and_then(|place| asat_host::machine::needed_on(place.device)),
             beside_state: place.as_ref().is_ok_and(|place| state.as_ref() == Ok(&place.device)),
             place,
         }

@@ -152,6 +152,7 @@ mod tests {
             keep_snapshots: 0,
             watched: Some(fs == "ext4"),
             beside_state,
+            beside_needed: None,
         }
     }
 

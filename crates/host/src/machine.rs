@@ -29,6 +29,15 @@ pub fn device_of(path: &Path) -> Option<(u32, u32)> {
     Some((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
+/// What LVM's commands and asat's own processes read or write while they make room.
+const NEEDED: [&str; 7] = ["/", "/usr", "/etc", "/etc/lvm", "/run", "/run/lock", "/var/lib/lvm"];
+
+/// What lies on a device that LVM needs to make room on it; `None` if nothing does, so that its writers may be held meanwhile.
+#[must_use]
+pub fn needed_on(device: (u32, u32)) -> Option<&'static str> {
+    NEEDED.into_iter().find(|path| device_of(Path::new(path)) == Some(device))
+}
+
 /// How many bytes have been written to a block device since it was made. The kernel counts sectors of 512 bytes,
 /// whatever the device's own are (`Documentation/block/stat.rst`). `None` where the kernel does not say.
 #[must_use]

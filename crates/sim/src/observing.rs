@@ -28,7 +28,11 @@ impl Sim {
             })
         };
         let origins = self.world.origins.iter();
-        let origins = origins.map(|origin| OriginSeen { id: origin.id.clone(), written: origin.written });
+        let origins = origins.map(|origin| OriginSeen {
+            id: origin.id.clone(),
+            written: origin.written,
+            may_hold: true,
+        });
         let free = if self.faults.archive_full > 0 { 0 } else { 1 << 40 };
         Observation {
             at_ms: self.world.now,

@@ -1,7 +1,7 @@
 //! How each store is cut: found out when the daemon starts, from what the machine offers and the configuration asks.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use asat_core::snapshot::{Backend, Origin};
@@ -42,6 +42,23 @@ pub(super) fn discover(
         grounds.extend(ground.map(|ground| (name.clone(), ground)));
     }
     Ok((backings, grounds))
+}
+
+/// The devices whose writers may not be held, as the machine itself needs what is on them; each is told of.
+pub(super) fn unholdable(grounds: &Grounds) -> BTreeSet<(u32, u32)> {
+    let mut found = BTreeSet::new();
+    for (name, ground) in grounds {
+        if let Some(needed) = asat_host::machine::needed_on(ground.device) {
+            tracing::warn!(
+                store = %name,
+                "{name} lies on {}, as {needed} does, which LVM needs to make room: its writers are never held, and a snapshot may \
+                 fill that holding them would save; put the store on a volume of its own",
+                called(ground)
+            );
+            found.insert(ground.device);
+        }
+    }
+    found
 }
 
 fn one<'a>(

@@ -67,7 +67,11 @@ impl Machine {
         let origins = self.origins(hot);
         for (id, device) in &origins {
             if let Some(written) = machine::bytes_written(*device) {
-                seen.origins.push(OriginSeen { id: id.clone(), written });
+                seen.origins.push(OriginSeen {
+                    id: id.clone(),
+                    written,
+                    may_hold: !self.unholdable.contains(device),
+                });
             }
         }
         for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == Backend::LvmClassic) {

@@ -32,6 +32,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         keep_snapshots: 0,
         watched: None,
         beside_state: *minor == 0,
+        beside_needed: None,
     };
     Site {
         tree: None,

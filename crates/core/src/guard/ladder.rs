@@ -187,13 +187,22 @@ impl<'a> Draft<'a> {
             };
             let (target, full) = (case.target.clone(), case.assessment(self.margins).reason);
             for origin in origins {
-                if self.held.insert(origin) && self.memory.may_begin(Rung::Brake, origin, self.seen.at_ms) {
+                if self.may_hold(origin)
+                    && self.held.insert(origin)
+                    && self.memory.may_begin(Rung::Brake, origin, self.seen.at_ms)
+                {
                     let most_ms = self.policy.brake_ms;
                     let reason = format!("{full}; its origin is held for at most {}", Span(most_ms));
                     self.add(target.clone(), Action::Brake { origin: origin.to_owned(), most_ms }, reason);
                 }
             }
         }
+    }
+
+    /// Whether an origin's writers may be held. To hold those of a volume that has LVM's own files on it would hold up the help,
+    /// too, and the machine with it.
+    fn may_hold(&self, origin: &str) -> bool {
+        self.seen.origins.iter().all(|seen| seen.id != origin || seen.may_hold)
     }
 
     /// The origins whose writers are held, and need not be any longer.

@@ -33,6 +33,8 @@ pub struct OriginSeen {
     pub id: String,
     /// Bytes written to it since it was activated; the kernel counts them, ahead of what fills the snapshots.
     pub written: u64,
+    /// Whether its writers may be held: nothing lies on it that LVM needs to make room meanwhile.
+    pub may_hold: bool,
 }
 
 /// A version that is held by a snapshot, as the records have it.

@@ -44,7 +44,9 @@ impl World {
             most: 4096 * MIB,
         };
         let seen = Observation {
-            origins: (0..origins).map(|n| OriginSeen { id: format!("o{n}"), written: 0 }).collect(),
+            origins: (0..origins)
+                .map(|n| OriginSeen { id: format!("o{n}"), written: 0, may_hold: true })
+                .collect(),
             snapshots: (1..).zip(snapshots).map(snapshot).collect(),
             groups: vec![GroupSeen { id: "vg".to_owned(), free: free_mib * MIB, extent: 4 * MIB }],
             ..Observation::default()
