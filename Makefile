@@ -2,7 +2,8 @@
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
-# make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 100,000 schedules of an archive
+# make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 100,000 schedules of an archive,
+#                    and every parser fed 20,000 times with what is nearly right
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
@@ -59,6 +60,7 @@ sim:
 	@tools/need $(BUILD_NEEDS)
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
+	$(if $(SEED)$(SIM),,PROPTEST_CASES=20000 $(CARGO) test --locked --test parsers)
 
 lint:
 	@tools/need $(TEST_NEEDS)
