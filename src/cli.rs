@@ -9,6 +9,7 @@ mod args;
 mod audit;
 mod brake;
 mod capacity;
+mod confirm;
 mod doctor;
 mod document;
 mod events;
@@ -22,6 +23,7 @@ mod progress;
 mod publish;
 mod restore;
 mod retention;
+mod retire;
 mod store_worker;
 mod stores;
 mod table;
@@ -113,7 +115,8 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Pin(args) => keep::pin(args, &client, output).await,
         Command::Unpin(args) => keep::unpin(args, &client, output).await,
         Command::Tag(args) => tag::tag(args, &client, output).await,
-        Command::Retire(args) => keep::retire(args, &client, output).await,
+        Command::Retire(args) => retire::retire(args, &client, output).await,
+        Command::Unretire(args) => retire::unretire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,
         Command::Archive(args) => archive::archive(args, &client, output).await,

@@ -29,6 +29,8 @@ use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, LeaseBounds, Policy, Problem, SetName, StoreName, StorePolicy};
 
+use jiff::SignedDuration;
+
 pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
@@ -55,6 +57,8 @@ pub struct Config {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// How long the pages of a version are kept that was given up on request or for its age.
+    pub grace: SignedDuration,
     /// How many leases may be open at a time.
     pub leases: LeaseBounds,
     /// How many bytes a second the compaction of an archive writes at most.
@@ -177,6 +181,7 @@ impl Config {
             sets: self.sets.clone(),
             max_copy_bytes: self.max_copy_bytes,
             max_ttl_s: self.max_ttl_s,
+            grace: self.grace,
             leases: self.leases,
             may_demote: self.guard.policy.ladder.contains(&Rung::Demote),
         }

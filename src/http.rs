@@ -23,6 +23,7 @@ mod ranges;
 mod requests;
 mod restore;
 mod retention;
+mod retiring;
 mod snapshots;
 mod status;
 mod stores;
@@ -131,7 +132,8 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(snapshots::publish))
         .routes(routes!(versions::list))
-        .routes(routes!(versions::show, versions::retire))
+        .routes(routes!(versions::show, retiring::retire))
+        .routes(routes!(retiring::unretire))
         .routes(routes!(versions::publications))
         .routes(routes!(versions::as_of))
         .routes(routes!(versions::as_of_business_date))

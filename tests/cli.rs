@@ -169,7 +169,7 @@ fn a_version_is_opened_read_renewed_and_closed() {
     let [_, version, lease] = close[..] else { panic!("{close:?}") };
     let shown = world.get("/versions/report@1").json();
     assert_eq!((&shown["leases"], &shown["path"]), (&json!(1), &json!(path)));
-    refused(&world, &["retire", "report@1"], 5, "leased");
+    refused(&world, &["retire", "report@1", "--yes"], 5, "leased");
 
     let renewed = answered(&world, &["renew", version, lease, "--ttl", "2h"]);
     assert_eq!((&renewed["lease"], &renewed["path"]), (&json!(lease), &json!(path)));
@@ -207,15 +207,15 @@ fn a_pinned_version_stays_and_an_unpinned_one_can_be_given_up() {
     assert_eq!(pinned, world.get("/versions/report@1").json());
     assert_eq!(pinned["pin"]["reason"], "audit");
     assert!(done(&world, &["show", "report@1"]).contains("audit, by anna"));
-    let problem = refused(&world, &["retire", "report@1"], 5, "pinned");
+    let problem = refused(&world, &["retire", "report@1", "--yes"], 5, "pinned");
     assert!(problem["detail"].as_str().unwrap().contains("audit"), "{problem}");
 
     assert_eq!(answered(&world, &["unpin", "report@1"])["pin"], Value::Null);
-    let retired = answered(&world, &["retire", "report@1"]);
+    let retired = answered(&world, &["retire", "report@1", "--yes"]);
     assert_eq!(retired, world.get("/versions/report@1").json());
     assert_eq!(retired["state"], "retired");
     // Giving it up again changes nothing; reading it is no longer possible, and says so.
-    assert_eq!(answered(&world, &["retire", "report@1"]), retired);
+    assert_eq!(answered(&world, &["retire", "report@1", "--yes"]), retired);
     refused(&world, &["open", "report@1"], 12, "retired");
     refused(&world, &["pin", "report@1", "--reason", "too late"], 12, "retired");
     refused(&world, &["as-of", pinned["cut_at"].as_str().unwrap()], 12, "retired");
@@ -234,7 +234,7 @@ fn a_tag_is_set_listed_used_and_deleted() {
     let shown = done(&world, &["show", "report@month-end"]);
     assert!(shown.starts_with("report@1\n") && shown.contains("tags         month-end"), "{shown}");
     assert!(done(&world, &["versions"]).contains("tagged month-end"));
-    refused(&world, &["retire", "report@month-end"], 5, "tagged");
+    refused(&world, &["retire", "report@month-end", "--yes"], 5, "tagged");
     let copy = world.path("copy.db");
     done(&world, &["export", "report@month-end", "--to", copy.to_str().unwrap()]);
     assert_eq!(
@@ -509,7 +509,7 @@ fn a_token_lets_its_holder_do_what_its_role_allows() {
     assert_eq!(with("publish", &["publish"]), Some(0));
     assert_eq!(with("read", &["versions"]), Some(0));
     assert_eq!(with("read", &["publish"]), Some(11));
-    assert_eq!(with("publish", &["retire", "report@1"]), Some(11));
+    assert_eq!(with("publish", &["retire", "report@1", "--yes"]), Some(11));
     assert_eq!(with("unknown", &["versions"]), Some(11));
     assert_eq!(world.asat(&["versions", "--server", address]).status.code(), Some(11));
 }

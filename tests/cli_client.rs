@@ -88,7 +88,7 @@ fn a_dropped_publication_is_sent_once_more_with_the_same_key() {
 
     // What carries no key is not repeated.
     let fake = Fake::new([String::new(), String::new()]);
-    let ran = fake.run(&["retire", "report@12"]);
+    let ran = fake.run(&["retire", "report@12", "--yes"]);
     assert_eq!((ran.code, fake.asked().len()), (Some(10), 1), "{ran:?}");
 }
 
@@ -203,8 +203,8 @@ fn pins_and_retirement() {
     let args = ["pin", "report@12", "--reason", "audit", "--owner", "anna", "--until", "2026-12-31"];
     assert_eq!(fake.run(&args).out, "report@12 pinned: audit, by anna\n");
     assert_eq!(fake.run(&["unpin", "report@12"]).code, Some(0));
-    assert!(fake.run(&["retire", "report@12"]).out.contains("given up"));
-    assert_eq!(fake.run(&["retire", "report@12"]).code, Some(5));
+    assert!(fake.run(&["retire", "report@12", "--yes"]).out.contains("given up"));
+    assert_eq!(fake.run(&["retire", "report@12", "--yes"]).code, Some(5));
 
     let asked = fake.asked();
     let lines: Vec<&str> = asked.iter().map(|asked| asked.line.as_str()).collect();

@@ -92,8 +92,10 @@ pub(super) enum Command {
     Unpin(OneVersion),
     /// Have a name lead to a version, which keeps it; report@NAME then stands for that version
     Tag(TagArgs),
-    /// Give a version up for good
-    Retire(OneVersion),
+    /// Give a version up; until its grace is over, `unretire` brings it back
+    Retire(RetireArgs),
+    /// Bring a retired version back
+    Unretire(UnretireArgs),
     /// Bring a store back to a version, after keeping it as it is now
     Restore(RestoreArgs),
     /// List the stores
@@ -188,6 +190,33 @@ pub(super) struct VersionsArgs {
 pub(super) struct OneVersion {
     /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RetireArgs {
+    /// The version: report@12 or report@latest
+    pub(super) version: VersionArg,
+    /// Why; it stands in the audit trail
+    #[arg(long, value_name = "WHY")]
+    pub(super) reason: Option<String>,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Let its pages go at once, so that nobody can bring it back
+    #[arg(long)]
+    pub(super) now: bool,
+    /// Do not ask
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UnretireArgs {
+    /// The version: report@12
+    pub(super) version: VersionArg,
+    /// Why; it stands in the audit trail
+    #[arg(long, value_name = "WHY")]
+    pub(super) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -298,6 +327,9 @@ mod tests {
             "asat verify --version report@12",
             "asat verify report --version 12",
             "asat restore report@12 --yes --certified-by ops",
+            "asat retire report@12 --yes --reason mistake --now",
+            "asat retire report@latest --dry-run",
+            "asat unretire report@12 --reason needed",
             "asat tag report month-end-2026-10 report@12",
             "asat tag report month-end-2026-10 report@latest",
             "asat tag --list",

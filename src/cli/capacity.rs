@@ -13,7 +13,9 @@ use super::{events, table, why};
 use crate::client::sse::Parser;
 use crate::client::{Client, Request, Stream};
 use crate::text::{both, clean, counted, relative, size};
-use crate::wire::{AcknowledgeRequest, Alarm, Brake, Capacity, LeaseBounds, PlannedAction, Precedence};
+use crate::wire::{
+    AcknowledgeRequest, Alarm, Brake, Capacity, LeaseBounds, PlannedAction, Precedence, Waiting,
+};
 
 /// The longest time between two drawings.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -97,6 +99,7 @@ fn text(capacity: &Capacity, now: Timestamp) -> String {
     section(&mut text, "Plan", steps);
     section(&mut text, "Alarms", capacity.alarms.iter().map(|one| alarm(one, now)).collect());
     section(&mut text, "Brakes", capacity.brakes.iter().map(brake).collect());
+    section(&mut text, "Given up", waiting(&capacity.waiting, now).into_iter().collect());
     section(&mut text, "Leases", leases(&capacity.leases));
     section(&mut text, "Precedence", precedence(&capacity.precedence));
     section(&mut text, "Last actions", capacity.last_actions.iter().map(why::done).collect());
@@ -136,6 +139,13 @@ fn brake(brake: &Brake) -> String {
         ),
     };
     format!("  writers to {} {times}{now}\n", clean(&brake.origin))
+}
+
+/// What waits for the end of its grace, where anything does.
+fn waiting(waiting: &Waiting, now: Timestamp) -> Option<String> {
+    let next = both(waiting.next_purge_at?, now);
+    let versions = counted(u64::try_from(waiting.versions).unwrap_or(u64::MAX), "version");
+    Some(format!("  {versions} with {} can be brought back, the first until {next}\n", size(waiting.bytes)))
 }
 
 fn leases(leases: &LeaseBounds) -> Vec<String> {

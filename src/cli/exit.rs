@@ -59,7 +59,7 @@ pub fn exit_code(code: Code) -> u8 {
         Code::Damaged => 9,
         Code::Unreachable => 10,
         Code::Unauthenticated | Code::Forbidden | Code::CrossSite => 11,
-        Code::Retired | Code::NotReadable => 12,
+        Code::Retired | Code::Purged | Code::NotReadable => 12,
         Code::CheckFailed => 14,
         Code::Configuration => 78,
     }
@@ -111,6 +111,7 @@ mod tests {
             ("unknown_tag", 4),
             ("before_first", 4),
             ("retired", 12),
+            ("purged", 12),
             ("not_readable", 12),
             ("leased", 5),
             ("pinned", 5),

@@ -1,4 +1,4 @@
-//! `pin`, `unpin` and `retire`: what stays and what goes.
+//! `pin` and `unpin`: what stays whatever the rules say.
 
 use jiff::Timestamp;
 
@@ -27,16 +27,4 @@ pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Res
 pub(super) async fn unpin(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
     let version: Version = client.ask(&Request::delete(&["versions", args.version.text(), "pin"])).await?;
     output.answer(&version, |version| format!("{} is no longer pinned", clean(&version.id)))
-}
-
-pub(super) async fn retire(args: &OneVersion, client: &Client, output: &Output) -> Result<(), Failure> {
-    let request = Request::delete(&["versions", args.version.text()]).long();
-    let version: Version = client.ask(&request).await?;
-    output.answer(&version, |version| {
-        let id = clean(&version.id);
-        match version.state.as_str() {
-            "retiring" => format!("{id} is given up; its pages are being let go"),
-            state => format!("{id} is {}", clean(state)),
-        }
-    })
 }

@@ -64,6 +64,14 @@ fn text(plan: &RetentionPlan, all: bool) -> String {
     if plan.giving_back {
         text.push_str("the space of versions that went before is still being given back: look again later\n");
     }
+    if plan.waiting.versions > 0 {
+        let versions = counted(u64::try_from(plan.waiting.versions).unwrap_or(u64::MAX), "version");
+        let bytes = size(plan.waiting.bytes);
+        let _ = writeln!(
+            text,
+            "{versions} given up before, with {bytes}, can be brought back until the grace is over"
+        );
+    }
     let shown: Vec<&RetentionVerdict> = if all { plan.versions.iter().collect() } else { going.collect() };
     if !shown.is_empty() {
         text.push_str(&table::verdicts(&shown));
@@ -107,6 +115,7 @@ mod tests {
             frees_bytes: 1536,
             over_bytes: 2048,
             giving_back: true,
+            waiting: crate::wire::Waiting::default(),
             versions: vec![
                 verdict("report@1", false, "it is older than \"daily for 3 months\" reaches", 1536),
                 verdict("report@2", true, "it is the newest version", 0),

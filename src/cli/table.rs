@@ -140,7 +140,8 @@ pub(super) fn kept(version: &Version) -> u64 {
 fn marks(version: &Version, now: Timestamp) -> String {
     let mut marks = Vec::new();
     if version.state != "ready" {
-        marks.push(clean(&version.state));
+        let until = version.purge_after.map(|at| format!(" (until {} it can be brought back)", absolute(at)));
+        marks.push(format!("{}{}", clean(&version.state), until.unwrap_or_default()));
     }
     if version.holdings.iter().any(|holding| holding.kind == "snapshot") {
         marks.push("hot".to_owned());

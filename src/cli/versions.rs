@@ -145,6 +145,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
     line("state", Some(clean(&version.state)));
     let reason = version.end_reason.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
     line("ended", version.ended_at.map(|at| format!("{}{reason}", both(at, now))));
+    line("pages until", version.purge_after.map(|at| both(at, now)));
     line("cut", version.cut_at.map(|at| both(at, now)));
     let pages = version.page_size.map_or_else(String::new, |bytes| format!(", in pages of {bytes} bytes"));
     line("size", version.size_bytes.map(|bytes| format!("{}{pages}", size(bytes))));

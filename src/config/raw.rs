@@ -25,6 +25,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) archive: Archive,
     #[serde(default)]
+    pub(super) retention: Grace,
+    #[serde(default)]
     pub(super) log: Log,
     #[serde(default)]
     pub(super) lvm: Lvm,
@@ -66,6 +68,13 @@ pub(super) struct Copies {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Archive {
     pub(super) compaction_rate: Option<String>,
+}
+
+/// What is true of the retention of every store.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Grace {
+    pub(super) grace: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -131,14 +131,27 @@ mod tests {
 
     #[test]
     fn the_sample_has_every_key_that_there_is_and_no_other() {
-        let sections =
-            ["listen", "copies", "fuse", "archive", "log", "lvm", "guard", "token", "peer", "store", "set"];
+        let sections = [
+            "listen",
+            "copies",
+            "fuse",
+            "archive",
+            "retention",
+            "log",
+            "lvm",
+            "guard",
+            "token",
+            "peer",
+            "store",
+            "set",
+        ];
         let wanted: BTreeSet<String> = [
             of::<raw::Config>("", &sections),
             of::<raw::Listen>("listen.", &[]),
             of::<raw::Copies>("copies.", &[]),
             of::<raw::Fuse>("fuse.", &[]),
             of::<raw::Archive>("archive.", &[]),
+            of::<raw::Grace>("retention.", &[]),
             of::<raw::Log>("log.", &[]),
             of::<raw::Lvm>("lvm.", &[]),
             of::<raw::Guard>("guard.", &[]),

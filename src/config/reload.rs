@@ -115,7 +115,10 @@ mod tests {
             ("[fuse]\nroot = \"/run/asat/versions\"", &["[fuse]"]),
             ("[log]\nlevel = \"warn\"", &["[log]"]),
             ("[lvm]\ntimeout = \"1s\"", &["lvm.timeout"]),
-            ("[copies]\nmax_size = \"1 GiB\"\nmax_lease = \"1d\"\nmax_leases = 9", &[]),
+            (
+                "[copies]\nmax_size = \"1 GiB\"\nmax_lease = \"1d\"\nmax_leases = 9\n[retention]\ngrace = \"1d\"",
+                &[],
+            ),
             ("stop_timeout = \"1s\"", &[]),
             ("[archive]\ncompaction_rate = \"1 MiB/s\"", &[]),
             ("[guard]\nlasting = \"9s\"", &[]),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use asat_core::snapshot::Backend;
 use asat_core::{Code, LeaseBounds, Problem, StoreName};
 use bytesize::ByteSize;
-use jiff::{Span, SpanRelativeTo, Unit};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
 
 use super::{Config, Listen, StoreConfig, access, check, fuse, guard, log, raw, retention, set, watch};
 
@@ -33,6 +33,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         peers: access::peers(&raw.peer)?,
         max_copy_bytes: size("copies.max_size", &raw.copies.max_size)?,
         max_ttl_s: max_lease(&raw.copies.max_lease)?,
+        grace: grace(raw.retention.grace.as_deref())?,
         leases: leases(&raw.copies)?,
         compaction_rate: guard::rate(
             "archive.compaction_rate",
@@ -251,6 +252,20 @@ fn max_lease(text: &str) -> Result<u32, Problem> {
     seconds.ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
         let what = format!("{text:?} is not between one second and 136 years");
         wrong(key, what, "write for example \"31d\"")
+    })
+}
+
+/// What was given up can be brought back for a week, so that somebody notices.
+const GRACE: &str = "7d";
+
+fn grace(text: Option<&str>) -> Result<SignedDuration, Problem> {
+    let (key, text) = ("retention.grace", text.unwrap_or(GRACE));
+    if text.trim_start_matches('0').chars().all(char::is_alphabetic) && text.starts_with('0') {
+        return Ok(SignedDuration::ZERO);
+    }
+    let grace = SignedDuration::try_from(duration(key, text)?);
+    grace.map_err(|_| {
+        wrong(key, format!("{text:?} is too long"), "write for example \"7d\", or \"0s\" for none")
     })
 }
 

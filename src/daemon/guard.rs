@@ -324,7 +324,10 @@ impl Guard {
         self.reckon_room(hot);
         self.settle_hurried(hot);
         self.brakes.prepare(hot.iter().filter_map(|(_, snapshot)| device(&snapshot.origin)));
-        let folder = self.machine.folder(&self.state)?;
+        let mut folder = self.machine.folder(&self.state)?;
+        if folder.free < self.policy.least_folder_free {
+            folder.waiting = self.handle.engine().first_in_grace();
+        }
         let look = self.machine.look(now_ms, (hot, harms), &self.room, Some(folder));
         for (id, missing) in look.as_ref().map_or(&[][..], |look| &look.missing) {
             self.report(id, missing, hot);

@@ -349,14 +349,15 @@ impl Host for Machine {
 
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after, origin, then_restore } => {
+            Effect::Cut { version, attributes, key, after, origin, then_restore, anew } => {
                 let note = Note { attributes: attributes.clone(), key: key.clone(), ..Note::default() };
                 // A store that is brought back may be one that meets no check any more, and is to be kept all the same.
                 let checks = match then_restore {
                     None => self.demanded(&version.store, attributes),
                     Some(_) => Vec::new(),
                 };
-                let cutting = Cutting { id: version, note, after: *after, checks: &checks, at: None };
+                let cutting =
+                    Cutting { id: version, note, after: *after, checks: &checks, at: None, anew: *anew };
                 Outcome::Cut(self.cut_as(&cutting, origin.as_ref()))
             }
             Effect::CutSet { set, members, attributes, key, after } => {

@@ -203,7 +203,10 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
     } else if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
     } else if *method == Method::DELETE
-        || matches!(route, "/stores/{name}/restore" | "/capacity/alarms/acknowledge")
+        || matches!(
+            route,
+            "/stores/{name}/restore" | "/capacity/alarms/acknowledge" | "/versions/{id}/unretire"
+        )
     {
         Role::Admin
     } else {
@@ -254,6 +257,7 @@ mod tests {
             (Method::PUT, "/versions/{id}/pin", "pa"),
             (Method::DELETE, "/versions/{id}/pin", "a"),
             (Method::DELETE, "/versions/{id}", "a"),
+            (Method::POST, "/versions/{id}/unretire", "a"),
             (Method::POST, "/stores/{name}/restore", "a"),
             (Method::GET, "/capacity", "rpa"),
             (Method::GET, "/versions/{id}/why", "rpa"),

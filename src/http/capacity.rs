@@ -15,7 +15,7 @@ use super::{Answer, Face};
 use crate::daemon::{self, Standing};
 use crate::wire::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, LeaseBounds, Looks, Names, PastAction,
-    PlannedAction, Precedence, ProblemBody, Trouble, Why,
+    PlannedAction, Precedence, ProblemBody, Trouble, Waiting, Why,
 };
 
 /// Says how everything that can run out of space stands, and what the guard does about it.
@@ -30,13 +30,16 @@ pub(super) async fn capacity(State(face): State<Arc<Face>>) -> Json<Capacity> {
 impl Face {
     /// How it stands at this moment, as it is written.
     pub(super) fn capacity(&self) -> Capacity {
-        let leases = LeaseBounds::new(&self.handle.engine(), asat_host::clock::now());
-        written(&self.handle.standing(), leases)
+        let engine = self.handle.engine();
+        let leases = LeaseBounds::new(&engine, asat_host::clock::now());
+        let waiting = engine.waiting(None).into();
+        drop(engine);
+        Capacity { leases, waiting, ..written(&self.handle.standing()) }
     }
 }
 
 /// How it stands, as it is written.
-fn written(standing: &Standing, leases: LeaseBounds) -> Capacity {
+fn written(standing: &Standing) -> Capacity {
     let names = Names(&standing.names);
     Capacity {
         looked_at: standing.looked_at,
@@ -54,7 +57,8 @@ fn written(standing: &Standing, leases: LeaseBounds) -> Capacity {
             ladder: standing.ladder.iter().map(|rung| rung.text().to_owned()).collect(),
             says: standing.precedence.to_owned(),
         },
-        leases,
+        leases: LeaseBounds::default(),
+        waiting: Waiting::default(),
         alarms: standing.alarms.iter().map(|one| alarm(one, names)).collect(),
         trouble: standing.trouble.as_ref().map(|problem| Trouble::new(problem, names)),
     }
@@ -198,12 +202,13 @@ mod tests {
             ],
             "precedence": { "ladder": ["extend", "alarm"], "says": "retention" },
             "leases": { "open": 0, "most": 0, "most_per_caller": 0, "callers": [] },
+            "waiting": { "versions": 0, "bytes": 0, "next_purge_at": null },
             "alarms": [{
                 "key": "group vg: short", "reason": "vg has no space", "hint": "add a disk to vg",
                 "since": "2026-11-19T17:00:00.000000Z", "acknowledged_at": null,
             }],
             "trouble": { "code": "lvm_stuck", "detail": "`lvextend` does not end", "hint": "look" },
         });
-        assert_eq!(serde_json::to_value(written(&standing, LeaseBounds::default())).unwrap(), expected);
+        assert_eq!(serde_json::to_value(written(&standing)).unwrap(), expected);
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn status(code: Code) -> StatusCode {
             StatusCode::CONFLICT
         }
         Code::TooManyLeases => StatusCode::TOO_MANY_REQUESTS,
-        Code::Retired => StatusCode::GONE,
+        Code::Retired | Code::Purged => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,

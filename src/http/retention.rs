@@ -62,6 +62,7 @@ async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<Rete
     let engine = face.handle.engine();
     let plan = engine.retention_plan(&store, &rules, Some(&weight), asat_host::clock::now())?;
     let giving_back = engine.is_giving_back(&store);
+    let waiting = engine.waiting(Some(&store)).into();
     drop(engine);
     let verdict = |verdict: asat_core::retention::Verdict| RetentionVerdict {
         id: VersionId { store: store.clone(), number: verdict.number }.to_string(),
@@ -76,6 +77,7 @@ async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<Rete
         frees_bytes: plan.frees_bytes,
         over_bytes: plan.over_bytes,
         giving_back,
+        waiting,
         versions: plan.verdicts.into_iter().map(verdict).collect(),
     })
 }

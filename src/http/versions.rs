@@ -1,8 +1,7 @@
-//! `/versions` and `/as-of`: finding versions, and giving one up.
+//! `/versions` and `/as-of`: finding versions.
 
 use std::sync::Arc;
 
-use asat_core::event::Event;
 use asat_core::query::Filter;
 use asat_core::register::Register;
 use asat_core::version::State as VersionState;
@@ -19,7 +18,7 @@ use utoipa::IntoParams;
 use super::answers::MAX_PAGE;
 use super::extract::{self, Parameters, Segments};
 use super::problem::Failure;
-use super::{Answer, Caller, Face, cursor};
+use super::{Answer, Face, cursor};
 use crate::wire::{ProblemBody, Publication, PublicationList, Version, VersionList};
 
 /// Which versions to list.
@@ -217,31 +216,6 @@ fn limit(wanted: Option<u32>) -> Result<usize, Failure> {
         return Err(Failure::new(Code::Invalid, format!("limit is {limit}"), "write a limit from 1 to 1000"));
     }
     Ok(usize::try_from(limit).unwrap_or(1000))
-}
-
-/// Gives a version up. What was retired before stays retired.
-#[utoipa::path(
-    delete, path = "/versions/{id}", tag = "versions",
-    params(("id" = String, Path, description = "`report@12` or `report@latest`")),
-    responses(
-        (status = 200, description = "The version, retired", body = Version),
-        (status = 400, description = "No version's name", body = ProblemBody),
-        (status = 404, description = "No such version", body = ProblemBody),
-        (status = 409, description = "A lease or a pin forbids it", body = ProblemBody),
-        (status = 500, description = "Its pages could not be let go yet", body = ProblemBody),
-        (status = 503, description = "The daemon is stopping", body = ProblemBody),
-        (status = 507, description = "There is no room to record it", body = ProblemBody),
-    )
-)]
-pub(super) async fn retire(
-    State(face): State<Arc<Face>>,
-    caller: Caller,
-    Segments(id): Segments<String>,
-) -> Answer<Json<Version>> {
-    let id = face.version_id(&id)?;
-    face.machine.let_go(&id);
-    face.handle.ask(caller.by, Event::Retire(asat_core::VersionRef::Exact(id.clone()))).await?;
-    Ok(Json(face.version(&id.to_string())?))
 }
 
 /// Which store is meant.

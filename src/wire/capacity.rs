@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{LeaseBounds, Version};
+use super::{LeaseBounds, Version, Waiting};
 
 /// How everything that can run out of space stands, and what the guard does about it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -37,6 +37,9 @@ pub struct Capacity {
     /// How many leases are open, of how many that may be.
     #[serde(default)]
     pub leases: LeaseBounds,
+    /// What was given up and waits for the end of its grace.
+    #[serde(default)]
+    pub waiting: Waiting,
     /// What somebody must know, for as long as it lasts.
     pub alarms: Vec<Alarm>,
     /// What keeps the guard from looking or from acting, where something does.

@@ -1,6 +1,7 @@
 //! Retention: the rules of a store, and what they let go.
 
 use asat_core::retention::{LabelRule, Retention, Rule};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -50,8 +51,30 @@ pub struct RetentionPlan {
     pub over_bytes: u64,
     /// Whether what earlier versions took is still being given back: the archive takes more than it will then.
     pub giving_back: bool,
+    /// What was given up before and waits for the end of its grace: the archive takes that besides.
+    #[serde(default)]
+    pub waiting: Waiting,
     /// The versions that can be read, oldest first.
     pub versions: Vec<RetentionVerdict>,
+}
+
+/// Versions that were given up, and whose pages stay until their grace is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    /// How many: `GET /versions?state=retired` has them, with `purge_after`.
+    pub versions: usize,
+    /// What they have added to archives, in bytes.
+    pub bytes: u64,
+    /// When the pages of the first of them are let go; absent where none waits.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option")]
+    pub next_purge_at: Option<Timestamp>,
+}
+
+impl From<asat_core::Waiting> for Waiting {
+    fn from(asat_core::Waiting { versions, bytes, next }: asat_core::Waiting) -> Self {
+        Self { versions, bytes, next_purge_at: next }
+    }
 }
 
 /// What is to be done about a version.

@@ -56,6 +56,10 @@ pub struct Version {
     pub ended_at: Option<Timestamp>,
     /// Why it ended, where it did.
     pub end_reason: Option<String>,
+    /// When the pages of a retired version are let go: until then it can be brought back. Absent once they are.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(default, with = "super::instant::option", skip_serializing_if = "Option::is_none")]
+    pub purge_after: Option<Timestamp>,
 }
 
 /// Something that holds a version's pages.
@@ -190,6 +194,7 @@ impl Version {
             path: if leases > 0 { path() } else { None },
             ended_at: version.end.as_ref().map(|end| end.at),
             end_reason: version.end.as_ref().map(|end| end.reason.clone()),
+            purge_after: version.grace(),
         }
     }
 }

@@ -65,7 +65,7 @@ fn who_holds_what_is_listed_and_an_administrator_takes_it_back() {
     assert_eq!(list, world.get("/leases").json());
     let table = done(&world, &["leases", "--store", "report", "--holder", "month-end"]);
     assert!(table.contains(lease) && table.contains("month-end") && table.contains("uid "), "{table}");
-    let output = world.asat(&["retire", "report@1"]);
+    let output = world.asat(&["retire", "report@1", "--yes"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(
         text(&output.stderr).contains("month-end") && text(&output.stderr).contains("asat leases"),

@@ -113,9 +113,11 @@ impl World {
     /// Writes the configuration as this world has it; answers its path.
     pub fn write_config(&self) -> PathBuf {
         // Tests' disks are small. Whoever has more to say about the guard says this too.
+        // Most tests want to see pages go, and not wait for it.
+        let grace = if self.config.contains("[retention]") { "" } else { "[retention]\ngrace = \"0s\"\n" };
         let guard = if self.config.contains("[guard]") { "" } else { "[guard]\nleast_free = \"1 KiB\"" };
         let text = format!(
-            "{HEAD}{}\n{guard}\n[listen]\nunix = \"asat.sock\"\n{}\n[[store]]\nname = \"report\"\npath = \"{}\"\n{}\n{}\n",
+            "{HEAD}{}\n{grace}{guard}\n[listen]\nunix = \"asat.sock\"\n{}\n[[store]]\nname = \"report\"\npath = \"{}\"\n{}\n{}\n",
             self.top_config,
             self.config,
             self.written(&self.store()),

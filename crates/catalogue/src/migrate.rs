@@ -27,6 +27,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
     include_str!("schema/9.sql"),
+    include_str!("schema/10.sql"),
 ];
 
 /// The oldest version that is brought forward. Those before had other fingerprints, so the entries up to here only make new

@@ -246,7 +246,8 @@ fn pin(row: &Row<'_>) -> rusqlite::Result<Option<Pin>> {
 
 fn end(row: &Row<'_>) -> rusqlite::Result<Option<End>> {
     let Some(At(at)) = row.get("ended_at")? else { return Ok(None) };
-    Ok(Some(End { at, reason: row.get("end_reason")? }))
+    let purge_after = row.get::<_, Option<At>>("purge_after")?.map(|at| at.0);
+    Ok(Some(End { at, reason: row.get("end_reason")?, purge_after }))
 }
 
 fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {

@@ -44,8 +44,8 @@ fn put_store(transaction: &Transaction<'_>, store: &Store) -> Result<()> {
 fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
     const SQL: &str = "insert into version (store, number, state, begun_at,
             cut_at, fingerprint, page_size, page_count, wal, copy_in_snapshot, copy_bytes, copy_used_at,
-            pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot, ended_at, end_reason)
-        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+            pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot, ended_at, end_reason, purge_after)
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
         on conflict (store, number) do update set
             state = excluded.state, begun_at = excluded.begun_at, cut_at = excluded.cut_at,
             fingerprint = excluded.fingerprint, page_size = excluded.page_size,
@@ -53,7 +53,8 @@ fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
             copy_in_snapshot = excluded.copy_in_snapshot, copy_bytes = excluded.copy_bytes, copy_used_at = excluded.copy_used_at,
             pin_reason = excluded.pin_reason, pin_owner = excluded.pin_owner,
             pin_set_at = excluded.pin_set_at, pin_expires_at = excluded.pin_expires_at,
-            pin_hot = excluded.pin_hot, ended_at = excluded.ended_at, end_reason = excluded.end_reason";
+            pin_hot = excluded.pin_hot, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+            purge_after = excluded.purge_after";
     let Version { id, state, begun_at, content, holdings, copy, pin, end } = version;
     let (content, copy, pin, end) = (content.as_ref(), copy.as_ref(), pin.as_ref(), end.as_ref());
     let values = params![
@@ -76,6 +77,7 @@ fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {
         pin.map(|pin| pin.hot),
         end.map(|end| At(end.at)),
         end.map(|end| &end.reason),
+        end.and_then(|end| end.purge_after.map(At)),
     ];
     run(transaction, SQL, values)?;
     put_holdings(transaction, id, holdings)

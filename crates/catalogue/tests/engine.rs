@@ -27,7 +27,7 @@ fn step(world: &mut World, dice: &mut Dice) {
         3 => drop(world.tell(&World::publishing(name, "keyed", Some(&format!("key {}", dice.below(9)))))),
         4 => drop(world.tell(&World::opening(&version, &format!("lease {}", dice.below(4)), 600))),
         5 => drop(world.tell(&World::pinning(&version, None))),
-        6 => drop(world.tell(&Event::Retire(exactly(&version)))),
+        6 => drop(world.tell(&Event::retire(exactly(&version)))),
         7 => {
             let lease = asat_core::version::LeaseId(format!("lease {}", dice.below(4)));
             drop(world.tell(&Event::Close { version: id(&version), lease }));

@@ -58,6 +58,10 @@ pub enum Action {
     Unpin,
     /// A version was given up.
     Retire,
+    /// A version that was given up was brought back.
+    Unretire,
+    /// The pages of a version that was given up were let go, after its grace or before its end.
+    Purge,
     /// A store was brought back to a version, or that was tried.
     Restore,
     /// A tag was led to a version.
@@ -74,12 +78,14 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Publish,
         Self::Import,
         Self::Pin,
         Self::Unpin,
         Self::Retire,
+        Self::Unretire,
+        Self::Purge,
         Self::Restore,
         Self::Tag,
         Self::Untag,
@@ -97,6 +103,8 @@ impl Action {
             Self::Pin => "pin",
             Self::Unpin => "unpin",
             Self::Retire => "retire",
+            Self::Unretire => "unretire",
+            Self::Purge => "purge",
             Self::Restore => "restore",
             Self::Tag => "tag",
             Self::Untag => "untag",
@@ -188,8 +196,17 @@ pub fn deeds(at: Timestamp, by: &By, old: Option<&Version>, new: &Version) -> Ve
     let deed = |by: &By, action| Deed::new(at, by.clone(), action, new.id.clone());
     let reason = |version: &Version| version.end.as_ref().map(|end| end.reason.clone());
     match (old.map(|old| old.state), new.state) {
+        _ if old.is_some_and(|old| old.grace().is_some() && new.grace().is_none()) => match new.state {
+            State::Ready => deeds.push(deed(by, Action::Unretire)),
+            _ => deeds.push(deed(by, Action::Purge).with_some("reason", reason(new))),
+        },
         (Some(before), now) if before == now => {}
         (_, State::Retiring) => deeds.push(deed(by, Action::Retire).with_some("reason", reason(new))),
+        (_, State::Retired) if new.grace().is_some() => {
+            let until = new.grace().map(|until| format!("{until:.6}"));
+            let deed = deed(by, Action::Retire).with_some("reason", reason(new));
+            deeds.push(deed.with_some("purge_after", until));
+        }
         (_, State::Lost) => deeds.push(deed(&By::asat(), Action::Lose).with_some("reason", reason(new))),
         (Some(State::Lost), State::Ready) => deeds.push(deed(&By::asat(), Action::Recover)),
         _ => {}

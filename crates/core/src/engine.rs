@@ -6,6 +6,7 @@
 
 mod again;
 mod found;
+mod grace;
 mod hot;
 mod keep;
 mod key;
@@ -35,6 +36,7 @@ use crate::version::{End, Lease, Publication, State, Version};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 pub use again::Together;
+pub use grace::Waiting;
 pub use leases::{LeaseBounds, LeaseUse};
 
 /// What the configuration says about the history.
@@ -48,6 +50,8 @@ pub struct Policy {
     pub max_copy_bytes: u64,
     /// The longest time for which a lease is granted, in seconds.
     pub max_ttl_s: u32,
+    /// How long the pages of a version are kept that was given up on request or for its age.
+    pub grace: SignedDuration,
     /// How many leases may be open.
     pub leases: LeaseBounds,
     /// Whether a snapshot that is kept although its version is archived may go where space is short.
@@ -148,7 +152,10 @@ impl Engine {
             Event::Unpin(version) => self.set_pin(&mut draft, version, None),
             Event::Tag { store, name, version } => self.set_tag(&mut draft, store, name, version),
             Event::Untag { store, name } => self.remove_tag(&mut draft, store, name),
-            Event::Retire(version) => self.retire(&mut draft, version),
+            Event::Retire { version, reason, now } => {
+                self.retire(&mut draft, version, reason.as_deref(), *now)
+            }
+            Event::Unretire { version, reason } => self.unretire(&mut draft, version, reason.as_deref()),
             Event::Restore(request) => self.restore(&mut draft, request),
             Event::Demote(version) => self.demote(&mut draft, version),
             Event::GiveUp { version, why } => self.give_up(&mut draft, version, why),
@@ -182,6 +189,7 @@ impl Engine {
     #[must_use]
     pub fn next_tick(&self, last: Timestamp) -> Timestamp {
         let leases = self.register.leases().map(|lease| lease.expires_at);
+        let leases = leases.chain(self.register.graces().map(|(until, _)| until).take(1));
         let idle = last.checked_add(Self::IDLE_TICK).unwrap_or(Timestamp::MAX);
         leases.fold(idle, Timestamp::min)
     }
@@ -256,11 +264,23 @@ impl<'a> Draft<'a> {
 
     /// Records a version's new value, and what the audit trail is to say of it.
     fn put(&mut self, version: Version) {
+        let version = version.settled();
         let old = self.known(&version.id);
         let deeds = audit::deeds(self.now, &self.by, old.as_ref(), &version);
         self.changes.extend(deeds.into_iter().map(|deed| Change::Noted(Box::new(deed))));
         self.touched.insert(version.id.clone(), self.changes.len());
         self.changes.push(Change::Version(Box::new(version)));
+    }
+
+    /// The same, where somebody says why.
+    fn put_for(&mut self, reason: Option<&str>, version: Version) {
+        let from = self.changes.len();
+        self.put(version);
+        for change in self.changes.iter_mut().skip(from) {
+            if let Change::Noted(deed) = change {
+                **deed = (**deed).clone().with_some("reason", reason);
+            }
+        }
     }
 
     /// Says something of a version that an administrator should know.
@@ -319,7 +339,7 @@ impl<'a> Draft<'a> {
 
     /// Records that a version has come to an end of its life, and says so.
     fn end(&mut self, version: &Version, state: State, reason: impl Into<String>) {
-        let end = End { at: self.now, reason: reason.into() };
+        let end = End { at: self.now, reason: reason.into(), purge_after: None };
         self.remark(&version.id, format!("{} is {}: {}", version.id, state.text(), end.reason));
         self.put(Version { state, end: Some(end), ..version.clone() });
     }

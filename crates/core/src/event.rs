@@ -98,7 +98,21 @@ pub enum Event {
         name: TagName,
     },
     /// Somebody gives a version up.
-    Retire(VersionRef),
+    Retire {
+        /// The version.
+        version: VersionRef,
+        /// Why.
+        reason: Option<String>,
+        /// Whether its pages go at once, and not after the grace.
+        now: bool,
+    },
+    /// Somebody wants a version back that was given up.
+    Unretire {
+        /// The version.
+        version: VersionRef,
+        /// Why.
+        reason: Option<String>,
+    },
     /// A store shall be as it was at a version.
     Restore(Restore),
     /// The guard needs the space of the snapshot of a version that is in the archive as well.
@@ -149,6 +163,9 @@ pub enum Effect {
         /// The version that the store is to be brought back to, once this one is kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         then_restore: Option<VersionId>,
+        /// Whether it becomes a version of its own although nothing has changed: what it would be the same as was given up.
+        #[serde(default, skip_serializing_if = "is_false")]
+        anew: bool,
     },
     /// Fix the content of several stores as it is at one instant: all become versions, or none does.
     CutSet {
@@ -228,6 +245,22 @@ pub struct SetMember {
     /// The volume to take a snapshot of; absent where the pages go straight into the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Whether it becomes a version of its own although nothing has changed: what it would be the same as was given up.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub anew: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Event {
+    /// The wish to give a version up, for no reason that is told.
+    #[must_use]
+    pub fn retire(version: VersionRef) -> Self {
+        Self::Retire { version, reason: None, now: false }
+    }
 }
 
 impl Effect {
@@ -379,11 +412,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The versions whose pages are let go by it.
+    /// The versions that are given up by it, or whose pages are let go.
     #[must_use]
     pub fn given_up(&self) -> Vec<VersionId> {
         let given_up = |change: &Change| match change {
             Change::Intended(Intent { effect: Effect::Retire { version }, .. }) => Some(version.clone()),
+            Change::Version(version) if version.grace().is_some() => Some(version.id.clone()),
             _ => None,
         };
         self.changes.iter().filter_map(given_up).collect()

@@ -26,7 +26,7 @@ pub mod names;
 pub mod problem;
 pub mod units;
 
-pub use engine::{Backing, Engine, LeaseBounds, LeaseUse, Policy, StorePolicy, Together};
+pub use engine::{Backing, Engine, LeaseBounds, LeaseUse, Policy, StorePolicy, Together, Waiting};
 pub use host::Host;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};

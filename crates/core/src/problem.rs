@@ -50,6 +50,8 @@ pub enum Code {
     BeforeFirst,
     /// The version was given up.
     Retired,
+    /// The version was given up, and its pages are gone or on their way out: it cannot be brought back.
+    Purged,
     /// The version never became readable.
     NotReadable,
     /// A lease forbids it.
@@ -96,7 +98,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -116,6 +118,7 @@ impl Code {
         Self::UnknownTag,
         Self::BeforeFirst,
         Self::Retired,
+        Self::Purged,
         Self::NotReadable,
         Self::Leased,
         Self::Pinned,
@@ -161,6 +164,7 @@ impl Code {
             Self::UnknownLease => ("unknown_lease", "No such lease"),
             Self::UnknownTag => ("unknown_tag", "No such tag"),
             Self::BeforeFirst => ("before_first", "No version is that old"),
+            Self::Purged => ("purged", "The version cannot be brought back"),
             Self::Retired => ("retired", "The version was retired"),
             Self::NotReadable => ("not_readable", "The version cannot be read"),
             Self::Leased => ("leased", "The version is leased"),

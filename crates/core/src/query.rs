@@ -249,7 +249,11 @@ impl Version {
         let (code, detail, hint) = match self.state {
             State::Ready => return Ok(()),
             State::Retiring | State::Retired => {
-                (Code::Retired, format!("version {id} was retired{why}"), "list the versions that are kept")
+                let hint = match self.grace() {
+                    Some(until) => format!("until {until:.6} it can be brought back: asat unretire {id}"),
+                    None => "list the versions that are kept".to_owned(),
+                };
+                return Err(Problem::new(Code::Retired, format!("version {id} was retired{why}"), hint));
             }
             State::Cutting => (
                 Code::NotReadable,

@@ -22,6 +22,8 @@ pub struct Register {
     leases: BTreeMap<LeaseId, Lease>,
     intents: BTreeMap<EffectId, Intent>,
     next_effect: u64,
+    /// The versions in their grace, by when it is over.
+    graces: BTreeSet<(Timestamp, VersionId)>,
 }
 
 /// A store with all its versions.
@@ -97,6 +99,11 @@ impl Register {
 
     fn put_version(&mut self, version: &Version) {
         let Some(history) = self.stores.get_mut(&version.id.store) else { return };
+        let before = history.versions.get(&version.id.number).and_then(|entry| entry.version.grace());
+        if before != version.grace() {
+            before.into_iter().for_each(|until| _ = self.graces.remove(&(until, version.id.clone())));
+            self.graces.extend(version.grace().map(|until| (until, version.id.clone())));
+        }
         match version.state {
             State::Lost => history.lost.insert(version.id.number),
             _ => history.lost.remove(&version.id.number),
@@ -124,6 +131,11 @@ impl Register {
             self.keys.insert(key.clone(), *number);
         }
         self.publications.insert(*number, publication.clone());
+    }
+
+    /// The versions in their grace and when it is over, that which is over first first.
+    pub fn graces(&self) -> impl Iterator<Item = (Timestamp, &VersionId)> {
+        self.graces.iter().map(|(until, id)| (*until, id))
     }
 
     /// Every store with its history, by name.

@@ -42,7 +42,7 @@ pub enum State {
     Ready,
     /// Given up; its pages are being let go.
     Retiring,
-    /// Given up; only this record remains.
+    /// Given up. Only this record remains, once its grace is over.
     Retired,
     /// It never became readable.
     Failed,
@@ -123,6 +123,9 @@ pub struct End {
     pub at: Timestamp,
     /// The rule or the event that ended it, for people.
     pub reason: String,
+    /// When the pages of a version that was given up are let go. Until then it can be brought back. `None` once they are,
+    /// and of what has ended otherwise.
+    pub purge_after: Option<Timestamp>,
 }
 
 /// A mark that retention must not touch.
@@ -193,6 +196,28 @@ impl Version {
             Holding::Snapshot(_) => 0,
         };
         self.holdings.iter().map(bytes).sum()
+    }
+
+    /// When its pages are let go, where it was given up and waits for that: its grace.
+    #[must_use]
+    pub fn grace(&self) -> Option<Timestamp> {
+        self.end.as_ref().filter(|_| self.state == State::Retired).and_then(|end| end.purge_after)
+    }
+
+    /// Whether its pages are kept: it can be read, or could be if it were brought back.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.state == State::Ready || self.grace().is_some()
+    }
+
+    /// The version as it is recorded: no grace waits for pages that are gone.
+    #[must_use]
+    pub(crate) fn settled(mut self) -> Self {
+        let in_snapshot = || self.snapshot().is_some_and(|snapshot| !snapshot.lost);
+        if self.grace().is_some() && !self.is_archived() && !in_snapshot() {
+            self.end = self.end.map(|end| End { purge_after: None, ..end });
+        }
+        self
     }
 
     /// The version without its snapshot.

@@ -40,7 +40,12 @@ impl Sim {
             snapshots: snapshots.filter_map(seen).collect(),
             pools: self.pool_seen(&hot).into_iter().collect(),
             groups: vec![GroupSeen { id: "vg".to_owned(), free: self.world.free, extent: EXTENT }],
-            folders: vec![FolderSeen { path: "/var/lib/asat".to_owned(), free, total: 1 << 41 }],
+            folders: vec![FolderSeen {
+                path: "/var/lib/asat".to_owned(),
+                free,
+                total: 1 << 41,
+                waiting: None,
+            }],
             harms: self.daemon.as_ref().map_or_else(Vec::new, |daemon| daemon.engine.register().harms()),
         }
     }

@@ -191,7 +191,7 @@ fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
     publish(&handle, "report@1").unwrap();
     let hold =
         |held: &[&str]| *host.held.lock().unwrap() = held.iter().map(|id| id.parse().unwrap()).collect();
-    let retire = || ask(&handle, Event::Retire("report@1".parse().unwrap()));
+    let retire = || ask(&handle, Event::retire("report@1".parse().unwrap()));
     hold(&["report@1"]);
     assert_eq!(retire().unwrap_err().code, Code::InUse);
     hold(&["report@2"]);

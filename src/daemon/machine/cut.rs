@@ -57,6 +57,8 @@ pub(super) struct Cutting<'a> {
     pub(super) checks: &'a [Check],
     /// The cut instant, where it is known already: that of a set.
     pub(super) at: Option<Timestamp>,
+    /// Whether it becomes a version of its own although nothing has changed.
+    pub(super) anew: bool,
 }
 
 impl Cutting<'_> {
@@ -106,7 +108,7 @@ impl Machine {
         let (read, checks) = read(&self.asking(cutting), &mut sink).map_err(CutFailure::from)?;
         let read = Read { cut_at: self.instant(cutting, read.cut_at), ..read };
         let failed = |problem| CutFailure { begun: true, ..not_begun(problem) };
-        let kept = sink.keep(id, &cutting.note(&checks), &read).map_err(failed)?;
+        let kept = sink.keep(cutting, &checks, &read).map_err(failed)?;
         let hold = match read.wal {
             true if read.writer_blocked.is_zero() => Hold::Nobody,
             true => Hold::Look,
@@ -190,8 +192,9 @@ impl<'a, F: Fn(Progress)> Sink<'a, F> {
         Ok(writer.finish(asat_archive::Cut { store, cut_at, wal, note, even_if_unchanged })?)
     }
 
-    fn keep(self, id: &VersionId, note: &Note, read: &Read) -> Result<Kept, Problem> {
-        Ok(match self.finish(id, note, read.cut_at, read.wal, false)? {
+    fn keep(self, cutting: &Cutting<'_>, checks: &[CheckResult], read: &Read) -> Result<Kept, Problem> {
+        let note = cutting.note(checks);
+        Ok(match self.finish(cutting.id, &note, read.cut_at, read.wal, cutting.anew)? {
             asat_archive::Kept::Unchanged { same_as, .. } => Kept::SameAs(same_as),
             asat_archive::Kept::Stored { fingerprint, bytes, .. } => Kept::Stored {
                 content: Content {

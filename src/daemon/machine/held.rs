@@ -27,7 +27,7 @@ pub(in crate::daemon) fn expect_archived(archive: &Archive, store: &StoreName, r
     let live = archive.live();
     let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
     let is_held =
-        |version: &Version| version.is_archived() && matches!(version.state, State::Ready | State::Lost);
+        |version: &Version| version.is_archived() && (version.is_kept() || version.state == State::Lost);
     let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
     let missing: Vec<u64> =
         held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();

@@ -269,6 +269,9 @@ impl Machine {
     /// was cut without them.
     pub(super) fn witnessed(&self, cutting: &Cutting<'_>, state: &State) -> Option<(u64, Vec<CheckResult>)> {
         let id = cutting.id;
+        if cutting.anew {
+            return None;
+        }
         let (number, checks) = {
             let witnesses = lock(&self.witnesses);
             let last = witnesses.get(&id.store)?;

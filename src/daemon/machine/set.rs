@@ -78,7 +78,7 @@ impl Machine {
 
     /// Finds out about a store what can be refused before anybody is held, and does what takes its time.
     fn part<'a>(&self, member: &'a SetMember) -> Result<Part<'a>, Problem> {
-        let SetMember { version: id, origin } = member;
+        let SetMember { version: id, origin, .. } = member;
         let store = self.configured(&id.store)?;
         self.check_advice(&id.store, origin.as_ref())?;
         if let Some(origin) = origin.as_ref().filter(|origin| origin.backend != Backend::Reflink) {
@@ -99,9 +99,9 @@ impl Machine {
         note: Note,
         cut_at: Timestamp,
     ) -> Result<Cut, CutFailure> {
-        let Part { member: SetMember { version: id, origin }, store, .. } = part;
+        let Part { member: SetMember { version: id, origin, anew }, store, .. } = part;
         let checks = self.demanded(&id.store, &note.attributes);
-        let cutting = Cutting { id, note, after: None, checks: &checks, at: Some(cut_at) };
+        let cutting = Cutting { id, note, after: None, checks: &checks, at: Some(cut_at), anew: *anew };
         match (moment, origin) {
             (Moment::Read(fixed), _) => self.cut_by(&cutting, |checks, sink| fixed.read(checks, sink)),
             (Moment::Still(still), Some(origin)) if origin.backend == Backend::Reflink => {

@@ -256,7 +256,7 @@ impl Machine {
             let detail = format!("cannot tell how much room there is at {}: {error}", state.display());
             Problem::new(Code::Internal, detail, "look at the disk, and at the kernel's log")
         })?;
-        Ok(FolderSeen { path: state.display().to_string(), free, total })
+        Ok(FolderSeen { path: state.display().to_string(), free, total, waiting: None })
     }
 
     /// What new snapshots of each origin should have at first, and where none may be taken and why.

@@ -18,6 +18,8 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         face.handle.metrics().know(&history.store.name);
         let archive = face.machine.archive(&history.store.name).map_or(0, |archive| archive.bytes());
         found.add(engine.register(), history, archive, now);
+        let store = &history.store.name;
+        found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);
     }
     found.add_effects(engine.register().intents(), now);
     found.add_lease_bounds(&engine, now);
@@ -36,6 +38,7 @@ struct Stores {
     lag: Family,
     leases: Family,
     lease_bounds: Family,
+    waiting: Family,
     watch_failing: Family,
     open_effects: Family,
     oldest_effect: Family,
@@ -61,6 +64,10 @@ impl Default for Stores {
             lease_bounds: Family::gauge(
                 "asat_lease_bound_used_ratio",
                 "How much of the bound on open leases is used: of all callers (all), and of the one that has the most (caller).",
+            ),
+            waiting: Family::gauge(
+                "asat_grace_bytes",
+                "What retired versions take whose pages stay until their grace is over.",
             ),
             watch_failing: Family::gauge(
                 "asat_watch_failing",
@@ -137,6 +144,7 @@ impl Stores {
             self.lag,
             self.leases,
             self.lease_bounds,
+            self.waiting,
             self.watch_failing,
             self.open_effects,
             self.oldest_effect,

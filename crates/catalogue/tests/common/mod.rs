@@ -157,7 +157,11 @@ pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
             expires_at: dice.maybe(Dice::instant),
             hot: dice.coin(),
         }),
-        end: ended.then(|| End { at: dice.instant(), reason: dice.text() }),
+        end: ended.then(|| End {
+            at: dice.instant(),
+            reason: dice.text(),
+            purge_after: (state == State::Retired && dice.coin()).then(|| dice.instant()),
+        }),
     }
 }
 
@@ -196,6 +200,7 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 10] {
     let lease = LeaseId(dice.text());
     [
         Effect::Cut {
+            anew: dice.coin(),
             version: version.clone(),
             attributes: attributes(dice),
             key: dice.maybe(Dice::text),
@@ -206,6 +211,7 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 10] {
         Effect::CutSet {
             set: "month-end".parse().unwrap(),
             members: vec![SetMember {
+                anew: false,
                 version: version.clone(),
                 origin: dice.maybe(|dice| snapshot(dice).origin),
             }],

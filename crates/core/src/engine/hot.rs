@@ -39,8 +39,9 @@ impl Engine {
         let base = self.base(draft, store);
         for version in hot {
             let Some(snapshot) = version.snapshot() else { continue };
-            let over = matches!(version.state, State::Failed | State::Retiring | State::Retired);
-            let demotable = version.state == State::Ready
+            let over = matches!(version.state, State::Failed | State::Retiring | State::Retired)
+                && !version.is_kept();
+            let demotable = version.is_kept()
                 && version.is_archived()
                 && !newest.contains(&version.id)
                 && base.as_ref() != Some(&version.id)
@@ -104,7 +105,7 @@ impl Engine {
         let Some(number) = self.register.intents().find_map(of_store) else { return false };
         let versions =
             self.register.history(&id.store).into_iter().flat_map(|history| history.versions.values());
-        let kept = |version: &&Version| version.state == State::Ready && version.is_archived();
+        let kept = |version: &&Version| version.is_kept() && version.is_archived();
         let newest = versions.rev().map(|entry| &entry.version).find(kept);
         number == id.number || newest.is_some_and(|version| version.id == *id)
     }
@@ -204,7 +205,7 @@ pub(super) fn waits_for_archive(history: &History, version: &Version) -> bool {
     let mut later = newest_first.take_while(|other| other.id.number > version.id.number);
     // Its fingerprint is known of a version that is in the archive, or was.
     let has_been = |other: &Version| other.content.as_ref().is_some_and(|c| c.fingerprint.is_some());
-    version.state == State::Ready && !version.is_archived() && !later.any(has_been)
+    version.is_kept() && !version.is_archived() && !later.any(has_been)
 }
 
 /// Whether a version's snapshot is on its way out.
@@ -231,6 +232,10 @@ pub(super) fn without_snapshot(version: &Version) -> Version {
 /// Records that a version was lost with its snapshot, before it came into the archive.
 pub(super) fn lose(draft: &mut Draft<'_>, version: &Version, why: &str) {
     let version = with_lost_snapshot(draft.latest(version));
+    if version.grace().is_some() {
+        // It was given up already, and cannot be brought back any more.
+        return draft.put(version);
+    }
     draft.end(&version, State::Lost, format!("it was not in the archive yet, and {why}"));
 }
 

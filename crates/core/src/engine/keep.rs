@@ -25,9 +25,28 @@ impl Engine {
         Ok(Answer::Now(Ok(Reply::Version(version.id.clone()))))
     }
 
-    pub(super) fn retire(&self, draft: &mut Draft<'_>, wanted: &VersionRef) -> Result<Answer, Problem> {
+    pub(super) fn retire(
+        &self,
+        draft: &mut Draft<'_>,
+        wanted: &VersionRef,
+        reason: Option<&str>,
+        now: bool,
+    ) -> Result<Answer, Problem> {
+        check_line("reason", reason, 500)?;
         let version = &self.register.resolve(wanted)?.version;
         match version.state {
+            State::Retired if now && version.grace().is_some() => {
+                if self.is_stored_upon(version) {
+                    let detail = format!(
+                        "{} is being published, so that pages of {} are needed",
+                        version.id.store, version.id
+                    );
+                    return Err(Problem::new(Code::InUse, detail, "try again in a moment"));
+                }
+                let effect = self.purge(draft, version, "its grace was ended on request");
+                self.move_on(draft);
+                return Ok(Answer::After(effect));
+            }
             State::Retired => return Ok(Answer::Now(Ok(Reply::Version(version.id.clone())))),
             State::Retiring => {
                 let under_way = self.register.intents().find(|intent| retires(&intent.effect, &version.id));
@@ -42,9 +61,14 @@ impl Engine {
         if let Some(problem) = self.hold_on(version, draft.now) {
             return Err(problem);
         }
-        let effect = self.let_go(draft, version, "retired on request".to_owned());
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let reason = format!("retired on request{reason}");
+        let effect = match now {
+            true => Some(self.let_go(draft, version, reason)),
+            false => self.give_up_with_grace(draft, version, reason),
+        };
         self.move_on(draft);
-        Ok(Answer::After(effect))
+        Ok(effect.map_or_else(|| Answer::Now(Ok(Reply::Version(version.id.clone()))), Answer::After))
     }
 
     /// Records that a version is given up, and intends to let its copy and its pages go.
@@ -132,6 +156,7 @@ impl Engine {
         self.sweep_leases(draft);
         self.sweep_pins(draft);
         self.finish_retiring(draft);
+        self.end_graces(draft);
         self.retain(draft);
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))

@@ -29,7 +29,7 @@ impl Engine {
         }
         self.check_label(draft, history, &request.attributes)?;
         let origin = self.origin_of(history)?;
-        Ok(Answer::After(begin_cut(draft, history, request, origin, None)))
+        Ok(Answer::After(self.begin_cut(draft, history, request, origin, None)))
     }
 
     /// Refuses what cannot be recorded as it is.
@@ -137,6 +137,28 @@ impl Engine {
         self.free_space(draft, cut.and_then(|(version, origin)| Some((version, origin?)))?, missing)
     }
 
+    /// Begins a version, and intends the cut that makes it.
+    pub(super) fn begin_cut(
+        &self,
+        draft: &mut Draft<'_>,
+        history: &History,
+        request: &Publish,
+        origin: Option<Origin>,
+        then_restore: Option<VersionId>,
+    ) -> EffectId {
+        let version = begin_version(draft, history);
+        draft.intend(Effect::Cut {
+            version,
+            attributes: request.attributes.clone(),
+            key: request.key.clone(),
+            // And after the intent: what is older is taken for another's.
+            after: draft.register.last_cut(history).max(Some(draft.now)),
+            origin,
+            then_restore,
+            anew: self.is_cut_anew(&history.store.name),
+        })
+    }
+
     /// Which version the cut turned out to be, and whether it was there already.
     pub(super) fn settle(
         &self,
@@ -223,30 +245,11 @@ pub(super) fn take_over(draft: &mut Draft<'_>, id: &VersionId, described: &Descr
             after: None,
             origin: None,
             then_restore: None,
+            anew: false,
         },
     };
     let found = (Cost::default(), described.checks.as_slice());
     publish_as(draft, &intent, id.clone(), false, found, described.of_set.clone());
-}
-
-/// Begins a version, and intends the cut that makes it.
-pub(super) fn begin_cut(
-    draft: &mut Draft<'_>,
-    history: &History,
-    request: &Publish,
-    origin: Option<Origin>,
-    then_restore: Option<VersionId>,
-) -> EffectId {
-    let version = begin_version(draft, history);
-    draft.intend(Effect::Cut {
-        version,
-        attributes: request.attributes.clone(),
-        key: request.key.clone(),
-        // And after the intent: what is older is taken for another's.
-        after: draft.register.last_cut(history).max(Some(draft.now)),
-        origin,
-        then_restore,
-    })
 }
 
 /// Begins a version.

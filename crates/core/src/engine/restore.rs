@@ -3,7 +3,6 @@
 //! Both are effects in the store's lane. The wish rides in the intent of the cut, so that a cut that fails ends it,
 //! and so does a daemon that stops: nothing is brought back that nobody waits for.
 
-use super::publish::begin_cut;
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{Answer, Effect, Publish, Reply, Restore};
@@ -29,7 +28,7 @@ impl Engine {
         };
         attributes.check()?;
         let first = Publish { store: Some(request.store.clone()), attributes, ..Publish::default() };
-        Ok(Answer::After(begin_cut(draft, history, &first, origin, Some(id.clone()))))
+        Ok(Answer::After(self.begin_cut(draft, history, &first, origin, Some(id.clone()))))
     }
 
     /// The state that is left is kept as `before`: now the store may be brought back.

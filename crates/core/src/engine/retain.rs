@@ -46,7 +46,7 @@ impl Engine {
                 && let Ok(history) = self.register.history(name)
             {
                 let plan = rules.plan(&self.candidates(history, draft.now), None, draft.now);
-                self.carry_out(draft, history, &plan);
+                self.carry_out(draft, history, &plan, true);
             }
         }
     }
@@ -62,6 +62,15 @@ impl Engine {
         let weighs = |effect: &Effect| matches!(effect, Effect::Weigh { store: other } if other == store);
         let is_weighed = self.register.intents().any(|intent| weighs(&intent.effect));
         if budget.is_none_or(|most| bytes <= most) || is_weighed || self.is_giving_back(store) {
+            return Ok(Answer::Now(Ok(Reply::Done)));
+        }
+        let over = bytes.saturating_sub(budget.unwrap_or(bytes));
+        if self.end_graces_for_space(
+            draft,
+            store,
+            over,
+            "its grace was ended, as the archive is above its at_most",
+        ) {
             return Ok(Answer::Now(Ok(Reply::Done)));
         }
         Ok(Answer::After(draft.intend(Effect::Weigh { store: store.clone() })))
@@ -87,16 +96,21 @@ impl Engine {
                 );
                 draft.remarks.push(Remark { version: None, text });
             }
-            self.carry_out(draft, history, &plan);
+            self.carry_out(draft, history, &plan, false);
         }
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
-    fn carry_out(&self, draft: &mut Draft<'_>, history: &History, plan: &Plan) {
+    /// Where space is needed, pages that stay for a while would not give it.
+    fn carry_out(&self, draft: &mut Draft<'_>, history: &History, plan: &Plan, with_grace: bool) {
         for verdict in plan.given_up() {
             if let Some(entry) = history.versions.get(&verdict.number) {
-                self.let_go(draft, &entry.version, format!("given up by retention: {}", verdict.why));
+                let reason = format!("given up by retention: {}", verdict.why);
+                match with_grace {
+                    true => _ = self.give_up_with_grace(draft, &entry.version, reason),
+                    false => _ = self.let_go(draft, &entry.version, reason),
+                }
             }
         }
     }

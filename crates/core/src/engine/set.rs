@@ -26,7 +26,8 @@ impl Engine {
             self.check_label(draft, history, attributes)?;
             let origin = self.origin_of(history)?;
             after = after.max(self.register.last_cut(history));
-            members.push(SetMember { version: begin_version(draft, history), origin });
+            let anew = self.is_cut_anew(store);
+            members.push(SetMember { version: begin_version(draft, history), origin, anew });
         }
         let (set, attributes, key) = (set.clone(), attributes.clone(), key.clone());
         Ok(Answer::After(draft.intend(Effect::CutSet { set, members, attributes, key, after })))

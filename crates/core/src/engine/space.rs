@@ -19,7 +19,7 @@ impl Engine {
     #[must_use]
     pub fn in_snapshots(&self, now: Timestamp) -> Vec<(HotVersion, Snapshot)> {
         let draft = Draft::new(&self.register, now, By::asat());
-        let versions = self.versions().filter(|version| version.state == State::Ready);
+        let versions = self.versions().filter(|version| version.is_kept());
         let lasting = versions.filter_map(|version| {
             let of_volume = |snapshot: &&Snapshot| !snapshot.lost && snapshot.origin.backend.is_of_volumes();
             let snapshot = version.snapshot().filter(of_volume)?;
@@ -29,6 +29,7 @@ impl Engine {
                 archived: version.is_archived(),
                 needed: self.needs_snapshot(&draft, version),
                 held: self.hold_on(version, now).is_some(),
+                given_up: version.grace().is_some(),
             };
             (!is_being_dropped(&draft, &version.id)).then(|| (seen, snapshot.clone()))
         });
@@ -45,7 +46,7 @@ impl Engine {
         if let Some(intent) = self.register.intents().find(drops) {
             return Ok(Answer::After(intent.id));
         }
-        let only_there = !matches!(version.state, State::Ready) || !version.is_archived();
+        let only_there = !version.is_kept() || !version.is_archived();
         if only_there || self.needs_snapshot(draft, version) {
             let detail = match only_there {
                 true => format!("{id} is not in the archive"),
@@ -104,7 +105,7 @@ impl Engine {
 
     /// Whether nothing is lost with a version's snapshot, nobody needs it, and it is not on its way out.
     fn is_demotable(&self, draft: &Draft<'_>, version: &Version) -> bool {
-        version.state == State::Ready
+        version.is_kept()
             && version.is_archived()
             && !self.needs_snapshot(draft, version)
             && !is_being_dropped(draft, &version.id)
@@ -118,6 +119,11 @@ impl Engine {
         why: &str,
     ) -> Result<Answer, Problem> {
         let version = &self.register.entry(id)?.version;
+        if version.grace().is_some() && !self.is_stored_upon(version) {
+            let effect = self.purge(draft, version, &format!("its grace was ended for space: {why}"));
+            self.move_on(draft);
+            return Ok(Answer::After(effect));
+        }
         version.check_readable()?;
         if let Some(problem) = self.hold_on(version, draft.now) {
             return Err(problem);
@@ -137,7 +143,9 @@ impl Engine {
             return Ok(Answer::Now(Ok(Reply::Done)));
         }
         match (version.state, version.snapshot()) {
-            (State::Ready, Some(snapshot)) if !version.is_archived() => {
+            (State::Ready | State::Retired, Some(snapshot))
+                if version.is_kept() && !version.is_archived() =>
+            {
                 lose(draft, version, &format!("its snapshot {} was full", snapshot.name));
             }
             _ => draft.put(with_lost_snapshot(version.clone())),

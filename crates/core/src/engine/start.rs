@@ -75,7 +75,11 @@ impl Engine {
     /// Gives back what interrupted retirements left in the archives.
     fn tidy_archives(&self, draft: &mut Draft<'_>) {
         for history in self.register.stores() {
-            if history.versions.values().any(|entry| entry.version.state == State::Retired) {
+            if history
+                .versions
+                .values()
+                .any(|entry| entry.version.state == State::Retired && entry.version.grace().is_none())
+            {
                 draft.intend(Effect::Compact { store: history.store.name.clone() });
             }
         }
@@ -200,12 +204,25 @@ impl Engine {
                     take_over(draft, &version.id, described);
                 }
             }
+            (State::Retired, found) if version.grace().is_some() => self.settle_grace(draft, version, found),
             (State::Failed | State::Retired | State::Retiring, Some(_)) | (State::Retiring, None) => {
                 draft.intend(Effect::Retire { version: version.id.clone() });
             }
             (State::Cutting, _) => {
                 draft.end(version, State::Failed, "the daemon stopped before it was acknowledged");
             }
+            _ => {}
+        }
+    }
+
+    /// Compares the record of a version in its grace with what the archive holds.
+    fn settle_grace(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
+        match found {
+            None if version.is_archived() => {
+                self.purge(draft, version, "its pack is not in the archive");
+            }
+            // It came into the archive just before the daemon ended.
+            Some(Archived { described: Some(Ok(described)), .. }) => draft.put(filed(version, described)),
             _ => {}
         }
     }

@@ -44,7 +44,10 @@ impl<'a> Draft<'a> {
             Rung::Demote => self.demote(),
             Rung::Hurry => self.hurry(),
             Rung::Brake => self.brake(),
-            Rung::Retire => self.retire(),
+            Rung::Retire => {
+                self.retire();
+                self.end_grace();
+            }
             Rung::Refuse => self.refuse(),
             Rung::Alarm => self.alarm(),
         }
@@ -239,9 +242,13 @@ impl<'a> Draft<'a> {
             }
             let among: Vec<&'a HotVersion> = match (case.pool(), case.version()) {
                 (Some(pool), _) => pool.versions.iter().collect(),
-                (None, Some(version)) if self.policy.space_before_retention && !version.archived => {
+                (None, Some(version)) if !version.archived => {
                     let group = self.cases.iter().filter(|other| other.group == case.group);
-                    group.filter_map(Case::version).filter(|other| other.age() < version.age()).collect()
+                    let versions = group.filter_map(Case::version);
+                    let older = |other: &HotVersion| {
+                        self.policy.space_before_retention && other.age() < version.age()
+                    };
+                    versions.filter(|other| other.given_up || older(other)).collect()
                 }
                 _ => continue,
             };
@@ -249,11 +256,30 @@ impl<'a> Draft<'a> {
                 || self.memory.under_way().any(|begun| begun == (Rung::Retire, &case.target));
             let may = |id: &VersionId| self.memory.may_begin(Rung::Retire, &id.to_string(), self.seen.at_ms);
             let retirable = among.into_iter().filter(|version| version.is_retirable() && may(&version.id));
-            let oldest = retirable.min_by_key(|version| version.age());
+            let oldest = retirable.min_by_key(|version| version.order_of_going());
             let (target, full) = (case.target.clone(), case.assessment(self.margins).reason);
             if let Some(version) = oldest.filter(|_| !leaving) {
-                let reason = format!("{target}: {full}; {} is the oldest that nobody holds", version.id);
+                let why =
+                    if version.given_up { "was given up before" } else { "is the oldest that nobody holds" };
+                let reason = format!("{target}: {full}; {} {why}", version.id);
                 self.add(target, Action::Retire { version: version.id.clone() }, reason);
+            }
+        }
+    }
+
+    /// Ends the grace of one version where a folder is short: what was given up goes before publications are refused. What
+    /// it frees is seen before another one goes.
+    fn end_grace(&mut self) {
+        let least = self.policy.least_folder_free;
+        for folder in self.seen.folders.iter().filter(|folder| folder.free < least) {
+            let target = Target::Folder(folder.path.clone());
+            let begun = self.memory.under_way().any(|begun| begun == (Rung::Retire, &target));
+            let Some(version) = folder.waiting.as_ref().filter(|_| !begun) else { continue };
+            if self.memory.may_begin(Rung::Retire, &version.to_string(), self.seen.at_ms) {
+                let (free, least) = (Size(folder.free), Size(least));
+                let reason =
+                    format!("{target} has {free} left, and needs {least}; {version} was given up before");
+                self.add(target, Action::Retire { version: version.clone() }, reason);
             }
         }
     }

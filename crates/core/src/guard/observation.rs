@@ -50,6 +50,8 @@ pub struct HotVersion {
     pub needed: bool,
     /// Whether it is leased or pinned: the version may not be given up.
     pub held: bool,
+    /// Whether it was given up already, and its pages stay only for its grace.
+    pub given_up: bool,
 }
 
 impl HotVersion {
@@ -63,6 +65,11 @@ impl HotVersion {
     #[must_use]
     pub fn is_retirable(&self) -> bool {
         !self.archived && !self.needed && !self.held
+    }
+
+    /// The order in which versions go for space: what was given up already, then by age.
+    pub(super) fn order_of_going(&self) -> (bool, (Timestamp, &VersionId)) {
+        (!self.given_up, self.age())
     }
 
     /// The order of age, oldest first.
@@ -184,6 +191,8 @@ pub struct FolderSeen {
     pub free: u64,
     /// The size of the file system.
     pub total: u64,
+    /// The version that was given up and whose grace ends first, where there is one: its pages lie there.
+    pub waiting: Option<VersionId>,
 }
 
 impl Observation {

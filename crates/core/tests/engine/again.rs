@@ -56,7 +56,7 @@ fn what_was_seen_counts_only_of_the_newest_version_that_is_there() {
     assert!(matches!(ask(&mut world, &saying("busy", None, 2)), Answer::After(_)));
 
     let mut world = World::with_versions(2);
-    world.tell(&Event::Retire("report@2".parse().unwrap()));
+    world.tell(&Event::retire("report@2".parse().unwrap()));
     assert!(matches!(ask(&mut world, &saying("gone", None, 2)), Answer::After(_)));
 }
 

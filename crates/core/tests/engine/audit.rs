@@ -94,16 +94,16 @@ fn pins_are_written_down_as_they_are_set_changed_taken_away_and_expire() {
 fn a_retirement_is_his_who_asked_and_else_the_rules() {
     let mut world = World::with_versions(4);
     noted(&mut world);
-    world.tell_for(&ann(), &Event::Retire(exactly("report@1")));
+    world.tell_for(&ann(), &Event::retire(exactly("report@1")));
     assert_eq!(details(&world.noted[0])["reason"], "retired on request");
     assert_eq!(noted(&mut world), ["retire report@1 by uid 1000 (ann)"]);
-    world.tell_for(&ann(), &Event::Retire(exactly("report@1")));
+    world.tell_for(&ann(), &Event::retire(exactly("report@1")));
     world.settle();
     assert_eq!(noted(&mut world), [""; 0], "it is the same retirement");
     world.ask(&World::pinning("report@3", None)).unwrap();
     world.restart_with(&[("report", keeping("the last 1"))]);
     noted(&mut world);
-    assert!(matches!(world.tell_for(&ann(), &Event::Retire(exactly("report@3"))), Answer::Now(Err(_))));
+    assert!(matches!(world.tell_for(&ann(), &Event::retire(exactly("report@3"))), Answer::Now(Err(_))));
     assert_eq!(noted(&mut world), [""; 0], "it was refused");
     world.ask(&Event::Tick).unwrap();
     assert!(details(&world.noted[0])["reason"].contains("given up by retention"), "{:?}", world.noted);
@@ -167,7 +167,7 @@ fn a_lease_that_is_revoked_is_over_at_once_and_its_copy_gone() {
     world.open("report@1", "a");
     world.open("report@1", "b");
     noted(&mut world);
-    assert_eq!(world.refused(&Event::Retire(exactly("report@1"))).code, Code::Leased);
+    assert_eq!(world.refused(&Event::retire(exactly("report@1"))).code, Code::Leased);
     let Answer::Now(Ok(Reply::Revoked(lease))) = world.tell_for(&ann(), &revoking("a", "incident 7")) else {
         panic!("it was not revoked")
     };
@@ -182,7 +182,7 @@ fn a_lease_that_is_revoked_is_over_at_once_and_its_copy_gone() {
     world.ask(&revoking("b", "incident 7")).unwrap();
     assert_eq!(world.version("report@1").copy, None);
     assert_eq!(world.open_effects(), ["drop report@1"]);
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_cannot_be_revoked_is_refused() {
 fn a_refusal_names_who_holds_until_when_and_why() {
     let mut world = World::with_versions(1);
     let until = world.now + SignedDuration::from_secs(60);
-    let retire = Event::Retire(VersionRef::Exact(id("report@1")));
+    let retire = Event::retire(VersionRef::Exact(id("report@1")));
     world.open("report@1", "a");
     world.open("report@1", "b");
     let problem = world.refused(&retire);

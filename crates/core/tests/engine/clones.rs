@@ -56,7 +56,7 @@ fn a_clone_goes_with_its_version_and_the_one_before_has_none() {
         world.publish_new("cloned");
         world.settle();
     }
-    world.begin(&Event::Retire(exactly("cloned@2")));
+    world.begin(&Event::retire(exactly("cloned@2")));
     world.settle();
     assert_eq!(cloned(&world), [0; 0]);
     world.publish_new("cloned");

@@ -269,7 +269,7 @@ fn a_version_that_comes_back_behind_a_later_one_stays_in_its_snapshot() {
         world.close("hot@1", "l");
     }
     assert_eq!(holdings(&world), "1 snapshot, 2 archive, 3 archive, 4 archive");
-    let retire = world.begin(&Event::Retire(exactly("hot@1")));
+    let retire = world.begin(&Event::retire(exactly("hot@1")));
     world.perform(retire).unwrap();
     world.settle();
     assert_eq!((world.state("hot@1"), world.snapshots.len()), (State::Retired, 0));
@@ -327,7 +327,7 @@ fn a_retired_version_is_over_when_snapshot_and_pages_are_gone() {
     let mut world = keeping(1);
     world.publish_new("hot");
     world.settle();
-    let retire = world.begin(&Event::Retire(exactly("hot@1")));
+    let retire = world.begin(&Event::retire(exactly("hot@1")));
     assert_eq!(world.open_effects(), ["retire hot@1", "drop snapshot of hot@1"]);
     world.perform(retire).unwrap();
     assert_eq!(world.state("hot@1"), State::Retiring);
@@ -339,7 +339,7 @@ fn a_retired_version_is_over_when_snapshot_and_pages_are_gone() {
 fn a_version_on_its_way_into_the_archive_is_not_retired() {
     let mut world = on_volume();
     world.publish_new("hot");
-    assert_eq!(world.refused(&Event::Retire(exactly("hot@1"))).code, Code::InUse);
+    assert_eq!(world.refused(&Event::retire(exactly("hot@1"))).code, Code::InUse);
 }
 
 #[test]
@@ -351,13 +351,13 @@ fn a_version_that_another_is_written_on_top_of_is_not_retired() {
     }
     world.publish_new("hot");
     assert_eq!(world.open_effects(), ["archive hot@3"]);
-    assert_eq!(world.refused(&Event::Retire(exactly("hot@2"))).code, Code::InUse);
+    assert_eq!(world.refused(&Event::retire(exactly("hot@2"))).code, Code::InUse);
     assert_eq!(world.state("hot@2"), State::Ready, "a refusal changes nothing");
-    let retire = world.begin(&Event::Retire(exactly("hot@1")));
+    let retire = world.begin(&Event::retire(exactly("hot@1")));
     world.perform(retire).unwrap();
     world.settle();
     assert_eq!(world.state("hot@1"), State::Retired);
-    world.begin(&Event::Retire(exactly("hot@2")));
+    world.begin(&Event::retire(exactly("hot@2")));
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_version_waits_for_the_archive_until_a_retirement_is_over_however_it_ends() 
         world.publish_new("hot");
         world.settle();
         world.write("hot");
-        let retire = world.begin(&Event::Retire(exactly("hot@1")));
+        let retire = world.begin(&Event::retire(exactly("hot@1")));
         let cut = world.begin(&Event::publish(&store("hot")));
         world.perform(cut).unwrap();
         assert_eq!(world.open_effects(), ["retire hot@1"]);

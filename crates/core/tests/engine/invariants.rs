@@ -66,6 +66,9 @@ fn check_version(world: &World, version: &Version) {
         let cut = |i: &Intent| i.effect.cuts().iter().any(|(id, _)| **id == version.id);
         assert!(world.register().intents().any(cut), "nobody is cutting {version:?}");
     }
+    if version.grace().is_some() {
+        assert!(!version.holdings.is_empty(), "there is nothing that a grace could wait for: {version:?}");
+    }
     if matches!(version.state, State::Retiring | State::Retired) {
         assert_eq!(version.copy, None, "{version:?}");
     }
@@ -100,7 +103,13 @@ pub(crate) fn check_trail(before: &Register, changes: &[Change]) {
                 let (was, pin) =
                     (old.as_ref().map(|old| old.state), old.as_ref().and_then(|old| old.pin.clone()));
                 let id = version.id.to_string();
+                let had_grace = old.as_ref().is_some_and(|old| old.grace().is_some());
                 match (was, version.state) {
+                    (_, State::Ready) if had_grace => done.push((Action::Unretire, id.clone())),
+                    _ if had_grace && version.grace().is_none() => done.push((Action::Purge, id.clone())),
+                    (was, State::Retired) if was != Some(State::Retired) && version.grace().is_some() => {
+                        done.push((Action::Retire, id.clone()));
+                    }
                     (was, State::Retiring) if was != Some(State::Retiring) => {
                         done.push((Action::Retire, id.clone()))
                     }

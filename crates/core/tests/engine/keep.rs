@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use crate::world::{World, exactly, id, keeping, trouble};
 
 fn retiring(version: &str) -> Event {
-    Event::Retire(exactly(version))
+    Event::retire(exactly(version))
 }
 
 fn unpinning(version: &str) -> Event {

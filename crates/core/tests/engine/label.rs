@@ -45,7 +45,7 @@ fn a_label_that_another_version_has_is_refused_however_it_is_written() {
     }
     // A version that is given up keeps its label: what was said of it stays.
     world.ask(&Event::Tick).unwrap();
-    let retire = world.begin(&Event::Retire("unique@1".parse().unwrap()));
+    let retire = world.begin(&Event::retire("unique@1".parse().unwrap()));
     world.perform(retire).unwrap();
     assert_eq!(world.refused(&asking("unique", "2026-11-19 close", None)).code, Code::LabelTaken);
 }

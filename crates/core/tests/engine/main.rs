@@ -7,6 +7,7 @@ mod again;
 mod audit;
 mod clones;
 mod found;
+mod grace;
 mod hot;
 mod invariants;
 mod keep;

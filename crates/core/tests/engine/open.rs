@@ -102,7 +102,7 @@ fn a_lease_lasts_from_a_second_to_the_configured_bound() {
 #[test]
 fn what_cannot_be_opened() {
     let mut world = World::with_versions(2);
-    let retire = world.begin(&Event::Retire("report@1".parse().unwrap()));
+    let retire = world.begin(&Event::retire("report@1".parse().unwrap()));
     let open = |version| World::opening(version, "a", 60);
     assert_eq!(world.refused(&open("report@1")).code, Code::Retired);
     world.perform(retire).unwrap();

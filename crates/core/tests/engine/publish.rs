@@ -101,7 +101,7 @@ fn two_publications_may_be_under_way() {
 #[test]
 fn the_version_that_is_the_same_may_be_on_its_way_out() {
     let mut world = World::with_versions(2);
-    let retire = world.begin(&Event::Retire("report@2".parse().unwrap()));
+    let retire = world.begin(&Event::retire("report@2".parse().unwrap()));
     let cut = world.begin(&World::publishing("report", "close", None));
     let same = Outcome::Cut(Ok(Cut { cost: Cost::default(), kept: Kept::SameAs(2), checks: Vec::new() }));
     let problem = world.finish(cut, same).unwrap_err();

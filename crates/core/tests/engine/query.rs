@@ -102,7 +102,7 @@ fn the_version_as_of_a_business_day_is_the_last_one_that_was_published_for_it() 
     ] {
         assert_eq!(as_of(&world, day), version.map(str::to_owned), "{day}");
     }
-    world.begin(&Event::Retire(exactly("report@4")));
+    world.begin(&Event::retire(exactly("report@4")));
     assert_eq!(as_of(&world, "2026-10-30"), Err(Code::Retired), "the one before was corrected");
     let nowhere = world.register().as_of_business_date(&store("nowhere"), "2026-10-30".parse().unwrap());
     assert_eq!(nowhere.map(drop).map_err(|problem| problem.code), Err(Code::UnknownStore));
@@ -135,7 +135,7 @@ fn what_is_said_of_publications_narrows_a_list_and_one_publication_must_be_all_o
 #[test]
 fn a_version_that_is_gone_is_never_replaced_by_an_older_one() {
     let mut world = World::with_versions(4);
-    world.begin(&Event::Retire(exactly("report@2")));
+    world.begin(&Event::retire(exactly("report@2")));
     let retired = as_of(&world, cut_at(&world, "report@2")).unwrap_err();
     assert_eq!(retired.code, Code::Retired);
     assert!(retired.hint.contains("report@1") && retired.hint.contains("report@3"), "{retired}");
@@ -195,7 +195,7 @@ fn lists_are_newest_first_and_filtered() {
     let unknown = Filter { store: Some(store("nowhere")), ..Filter::default() };
     assert_eq!(world.register().list(&unknown, None, 9).map_err(|p| p.code), Err(Code::UnknownStore));
 
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     world.begin(&World::publishing("other", "close", None));
     assert_eq!(list(&world, &Filter::default()), all[..5]);
     let states = |states: &[State]| Filter { states: Some(states.to_vec()), ..Filter::default() };

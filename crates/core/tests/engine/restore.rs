@@ -114,12 +114,12 @@ fn the_versions_that_a_restore_needs_are_not_given_up_meanwhile() {
     world.publish_new("report");
     world.write("report");
     let first = world.begin(&World::restoring("report@1"));
-    assert_eq!(world.refused(&Event::Retire(exactly("report@1"))).code, Code::InUse);
+    assert_eq!(world.refused(&Event::retire(exactly("report@1"))).code, Code::InUse);
     let second = cut(&mut world, first);
     world.ask(&Event::Tick).unwrap();
     assert_eq!(world.states("report"), "1 ready, 2 retiring, 3 ready");
     for held in ["report@1", "report@3"] {
-        assert_eq!(world.refused(&Event::Retire(exactly(held))).code, Code::InUse);
+        assert_eq!(world.refused(&Event::retire(exactly(held))).code, Code::InUse);
     }
     world.perform(second).unwrap();
     world.ask(&Event::Tick).unwrap();
@@ -145,7 +145,7 @@ fn what_cannot_be_restored_is_refused() {
     assert_eq!(code(&mut world, &World::restoring("report@3")), Code::NotReadable);
     world.finish(cutting, World::fail_cut(Code::StorageFull, true)).unwrap_err();
     assert_eq!(code(&mut world, &World::restoring("report@3")), Code::NotReadable);
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     world.settle();
     assert_eq!(code(&mut world, &World::restoring("report@1")), Code::Retired);
     world.restart_with(&[("other", none())]);

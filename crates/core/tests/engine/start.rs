@@ -61,7 +61,7 @@ fn a_cut_that_was_not_complete_has_failed() {
 fn a_retirement_is_done_again_wherever_it_stood() {
     for done in [false, true] {
         let mut world = World::with_versions(2);
-        let effect = world.begin(&Event::Retire(exactly("report@1")));
+        let effect = world.begin(&Event::retire(exactly("report@1")));
         if done {
             world.archive.remove(&id("report@1"));
         }
@@ -76,7 +76,7 @@ fn a_retirement_is_done_again_wherever_it_stood() {
 #[test]
 fn a_retirement_that_nobody_intends_any_more_is_intended_again() {
     let mut world = World::with_versions(2);
-    let effect = world.begin(&Event::Retire(exactly("report@1")));
+    let effect = world.begin(&Event::retire(exactly("report@1")));
     world.finish(effect, Outcome::Retire(Err(crate::world::trouble(Code::Internal)))).unwrap_err();
     world.restart();
     assert_eq!(world.open_effects(), ["retire report@1"]);
@@ -86,7 +86,7 @@ fn a_retirement_that_nobody_intends_any_more_is_intended_again() {
 fn leftovers_of_versions_that_ended_are_removed() {
     let mut world = World::with_versions(2);
     let pack = world.archive.get(&id("report@1")).unwrap().clone();
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     world.settle();
     let effect = world.begin(&World::publishing("report", "close", None));
     world.finish(effect, World::fail_cut(Code::StorageFull, true)).unwrap_err();
@@ -102,7 +102,7 @@ fn leftovers_of_versions_that_ended_are_removed() {
 #[test]
 fn archives_from_which_versions_retired_are_compacted() {
     let mut world = World::with_versions(2);
-    let effect = world.begin(&Event::Retire(exactly("report@1")));
+    let effect = world.begin(&Event::retire(exactly("report@1")));
     let retired = asat_core::event::Retired { freed_bytes: 0, worth_compacting: true };
     world.archive.remove(&id("report@1"));
     world.finish(effect, Outcome::Retire(Ok(retired))).unwrap();
@@ -138,7 +138,7 @@ fn a_lost_version_can_be_given_up() {
     let mut world = World::with_versions(2);
     world.archive.remove(&id("report@1"));
     world.restart();
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     world.settle();
     assert_eq!(world.states("report"), "1 retired, 2 ready");
 }
@@ -228,7 +228,7 @@ fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone()
     let gone = as_of(&world, third - SignedDuration::from_micros(1)).unwrap_err();
     assert_eq!(gone.code, Code::NotReadable);
     assert!(gone.detail.contains("report@2") && gone.detail.contains("that moment"), "{gone}");
-    world.tell(&Event::Retire(exactly("report@2")));
+    world.tell(&Event::retire(exactly("report@2")));
     let gone = as_of(&world, third - SignedDuration::from_micros(1)).unwrap_err();
     assert_eq!(gone.code, Code::Retired);
 }
@@ -433,7 +433,7 @@ fn a_copy_that_was_made_anew_is_not_dropped_by_an_old_intent() {
 #[test]
 fn a_start_may_itself_be_interrupted() {
     let mut world = World::with_versions(3);
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     world.write("report");
     let cut = world.begin(&World::publishing("report", "close", None));
     let intent = world.register().intent(cut).unwrap().clone();

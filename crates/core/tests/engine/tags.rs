@@ -57,7 +57,7 @@ fn what_has_a_tag_is_not_given_up() {
     let mut world = World::with_versions(3);
     world.ask(&tagging("month-end", "report@1")).unwrap();
     for event in [
-        Event::Retire(exactly("report@1")),
+        Event::retire(exactly("report@1")),
         Event::GiveUp { version: id("report@1"), why: "space".to_owned() },
     ] {
         let problem = world.refused(&event);

@@ -62,7 +62,7 @@ fn it_goes_with_its_version_and_the_one_before_has_none() {
     let mut world = at_rest();
     world.publish_new("thin");
     world.settle();
-    world.begin(&Event::Retire(exactly("thin@2")));
+    world.begin(&Event::retire(exactly("thin@2")));
     world.settle();
     assert_eq!(held(&world), [0; 0]);
 }

@@ -128,14 +128,14 @@ fn an_instant_is_a_link_to_the_version_of_that_moment() {
         assert_eq!(at(&world, name), link("../../report@3/report.db"), "{name}");
     }
     assert_eq!(Node::AsOf.find(world.register(), "2030-01-01T17:00Z[America/New_York]"), None);
-    world.begin(&Event::Retire(exactly("report@2")));
+    world.begin(&Event::retire(exactly("report@2")));
     assert_eq!(at(&world, &second.to_string()), None, "an older one would be other data");
 }
 
 #[test]
 fn what_is_listed_can_be_found_and_what_is_given_up_is_not_there() {
     let mut world = World::with_versions(3);
-    world.begin(&Event::Retire(exactly("report@2")));
+    world.begin(&Event::retire(exactly("report@2")));
     assert_eq!(list(&world, &Node::Root), "as-of latest report@1 report@3");
     assert_eq!(walk(&world, "report@2"), None);
     assert_eq!(list(&world, &Node::AsOf), "", "there is no end of instants");
@@ -175,9 +175,9 @@ fn a_version_in_the_archive_is_leased_without_a_copy() {
         matches!(leased, Reply::Leased(lease) if lease.expires_at.duration_since(world.now).as_secs() == 60)
     );
     assert_eq!((world.open_effects(), &world.version("report@1").copy), (vec![], &None));
-    assert_eq!(world.refused(&Event::Retire(exactly("report@1"))).code, Code::Leased);
+    assert_eq!(world.refused(&Event::retire(exactly("report@1"))).code, Code::Leased);
     world.close("report@1", "a");
-    world.begin(&Event::Retire(exactly("report@1")));
+    world.begin(&Event::retire(exactly("report@1")));
     assert_eq!(world.refused(&World::opening_in_tree("report@1", "b", 60)).code, Code::Retired);
 }
 

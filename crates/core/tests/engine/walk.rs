@@ -118,7 +118,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         12 => Event::Tag { store, name: tag(), version: named },
         13 => Event::Untag { store, name: tag() },
         14 => World::publishing_set(SETS[usize::from(a) % SETS.len()].0, (b % 4 == 0).then_some("key-7")),
-        _ => Event::Retire(named),
+        _ => Event::retire(named),
     }
 }
 

@@ -33,6 +33,7 @@ prop_compose! {
             archived: said[0],
             needed: said[1],
             held: said[1] || said[2],
+            given_up: false,
         }
     }
 }
@@ -82,7 +83,7 @@ prop_compose! {
             snapshots,
             pools,
             groups: groups.into_iter().map(|(id, free, extent)| GroupSeen { id, free, extent }).collect(),
-            folders: folders.into_iter().map(|(free, total)| FolderSeen { path: "/".to_owned(), free, total }).collect(),
+            folders: folders.into_iter().map(|(free, total)| FolderSeen { path: "/".to_owned(), free, total, waiting: None }).collect(),
             harms: Vec::new(),
         }
     }

@@ -223,7 +223,8 @@ fn a_writer_is_held_again_at_once_while_there_is_hope() {
 fn a_folder_without_space_takes_no_publications() {
     let mut scene = Scene::new(500);
     scene.policy.least_folder_free = 512 * MIB;
-    let folder = |free| FolderSeen { path: "/var/lib/asat".to_owned(), free, total: 10_000 * MIB };
+    let folder =
+        |free| FolderSeen { path: "/var/lib/asat".to_owned(), free, total: 10_000 * MIB, waiting: None };
     scene.seen.folders = vec![folder(512 * MIB)];
     assert_eq!(scene.steps(), "");
     scene.seen.folders = vec![folder(511 * MIB)];

@@ -151,6 +151,7 @@ pub(crate) fn hot(version: &str, said: &str) -> HotVersion {
         archived: said.contains("archived"),
         needed: said.contains("needed"),
         held: said.contains("needed") || said.contains("pinned"),
+        given_up: false,
         id,
     }
 }

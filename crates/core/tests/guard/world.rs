@@ -36,6 +36,7 @@ impl World {
                 archived: false,
                 needed: false,
                 held: false,
+                given_up: false,
             },
             origin: format!("o{}", origin % origins),
             group: "vg".to_owned(),

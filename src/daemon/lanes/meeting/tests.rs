@@ -10,7 +10,7 @@ use super::*;
 
 /// The cut of a set of two stores, by two lanes.
 fn meeting() -> Arc<Meeting> {
-    let member = |version: &str| SetMember { version: version.parse().unwrap(), origin: None };
+    let member = |version: &str| SetMember { version: version.parse().unwrap(), origin: None, anew: false };
     let effect = Effect::CutSet {
         set: "month-end".parse().unwrap(),
         members: vec![member("ledger@1"), member("report@1")],

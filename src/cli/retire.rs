@@ -1,0 +1,89 @@
+//! `retire` and `unretire`: a version is given up, once the person who asks has said so twice, and is brought back.
+
+use asat_core::Problem;
+use jiff::Timestamp;
+
+use super::args::{RetireArgs, UnretireArgs};
+use super::confirm::confirm;
+use super::output::{Failure, Output};
+use crate::client::{Client, Request};
+use crate::text::{both, clean, counted};
+use crate::wire::Version;
+
+pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    if args.dry_run {
+        let version = ask(args, args.version.text(), true, client).await?;
+        return output
+            .answer(&version, |version| format!("nothing was done; {}", retired(version, "would be")));
+    }
+    // What is asked about is what is retired, wherever a name leads by then.
+    let id = match args.yes {
+        true => args.version.text().to_owned(),
+        false => asked(args, client).await?,
+    };
+    let version = ask(args, &id, false, client).await?;
+    output.answer(&version, |version| retired(version, "is"))
+}
+
+async fn ask(args: &RetireArgs, version: &str, dry_run: bool, client: &Client) -> Result<Version, Problem> {
+    let request = Request::delete(&["versions", version])
+        .query("reason", args.reason.as_deref())
+        .query("dry_run", dry_run.then_some("true"))
+        .query("now", args.now.then_some("true"));
+    client.ask(&request.long()).await
+}
+
+/// Asks the person at the terminal; answers which version was meant.
+async fn asked(args: &RetireArgs, client: &Client) -> Result<String, Problem> {
+    let path = ["versions", args.version.text()];
+    let version: Version = client.ask(&Request::get(&path)).await?;
+    // What was retired before changes nothing, unless its grace is ended.
+    if version.state != "ready" && !(args.now && version.purge_after.is_some()) {
+        return Ok(version.id);
+    }
+    let would = ask(args, &version.id, true, client).await?;
+    let newest: Version =
+        match client.ask(&Request::get(&["versions", &format!("{}@latest", version.store)])).await {
+            Ok(newest) => newest,
+            Err(_) => version.clone(),
+        };
+    let id = clean(&version.id);
+    let question = format!("{}{}. Retire it?", about(&version, newest.id == version.id), until(&would));
+    confirm(&question, &format!("{id} would be given up"), &format!("{id} was not retired")).await?;
+    Ok(version.id)
+}
+
+/// What somebody should know of a version that is about to go.
+fn about(version: &Version, is_newest: bool) -> String {
+    let cut = version.cut_at.map(|at| format!(" was cut {}", both(at, Timestamp::now()))).unwrap_or_default();
+    let count = u64::try_from(version.publication_count).unwrap_or(u64::MAX);
+    let newest = if is_newest { ", and is the newest of its store" } else { "" };
+    format!("{}{cut}, has {}{newest}; ", clean(&version.id), counted(count, "publication"))
+}
+
+fn until(version: &Version) -> String {
+    match version.purge_after {
+        Some(at) => format!("it can be brought back until {}", both(at, Timestamp::now())),
+        None => "its pages go at once, and nothing brings it back".to_owned(),
+    }
+}
+
+fn retired(version: &Version, is: &str) -> String {
+    let id = clean(&version.id);
+    match (version.state.as_str(), version.purge_after) {
+        (_, Some(at)) => {
+            let at = both(at, Timestamp::now());
+            format!("{id} {is} retired; until {at} it can be brought back: asat unretire {id}")
+        }
+        ("retiring", None) => format!("{id} {is} given up, and its pages are let go"),
+        (state, None) => format!("{id} {is} {}", clean(state)),
+    }
+}
+
+pub(super) async fn unretire(args: &UnretireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let request = Request::post(&["versions", args.version.text(), "unretire"]);
+    let version: Version = client.ask(&request.query("reason", args.reason.as_deref())).await?;
+    output.answer(&version, |version| {
+        format!("{} can be read again; tags and pins that it had before do not come back", clean(&version.id))
+    })
+}
