@@ -56,6 +56,8 @@ mod relying;
 mod restoring;
 #[path = "api/retention.rs"]
 mod retention;
+#[path = "api/retiring.rs"]
+mod retiring;
 #[path = "api/routes.rs"]
 mod routes;
 #[path = "api/sets.rs"]

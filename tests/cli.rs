@@ -211,6 +211,10 @@ fn a_pinned_version_stays_and_an_unpinned_one_can_be_given_up() {
     assert!(problem["detail"].as_str().unwrap().contains("audit"), "{problem}");
 
     assert_eq!(answered(&world, &["unpin", "report@1"])["pin"], Value::Null);
+    let asked = refused(&world, &["retire", "report@1"], 3, "invalid");
+    assert!(asked["detail"].as_str().unwrap().contains("nobody can be asked"), "{asked}");
+    let dry = answered(&world, &["retire", "report@1", "--dry-run", "--reason", "mistake"]);
+    assert_eq!(dry["end_reason"], "retired on request: mistake");
     let retired = answered(&world, &["retire", "report@1", "--yes"]);
     assert_eq!(retired, world.get("/versions/report@1").json());
     assert_eq!(retired["state"], "retired");

@@ -53,7 +53,10 @@ pub(super) async fn restore(site: &Site, version: &str) -> Result<Restored, Prob
 
 /// Gives a version up.
 pub(super) async fn retire(site: &Site, version: &str) -> Result<(), Problem> {
-    let _: Version = site.client()?.ask(&Request::delete(&["versions", version]).long()).await?;
+    let _: Version = site
+        .client()?
+        .ask(&Request::delete(&["versions", version]).query("now", Some("true")).long())
+        .await?;
     Ok(())
 }
 

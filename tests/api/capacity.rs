@@ -22,6 +22,7 @@ fn where_nothing_fills_nothing_is_planned_and_no_alarm_is_on() {
         "targets",
         "tick_ms",
         "trouble",
+        "waiting",
     ]
     .to_vec();
     expected.sort_unstable();

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 33] = [
+const CALLS: [(&str, &str); 34] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -39,6 +39,7 @@ const CALLS: [(&str, &str); 33] = [
     ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
+    ("post", "/versions/{id}/unretire"),
     ("put", "/stores/{name}/tags/{tag}"),
     ("put", "/versions/{id}/mounts/{lease}"),
     ("put", "/versions/{id}/pin"),
