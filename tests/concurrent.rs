@@ -25,7 +25,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use bank::{Dice, Writer, audit, audit_bytes};
-use common::{Answer, PATIENCE, World, tree};
+use common::{Answer, World, tree};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

@@ -23,7 +23,7 @@ fn too_many_open_files_are_no_damage() {
     let before = getrlimit(Resource::Nofile);
     let mut refused = 0;
     for more in 0..12 {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(open_now + more), ..before.clone() }).unwrap();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(open_now + more), ..before }).unwrap();
         match archive.verify(None, &mut |_, _| ControlFlow::Continue(())) {
             Err(Error::Io { .. }) => refused += 1,
             Err(error) => panic!("{error}"),

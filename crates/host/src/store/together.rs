@@ -110,8 +110,11 @@ pub(crate) trait Take {
     fn let_go(self, cut_at: Timestamp) -> Result<Self::Moment, Error>;
 }
 
+/// The instant at which all stores were fixed, and what was fixed of each.
+pub(crate) type Together<M> = (Timestamp, Vec<M>);
+
 /// Takes all the steps with all stores.
-pub(crate) fn together<T: Take>(mut takings: Vec<T>) -> Result<(Timestamp, Vec<T::Moment>), (usize, Error)> {
+pub(crate) fn together<T: Take>(mut takings: Vec<T>) -> Result<Together<T::Moment>, (usize, Error)> {
     each(&mut takings, T::prepare)?;
     hold_all(&mut takings)?;
     each(&mut takings, T::fix)?;

@@ -25,7 +25,7 @@ use rustix::fs::OFlags;
 use crate::apart::apart;
 
 /// The length of the WAL's header, and of that of a frame.
-const WAL_HEADER: u64 = 32;
+const WAL_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// How many frames without an end of a transaction are looked at. Somebody rolled a large transaction back that leaves more.
 const MOST_FRAMES: u64 = 100_000;
@@ -43,7 +43,7 @@ struct Index {
 pub(super) fn is_in(wal: &Path, index: &Path) -> bool {
     match fs::symlink_metadata(wal) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return false,
-        Ok(metadata) if metadata.len() <= WAL_HEADER => return false,
+        Ok(metadata) if metadata.len() <= WAL_HEADER as u64 => return false,
         _ => {}
     }
     apart(|| look(&open(wal)?, &open(index)?)).unwrap_or(true)
@@ -63,14 +63,14 @@ fn look(wal: &File, index: &File) -> io::Result<bool> {
     let mut copies = [0; 96];
     index.read_exact_at(&mut copies, 0)?;
     let Some(index) = Index::read(&copies) else { return Ok(true) };
-    let mut header = [0; WAL_HEADER as usize];
+    let mut header = [0; WAL_HEADER];
     wal.read_exact_at(&mut header, 0)?;
     let length = wal.metadata()?.len();
     let Some(page_size) = number(&header, 8, u32::from_be_bytes) else { return Ok(true) };
     let frame_size = u64::from(page_size) + FRAME_HEADER as u64;
     let frame = |number: u64| {
         let mut frame = [0; FRAME_HEADER];
-        wal.read_exact_at(&mut frame, WAL_HEADER + (number - 1) * frame_size).map(|()| frame)
+        wal.read_exact_at(&mut frame, WAL_HEADER as u64 + (number - 1) * frame_size).map(|()| frame)
     };
     let in_file = header.get(16..24);
     let last = u64::from(index.last);
@@ -84,7 +84,7 @@ fn look(wal: &File, index: &File) -> io::Result<bool> {
         return Ok(false);
     }
     for number in last + 1..=last + MOST_FRAMES {
-        if WAL_HEADER + (number - 1) * frame_size + FRAME_HEADER as u64 > length {
+        if WAL_HEADER as u64 + (number - 1) * frame_size + FRAME_HEADER as u64 > length {
             return Ok(false);
         }
         let frame = frame(number)?;

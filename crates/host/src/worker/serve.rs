@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -119,7 +119,7 @@ impl Worker {
                 return self.join(Taking::new(path.into(), limits, by_snapshot, &cancel));
             }
             Order::Restore { path, source, limits } => {
-                Said::of(self.restore(&path.into(), &source.into(), &limits).map(Reply::Took))
+                Said::of(self.restore(&PathBuf::from(path), &PathBuf::from(source), &limits).map(Reply::Took))
             }
             _ => return Ok(None),
         }))
@@ -165,7 +165,7 @@ impl Worker {
         read.map(|(read, results)| Reply::Read(read, results)).into()
     }
 
-    fn restore(&mut self, path: &PathBuf, source: &PathBuf, limits: &Limits) -> Result<Duration, Error> {
+    fn restore(&mut self, path: &Path, source: &Path, limits: &Limits) -> Result<Duration, Error> {
         let (output, orders) = (RefCell::new(&mut self.output), &self.orders);
         let gone = || Problem::new(Code::Stopping, "the restore was given up", "");
         let say = |said: &Said| output.borrow_mut().say(said).map_err(|_| gone());
