@@ -60,9 +60,17 @@ fn wait_for_ticks(store: &Path) {
 
 /// The number in a version, as a stock client reads it.
 fn number_in(world: &World, id: &Value) -> i64 {
-    let path = world.open(id.as_str().unwrap());
+    let mounts = format!("/versions/{}/mounts", id.as_str().unwrap());
+    let answer = world.send("POST", &mounts, &json!({ "holder": "test" }));
+    assert_eq!(answer.status, 201, "{answer}");
+    let mount = answer.json();
+    let path = mount["path"].as_str().unwrap();
     let copy = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    copy.query_row("select n from number", [], |row| row.get(0)).unwrap()
+    let number = copy.query_row("select n from number", [], |row| row.get(0)).unwrap();
+    // A caller may have so many leases and no more.
+    let ended = world.request("DELETE", &format!("/leases/{}", mount["lease"].as_str().unwrap()), &[], b"");
+    assert!(ended.status < 300, "{ended}");
+    number
 }
 
 /// Publishes the store, which nobody has locked; answers the number that was published.
