@@ -39,9 +39,6 @@ const WALLS: [(&str, &[&str]); 4] = [
     ("src/daemon/", &["crate::cli"]),
 ];
 
-/// A longer file has more than one subject.
-const MOST_LINES: usize = 400;
-
 /// Placeholders, and praise that measures nothing.
 const NO_WORDS: [&str; 12] = [
     "todo",
@@ -165,13 +162,6 @@ fn no_room_reaches_through_a_wall() {
         named.collect::<Vec<_>>()
     });
     expect_none("a room that knows too much", reaches);
-}
-
-#[test]
-fn no_source_file_is_long() {
-    let long = sources().into_iter().map(|(name, text)| (name, text.lines().count()));
-    let long = long.filter(|(_, lines)| *lines > MOST_LINES);
-    expect_none("split by subject", long.map(|(name, lines)| format!("{name} has {lines} lines")));
 }
 
 #[test]
