@@ -8,10 +8,11 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use asat_core::PageSize;
+use asat_core::boundary::{self, Forked};
 
 use crate::archive::Inner;
 use crate::chain::lock;
@@ -42,6 +43,7 @@ pub(crate) struct Press {
     spool: Option<Spool>,
     sender: SyncSender<Batch>,
     thread: JoinHandle<Result<Packer, Error>>,
+    forked: Forked,
 }
 
 impl Press {
@@ -53,11 +55,12 @@ impl Press {
     ) -> Result<Self, Error> {
         let folder = packer.folder().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
+        let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || press(packer, page_size, before, &receiver))
+            .spawn(move || forked.run(|| press(packer, page_size, before, &receiver)))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
-        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread })
+        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
@@ -113,6 +116,7 @@ impl Press {
             let _ = self.sender.send(self.batch);
         }
         drop(self.sender);
+        self.forked.wait();
         let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
         let packer = self.thread.join().unwrap_or_else(ended_early)?;
         drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
@@ -122,6 +126,7 @@ impl Press {
     /// Ends the thread and removes the file.
     pub(crate) fn abandon(self) {
         drop(self.sender);
+        self.forked.wait();
         let _ = self.thread.join();
     }
 }
@@ -147,7 +152,7 @@ fn press(
     let page_len = page_size.as_usize();
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
     let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
-    for batch in batches {
+    while let Some(batch) = next_batch(batches) {
         let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
         let data = batch.data.chunks(share * page_len);
         let mut shares = batch.pages.chunks(share).zip(data).zip(&mut hands);
@@ -166,6 +171,18 @@ fn press(
         }
     }
     Ok(packer)
+}
+
+/// Waits for the next batch; `None` where none comes any more.
+fn next_batch(batches: &Receiver<Batch>) -> Option<Batch> {
+    loop {
+        match batches.try_recv() {
+            Ok(batch) => return Some(batch),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if boundary::blocked("archive: a batch of pages") => {}
+            Err(TryRecvError::Empty) => return batches.recv().ok(),
+        }
+    }
 }
 
 /// What turning pages into frames takes, and the frames made of one share of a batch.
