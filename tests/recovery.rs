@@ -373,8 +373,8 @@ fn the_recipe_for_an_upgrade_that_went_wrong_runs_as_it_stands() {
     assert!(world.path("state/catalogue.db-wal").exists());
     type_in(&world, while_stopped(recipe("An upgrade went wrong", "text")));
     // That is what the older asat finds.
-    assert_eq!(version(&catalogue), 6);
-    assert_eq!(catalogues(&world), ["catalogue.db", "catalogue.db.v6"]);
+    assert_eq!(version(&catalogue), 9);
+    assert_eq!(catalogues(&world), ["catalogue.db", "catalogue.db.v9"]);
     world.start();
     assert_eq!(known(&world), before);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::common::World;
 use crate::moving::{close, lease, read};
-use crate::{publish_change, world};
+use crate::world;
 
 /// The files of the archive, and what is in them.
 fn packs(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
@@ -37,7 +37,8 @@ fn what_is_published_upon_a_flipped_bit_can_be_read() {
     // Each page of the table is of another version, and some are differences upon those.
     for n in 0..4 {
         let row = format!("{n}{}", "x".repeat(9000 + n));
-        publish_change(&world, &row);
+        world.sqlite().execute("insert into ledger values (?1)", [row]).unwrap();
+        world.publish(&format!("close {n}"));
         world.settled(&format!("report@{}", n + 1));
     }
     assert!(world.stop().success());

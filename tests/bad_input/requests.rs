@@ -135,7 +135,6 @@ fn parameters_are_known_and_within_their_bounds() {
 fn what_takes_no_parameters_refuses_each_and_does_nothing() {
     let kept = Kept::start();
     let calls = [
-        ("DELETE", "/versions/report@1?dry_run=true&force=no"),
         ("GET", "/versions/report@1?at=now"),
         ("HEAD", "/versions/report@1?at=now"),
         ("GET", "/versions/report@1/database?at=now"),
@@ -160,6 +159,10 @@ fn what_takes_no_parameters_refuses_each_and_does_nothing() {
             assert!(problem["detail"].as_str().unwrap().contains("unknown parameter"), "{problem}");
         }
     }
+    // A route that takes some names them.
+    let refused = kept.request("DELETE", "/versions/report@1?dry_run=true&force=no", &[], b"");
+    let problem = refused.expect_problem(400, "malformed");
+    assert!(problem["detail"].as_str().unwrap().contains("unknown field `force`"), "{problem}");
     assert_eq!(kept.get("/stores?").status, 200);
     kept.check_unharmed("parameters that nothing takes");
 }

@@ -19,6 +19,8 @@ fn capacity(acknowledged_at: &Value, trouble: &Value) -> Value {
             "key": "group vg: short", "reason": "no space", "hint": "add a disk",
             "since": "2026-11-19T16:55:03.000000Z", "acknowledged_at": acknowledged_at,
         }],
+        "leases": { "open": 0, "most": 0, "most_per_caller": 0, "callers": [] },
+        "waiting": { "versions": 0, "bytes": 0, "next_purge_at": null },
         "trouble": trouble,
     })
 }

@@ -11,7 +11,7 @@ use crate::common::World;
 use crate::{asat, refused};
 
 /// What is said of a pack of a newer format.
-const SAID: &str = "pack has format version 4, and this asat reads up to 3";
+const SAID: &str = "pack has format version 5, and this asat reads 4";
 
 /// A stopped daemon with three versions, of which the pack of one is by a newer asat.
 fn stopped(newer: u32) -> World {

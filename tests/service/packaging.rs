@@ -55,7 +55,7 @@ fn nspawn_the_package_is_installed_upgraded_removed_and_purged_and_history_stays
         run("chown", &["asat:asat", CATALOGUE]);
         run("dpkg", &["--install", &now]);
         assert!(is_running());
-        assert!(Path::new(&format!("{CATALOGUE}.v6")).exists(), "the catalogue is migrated");
+        assert!(Path::new(&format!("{CATALOGUE}.v9")).exists(), "the catalogue is migrated");
         assert!(fs::read_to_string(CONFIG).unwrap().contains("name = \"report\""));
         let pid = property("asat", "MainPID");
         run("dpkg", &["--install", &now]);
