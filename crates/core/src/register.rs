@@ -65,7 +65,9 @@ impl Register {
             Change::Version(version) => self.put_version(version),
             Change::Discarded(id) => {
                 if let Some(history) = self.stores.get_mut(&id.store) {
-                    history.versions.remove(&id.number);
+                    history.lost.remove(&id.number);
+                    let grace = history.versions.remove(&id.number).and_then(|entry| entry.version.grace());
+                    grace.into_iter().for_each(|until| _ = self.graces.remove(&(until, id.clone())));
                 }
             }
             Change::Published(publication) => self.put_publication(publication),

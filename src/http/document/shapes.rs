@@ -80,7 +80,7 @@ fn pattern(path: &str, name: &str) -> Option<String> {
         ("name" | "store" | "set", _) => NAME.to_owned(),
         ("tag", _) => TAG.to_owned(),
         ("id" | "version", _) => format!("{NAME}@(?=[^@]{{1,64}}$)({NUMBER}|{TAG})"),
-        ("cursor", "/audit") => format!("[0-9a-f]{{12}}[.]{NUMBER}"),
+        ("cursor", "/audit" | "/versions/{id}/publications") => format!("[0-9a-f]{{12}}[.]{NUMBER}"),
         ("cursor", _) => format!("[0-9a-f]{{12}}[.]-?[0-9]{{1,17}}[.]{NAME}@{NUMBER}"),
         ("state", _) => format!("(any|{STATE}(,{STATE})*)"),
         ("attribute", _) => "[^:]+:.*".to_owned(),
