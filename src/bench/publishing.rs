@@ -117,7 +117,7 @@ pub(super) async fn run(
 }
 
 fn publications(version: &Version) -> u64 {
-    u64::try_from(version.publications.len()).unwrap_or(u64::MAX)
+    u64::try_from(version.publication_count).unwrap_or(u64::MAX)
 }
 
 fn publication(label: &str) -> Request {

@@ -34,10 +34,10 @@ impl Sim {
     pub(crate) fn check_change(&mut self, change: &Change, event: &Event) -> Result<(), Violation> {
         match change {
             Change::Published(publication) => {
-                self.acknowledged.insert(publication.version.clone());
+                self.acknowledged.entry(publication.version.clone()).or_insert(self.world.now);
                 Ok(())
             }
-            Change::Discarded(id) if self.acknowledged.contains(id) => {
+            Change::Discarded(id) if self.acknowledged.contains_key(id) => {
                 Err(Violation::new(format!("{id} was acknowledged, and is discarded by {event:?}")))
             }
             Change::Version(new) => self.check_version(new, event),
@@ -50,7 +50,7 @@ impl Sim {
         let wrong = |what: &str| Err(Violation::new(format!("{id} {what} by {event:?}")));
         let before = self.version(id);
         let was = |state| before.is_some_and(|version| version.state == state);
-        if self.acknowledged.contains(id) && matches!(new.state, State::Cutting | State::Failed) {
+        if self.acknowledged.contains_key(id) && matches!(new.state, State::Cutting | State::Failed) {
             return wrong("was acknowledged, and is no version any more");
         }
         if new.state == State::Retiring && was(State::Ready) {
@@ -221,6 +221,14 @@ impl Sim {
         paces.sum::<u64>() * ms * 9 / 8
     }
 
+    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun.
+    fn is_being_held_at_once(&self, id: &VersionId) -> bool {
+        let within = self.guard.shortest_tick_ms + self.guard.brake_latency_ms;
+        let is_new = self.acknowledged.get(id).is_some_and(|at| self.world.now <= at + within);
+        let origin = self.world.snapshots[id].origin;
+        is_new && self.daemon.as_ref().is_some_and(|daemon| daemon.brakes.contains_key(&origin))
+    }
+
     /// The versions whose snapshots could have gone for long enough, of those that a test lets through.
     fn removable(&self, test: impl Fn(&VersionId, &Volume) -> bool) -> Option<&VersionId> {
         let long = |since: u64| since + self.reach() <= self.world.now;
@@ -238,7 +246,7 @@ impl Sim {
             self.tally.count("overflows of archived versions");
             return Ok(());
         }
-        if !self.acknowledged.contains(id) || !known {
+        if !self.acknowledged.contains_key(id) || !known {
             self.tally.count("overflows before anybody was told");
             return Ok(());
         }
@@ -249,6 +257,11 @@ impl Sim {
         if self.had_to_wait_for_lvm() {
             // Writers cannot be held while LVM takes a snapshot of their volume.
             self.tally.count("lost since LVM took another snapshot");
+            return Ok(());
+        }
+        if self.is_being_held_at_once(id) {
+            // Its writers began while LVM took the snapshot, so nobody knew how fast they are.
+            self.tally.count("lost before its writers could be held");
             return Ok(());
         }
         if self.had_room(self.until_held(id)) {

@@ -1,6 +1,6 @@
 //! The run: one thing after another, from event to event.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use asat_core::VersionId;
 use asat_core::event::{EffectId, Outcome};
@@ -118,7 +118,7 @@ pub(crate) struct Sim {
     pub(crate) lvm: Lvm,
     pub(crate) faults: Faults,
     pub(crate) life: u64,
-    pub(crate) acknowledged: BTreeSet<VersionId>,
+    pub(crate) acknowledged: BTreeMap<VersionId, u64>,
     pub(crate) tally: Tally,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
@@ -143,7 +143,7 @@ impl Sim {
             lvm: Lvm::default(),
             faults: Faults::default(),
             life: 0,
-            acknowledged: BTreeSet::new(),
+            acknowledged: BTreeMap::new(),
             tally: Tally::default(),
             queue: BTreeMap::new(),
             sequence: 0,
