@@ -199,14 +199,14 @@ impl Watcher {
         let answer = self.machine.marker(&self.name);
         self.signature = seen.settled(&self.store.path);
         self.policy.answered(began, self.began.elapsed(), &answer, seen.is_commit_under_way());
-        let before = self.watched.value.clone();
+        let (before, is_first) = (self.watched.value.clone(), self.watched.asked_at.is_none());
         match &answer {
             Ok(value) => {
                 self.watched.answered(since, value);
                 // What was refused stays trouble until it is published, or is no longer wanted.
                 let is_wanted = matches!(self.policy.next(began), Step::Publish(_));
                 let is_over = !is_wanted && self.tell_trouble(None);
-                self.tell(is_over || self.watched.value != before);
+                self.tell(is_first || is_over || self.watched.value != before);
             }
             Err(problem) => {
                 let is_news = self.tell_trouble(Some(problem));

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -39,10 +40,12 @@ impl World {
 }
 
 impl Events {
-    /// The next event; `None` where the daemon has ended the stream.
+    /// The next event; `None` where the daemon has ended the stream. Comments, which keep the connection alive, are none.
     pub fn next(&mut self) -> Option<Event> {
         let (mut name, mut data) = (String::new(), String::new());
+        let patience = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < patience, "no event came for {PATIENCE:?}");
             let line = self.line()?;
             if let Some(text) = line.strip_prefix("event:") {
                 text.trim().clone_into(&mut name);
@@ -51,7 +54,7 @@ impl Events {
             } else if line.is_empty() && !data.is_empty() {
                 return Some((name, serde_json::from_str(&data).unwrap()));
             }
-            // Comments keep the connection alive, and lines of chunk lengths stand between the events.
+            // Lines of chunk lengths stand between the events.
         }
     }
 
