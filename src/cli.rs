@@ -9,6 +9,7 @@ mod args;
 mod audit;
 mod brake;
 mod capacity;
+mod clock;
 mod confirm;
 mod doctor;
 mod document;
@@ -124,6 +125,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
         Command::Capacity(args) => capacity::capacity(args, &client, output).await,
+        Command::Clock(args) => clock::clock(args, &client, output).await,
         Command::Acknowledge(args) => capacity::acknowledge(args, &client, output).await,
         Command::Why(args) => why::why(args, &client, output).await,
         Command::Audit(args) => audit::audit(args, &client, output).await,

@@ -5,6 +5,7 @@
 
 mod access;
 mod check;
+mod clock;
 mod fuse;
 mod guard;
 mod log;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use asat_core::check::Check;
+use asat_core::clock::Bounds;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
 use asat_core::snapshot::Backend;
@@ -61,6 +63,8 @@ pub struct Config {
     pub grace: SignedDuration,
     /// How many leases may be open at a time.
     pub leases: LeaseBounds,
+    /// How far the machine's clock is believed.
+    pub clock: Bounds,
     /// How many bytes a second the compaction of an archive writes at most.
     pub compaction_rate: u64,
     /// Where versions can be read by their paths; nowhere where it is left out.
@@ -183,6 +187,7 @@ impl Config {
             max_ttl_s: self.max_ttl_s,
             grace: self.grace,
             leases: self.leases,
+            clock: self.clock,
             may_demote: self.guard.policy.ladder.contains(&Rung::Demote),
         }
     }

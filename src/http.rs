@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod audit;
 mod capacity;
+mod clock;
 mod cursor;
 mod database;
 mod document;
@@ -154,6 +155,8 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(restore::restore))
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))
+        .routes(routes!(clock::clock))
+        .routes(routes!(clock::accept))
         .routes(routes!(events::events))
         .routes(routes!(metrics::metrics))
         .routes(routes!(status::healthz))

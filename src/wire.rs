@@ -6,6 +6,7 @@
 mod archive;
 mod audit;
 mod capacity;
+mod clock;
 mod instant;
 mod lease;
 mod manifest;
@@ -30,6 +31,7 @@ pub use capacity::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, Looks, Names, PastAction, PlannedAction,
     Precedence, Trouble, Why,
 };
+pub use clock::{AcceptRequest, Clock, WouldEnd};
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use recovery::{BackedUp, Rebuilt};

@@ -20,6 +20,8 @@ mod audit;
 mod capacity;
 #[path = "api/checks.rs"]
 mod checks;
+#[path = "api/clock.rs"]
+mod clock;
 #[path = "api/colliding.rs"]
 mod colliding;
 #[path = "api/commits.rs"]

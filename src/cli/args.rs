@@ -2,6 +2,7 @@
 
 mod access;
 mod archive;
+mod clock;
 mod keep;
 mod program;
 mod publish;
@@ -24,6 +25,7 @@ use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
+pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{
     BackupArgs, BrakeArgs, CompletionsArgs, ConfigurationArgs, DoctorArgs, ManArgs, RebuildArgs, ServeArgs,
@@ -119,6 +121,8 @@ pub(super) enum Command {
     Capacity(CapacityArgs),
     /// Say that an alarm is known, so that it is not repeated
     Acknowledge(AcknowledgeArgs),
+    /// Show which time asat goes by, or accept what the machine's clock says; exits with 13 where the clock is doubted
+    Clock(ClockArgs),
     /// Show what the guard did for a version or with it, and why
     Why(WhyArgs),
     /// List who did what, newest first, or say whether that is what was written down

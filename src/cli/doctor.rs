@@ -4,21 +4,23 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
+use serde::de::DeserializeOwned;
 
 use super::args::DoctorArgs;
 use super::output::{Failure, Output};
 use crate::client::{Client, Request};
 use crate::doctor::{self, Finding, Group, Report};
 use crate::text::clean;
-use crate::wire::Health;
+use crate::wire::{Clock, Health};
 
 /// How long a daemon may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> {
     let report = doctor::examine(args.config.as_deref());
-    let harm = report.answering().and_then(what_is_harmed);
-    let report = report.with(harm);
+    let daemon = report.answering().map(str::to_owned);
+    let said = daemon.map(|address| [what_is_harmed(&address), whether_clock_is_doubted(&address)]);
+    let report = report.with(said.into_iter().flatten().flatten());
     output.answer(&report, text)?;
     if report.ok {
         return Ok(());
@@ -33,11 +35,26 @@ pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> 
 /// What a daemon that runs says is lost or damaged: its catalogue cannot be looked into meanwhile. That it does not answer is
 /// found by others.
 fn what_is_harmed(address: &str) -> Option<Finding> {
-    let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE)).ok()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let health: Health = runtime.block_on(client.ask(&Request::get(&["healthz"]))).ok()?;
+    let health: Health = ask(address, "healthz")?;
     let trouble = health.trouble.filter(|trouble| Code::from_text(&trouble.code) == Some(Code::Damaged))?;
     Some(Finding::harm(&Problem::new(Code::Damaged, trouble.detail, trouble.hint)))
+}
+
+/// Whether a daemon that runs doubts the machine's clock.
+fn whether_clock_is_doubted(address: &str) -> Option<Finding> {
+    let clock: Clock = ask(address, "clock")?;
+    clock.doubted.then(|| {
+        let Clock { believed_at, clock_at, .. } = clock;
+        Finding::clock(format!(
+            "the daemon doubts the machine's clock ({clock_at:.0}), and goes by {believed_at:.0}"
+        ))
+    })
+}
+
+fn ask<T: DeserializeOwned>(address: &str, what: &str) -> Option<T> {
+    let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE)).ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(client.ask(&Request::get(&[what]))).ok()
 }
 
 fn problems(report: &Report) -> String {

@@ -27,6 +27,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) retention: Grace,
     #[serde(default)]
+    pub(super) clock: Clock,
+    #[serde(default)]
     pub(super) log: Log,
     #[serde(default)]
     pub(super) lvm: Lvm,
@@ -75,6 +77,15 @@ pub(super) struct Archive {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Grace {
     pub(super) grace: Option<String>,
+}
+
+/// What is left out here is as [`asat_core::clock::Bounds`] has it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Clock {
+    pub(super) max_jump: Option<String>,
+    pub(super) max_off: Option<String>,
+    pub(super) accept_after: Option<String>,
 }
 
 #[derive(Deserialize)]

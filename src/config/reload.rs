@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_key_changes_at_once_or_is_named() {
-        let named: [(&str, &[&str]); 15] = [
+        let named: [(&str, &[&str]); 16] = [
             ("state = \"/other\"", &["state"]),
             ("mounts = \"/other\"", &["mounts"]),
             ("[listen]\nunix = \"/other\"", &["listen.unix"]),
@@ -120,6 +120,7 @@ mod tests {
                 &[],
             ),
             ("stop_timeout = \"1s\"", &[]),
+            ("[clock]\nmax_off = \"9d\"", &[]),
             ("[archive]\ncompaction_rate = \"1 MiB/s\"", &[]),
             ("[guard]\nlasting = \"9s\"", &[]),
         ];

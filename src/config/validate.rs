@@ -10,7 +10,9 @@ use asat_core::{Code, LeaseBounds, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
 
-use super::{Config, Listen, StoreConfig, access, check, fuse, guard, log, raw, retention, set, watch};
+use super::{
+    Config, Listen, StoreConfig, access, check, clock, fuse, guard, log, raw, retention, set, watch,
+};
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
 const COMPACTION_RATE: u64 = 50 << 20;
@@ -35,6 +37,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         max_ttl_s: max_lease(&raw.copies.max_lease)?,
         grace: grace(raw.retention.grace.as_deref())?,
         leases: leases(&raw.copies)?,
+        clock: clock::validate(&raw.clock)?,
         compaction_rate: guard::rate(
             "archive.compaction_rate",
             &raw.archive.compaction_rate,

@@ -72,6 +72,7 @@ impl<H: Host> Driver<H> {
         notices: Notices,
     ) -> Result<(Self, Handle), Problem> {
         let (sender, messages) = channel();
+        engine.register().clock().into_iter().for_each(|anchor| host.go_by(anchor));
         let survey = host.survey(engine.register())?;
         let engine = Arc::new(RwLock::new(engine));
         let revision = Arc::default();
@@ -95,6 +96,7 @@ impl<H: Host> Driver<H> {
             ticked_at,
             weighed: BTreeMap::new(),
         };
+        driver.commit(&By::asat(), &Event::Clock(driver.host.clocks()))?;
         driver.commit(&By::asat(), &Event::Started(survey))?;
         Ok((driver, handle))
     }
@@ -278,6 +280,10 @@ impl<H: Host> Driver<H> {
             self.tell_published(&changes, matches!(event, Event::Finished { .. }), &BTreeMap::new());
         }
         self.hand_on(changes);
+        if matches!(event, Event::AcceptClock { .. }) {
+            // What ends by the time that is believed now ends at once, and whoever accepted it sees it.
+            self.tick();
+        }
         Ok(answer)
     }
 
@@ -308,6 +314,11 @@ impl<H: Host> Driver<H> {
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
         if !changes.is_empty() {
             self.catalogue.record(changes)?;
+            for change in changes {
+                if let Change::Clock(anchor) = change {
+                    self.host.go_by(anchor);
+                }
+            }
             let mut engine = self.write();
             changes.iter().for_each(|change| engine.evolve(change));
             self.revision.fetch_add(1, Ordering::Release);

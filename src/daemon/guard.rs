@@ -328,7 +328,10 @@ impl Guard {
         if folder.free < self.policy.least_folder_free {
             folder.waiting = self.handle.engine().first_in_grace();
         }
-        let look = self.machine.look(now_ms, (hot, harms), &self.room, Some(folder));
+        let mut look = self.machine.look(now_ms, (hot, harms), &self.room, Some(folder));
+        if let Ok(look) = &mut look {
+            look.seen.clock = self.machine.doubted();
+        }
         for (id, missing) in look.as_ref().map_or(&[][..], |look| &look.missing) {
             self.report(id, missing, hot);
         }

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use asat_archive::{Archive, Report, Stats};
+use asat_core::clock::{self, Anchor, Believed, Bounds, Reading};
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
@@ -103,6 +104,8 @@ pub struct Machine {
     is_told_of_pool: AtomicBool,
     paces: Paces,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
+    /// What was believed of the clocks last; nothing where nothing is recorded yet.
+    anchor: ArcSwapOption<Anchor>,
     /// Shared with what ends the queries of checks.
     stopping: Arc<AtomicBool>,
 }
@@ -143,6 +146,7 @@ impl Machine {
             is_told_of_pool: AtomicBool::new(false),
             paces: Paces::default(),
             last_cuts: Mutex::default(),
+            anchor: ArcSwapOption::empty(),
             stopping: Arc::default(),
         };
         Ok((machine, backings))
@@ -167,6 +171,18 @@ impl Machine {
         // What a check finds may depend on more than the content: on the day, for example.
         let (number, hold) = self.seen.unchanged(name, &store.path).filter(|_| store.checks.is_empty())?;
         Some((VersionId { store: name.clone(), number }, hold))
+    }
+
+    /// What is believed of what the clocks say now.
+    #[must_use]
+    pub fn believed(&self) -> Believed {
+        clock::believed(self.anchor.load().as_deref(), &self.settings.load().clock, &self.clocks())
+    }
+
+    /// The clock where it is doubted, and how far it is believed.
+    pub(super) fn doubted(&self) -> Option<(Believed, Bounds)> {
+        let believed = self.believed();
+        believed.doubted.then(|| (believed, self.settings.load().clock))
     }
 
     /// Whether the tree of versions is mounted.
@@ -332,7 +348,15 @@ pub(in crate::daemon) fn describe(archive: &Archive, id: &VersionId) -> Result<D
 
 impl Host for Machine {
     fn now(&self) -> Timestamp {
-        asat_host::clock::now()
+        self.believed().time
+    }
+
+    fn clocks(&self) -> Reading {
+        asat_host::clock::read()
+    }
+
+    fn go_by(&self, anchor: &Anchor) {
+        self.anchor.store(Some(Arc::new(anchor.clone())));
     }
 
     fn survey(&self, register: &Register) -> Result<Survey, Problem> {

@@ -108,6 +108,13 @@ impl Finding {
         Self::new(Group::State, HARM, Level::Problem, problem.detail.clone()).advise(problem.hint.clone())
     }
 
+    /// That the machine's clock is doubted.
+    #[must_use]
+    pub fn clock(what: String) -> Self {
+        let advice = "set the clock right; if it is right, type: asat clock accept";
+        Self::new(Group::Machine, "clock", Level::Warning, what).advise(advice)
+    }
+
     /// Adds what it is about.
     pub(super) fn about(mut self, subject: impl ToString) -> Self {
         self.subject = Some(subject.to_string());

@@ -205,7 +205,10 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
     } else if *method == Method::DELETE
         || matches!(
             route,
-            "/stores/{name}/restore" | "/capacity/alarms/acknowledge" | "/versions/{id}/unretire"
+            "/stores/{name}/restore"
+                | "/capacity/alarms/acknowledge"
+                | "/versions/{id}/unretire"
+                | "/clock/accept"
         )
     {
         Role::Admin
@@ -262,6 +265,8 @@ mod tests {
             (Method::GET, "/capacity", "rpa"),
             (Method::GET, "/versions/{id}/why", "rpa"),
             (Method::POST, "/capacity/alarms/acknowledge", "a"),
+            (Method::GET, "/clock", "rpa"),
+            (Method::POST, "/clock/accept", "a"),
             (Method::GET, "/audit", "a"),
             (Method::HEAD, "/audit", "a"),
             (Method::GET, "/metrics", "rpa"),

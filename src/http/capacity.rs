@@ -31,7 +31,7 @@ impl Face {
     /// How it stands at this moment, as it is written.
     pub(super) fn capacity(&self) -> Capacity {
         let engine = self.handle.engine();
-        let leases = LeaseBounds::new(&engine, asat_host::clock::now());
+        let leases = LeaseBounds::new(&engine, self.machine.believed().time);
         let waiting = engine.waiting(None).into();
         drop(engine);
         Capacity { leases, waiting, ..written(&self.handle.standing()) }

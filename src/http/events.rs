@@ -108,6 +108,7 @@ impl Listener {
             | Change::Discarded(_)
             | Change::Intended(_)
             | Change::Concluded(_)
+            | Change::Clock(_)
             | Change::Noted(_) => Vec::new(),
         }
     }

@@ -49,7 +49,7 @@ pub(super) async fn list(
 
 /// The open leases on this store's versions and of this holder, as they are written.
 pub(super) fn open(face: &Face, store: Option<&StoreName>, holder: Option<&str>) -> LeaseList {
-    let now = asat_host::clock::now();
+    let now = face.machine.believed().time;
     let engine = face.handle.engine();
     let register = engine.register();
     let wanted = |lease: &&CoreLease| {

@@ -11,6 +11,7 @@ mod stores;
 
 use std::sync::Arc;
 
+use asat_core::clock::Believed;
 use asat_core::{Code, Problem};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -19,6 +20,16 @@ use axum::response::IntoResponse;
 use super::{Answer, Face};
 use crate::metrics::{self, Family};
 
+/// By how much the machine's clock is out.
+fn clock(believed: &Believed) -> Family {
+    let mut ahead = Family::gauge(
+        "asat_clock_ahead_seconds",
+        "By how much the machine's clock is ahead of the time that asat goes by; 0 where it is believed.",
+    );
+    ahead.add_real([], believed.ahead().as_secs_f64());
+    ahead
+}
+
 /// Tells how the daemon does, in Prometheus' text format; `docs/operate.md` says what each metric means.
 #[utoipa::path(
     get, path = "/metrics", tag = "daemon",
@@ -26,6 +37,7 @@ use crate::metrics::{self, Family};
 )]
 pub(super) async fn metrics(State(face): State<Arc<Face>>) -> Answer<impl IntoResponse> {
     let mut families: Vec<Family> = process::families();
+    families.push(clock(&face.machine.believed()));
     families.extend(stores::families(&face));
     families.extend(counted::families(face.handle.metrics()));
     families.push(counted::worker_failures(face.machine.worker_failures()));

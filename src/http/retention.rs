@@ -60,7 +60,7 @@ async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<Rete
     let (machine, weighed) = (Arc::clone(&face.machine), store.clone());
     let weight = face.work.run(move || machine.weigh(&weighed)).await?;
     let engine = face.handle.engine();
-    let plan = engine.retention_plan(&store, &rules, Some(&weight), asat_host::clock::now())?;
+    let plan = engine.retention_plan(&store, &rules, Some(&weight), face.machine.believed().time)?;
     let giving_back = engine.is_giving_back(&store);
     let waiting = engine.waiting(Some(&store)).into();
     drop(engine);

@@ -104,7 +104,7 @@ impl Face {
     fn would_be(&self, caller: &Caller, id: &VersionId, event: &Event) -> Answer<Version> {
         use asat_core::event::Answer as Told;
         let engine = self.handle.engine();
-        let decision = engine.decide_for(asat_host::clock::now(), &caller.by, event);
+        let decision = engine.decide_for(self.machine.believed().time, &caller.by, event);
         if let Told::Now(Err(problem)) = decision.answer {
             return Err(problem.into());
         }

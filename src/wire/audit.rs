@@ -23,7 +23,7 @@ pub struct AuditEntry {
     pub actor: String,
     /// What the request was called: by the caller in the header `X-Request-Id`, or by asat.
     pub request: Option<String>,
-    /// What was done: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `tag`, `untag`, `revoke`, `lose` or `recover`.
+    /// What was done: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `tag`, `untag`, `revoke`, `lose`, `recover` or `accept`.
     #[schema(example = "publish")]
     pub action: String,
     /// The store.

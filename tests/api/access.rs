@@ -81,6 +81,7 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("GET", "/capacity", "", &ROLES),
         ("GET", "/versions/report@1/why", "", &ROLES),
         ("POST", "/capacity/alarms/acknowledge", "{\"key\":\"x\"}", &ROLES[2..]),
+        ("POST", "/clock/accept", "{}", &ROLES[2..]),
         ("GET", "/audit", "", &ROLES[2..]),
         ("HEAD", "/audit", "", &ROLES[2..]),
         ("GET", "/leases", "", &ROLES),

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 34] = [
+const CALLS: [(&str, &str); 36] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -18,6 +18,7 @@ const CALLS: [(&str, &str); 34] = [
     ("get", "/as-of-business-date/{date}"),
     ("get", "/audit"),
     ("get", "/capacity"),
+    ("get", "/clock"),
     ("get", "/events"),
     ("get", "/healthz"),
     ("get", "/leases"),
@@ -34,6 +35,7 @@ const CALLS: [(&str, &str); 34] = [
     ("get", "/versions/{id}/publications"),
     ("get", "/versions/{id}/why"),
     ("post", "/capacity/alarms/acknowledge"),
+    ("post", "/clock/accept"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/retention"),

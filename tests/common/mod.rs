@@ -29,6 +29,7 @@ pub mod contract;
 pub mod events;
 pub mod ground;
 pub mod halting;
+pub mod setting;
 
 use contract::Contract;
 use ground::Ground;

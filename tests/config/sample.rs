@@ -40,6 +40,20 @@ fn the_sample_configuration_says_the_defaults_of_watch_mode() {
 }
 
 #[test]
+fn the_sample_configuration_says_the_defaults_of_the_clock() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
+    let text = fs::read_to_string(&sample).unwrap();
+    let section = text.split("[clock]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    // The last one is an example: where it is left out, a clock is accepted by a person only.
+    let keys: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("# max_")).collect();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    let parse = |text: &str| Config::parse(text, Path::new("/")).unwrap().clock;
+    assert_eq!(parse(&format!("[clock]\nmax_{}\nmax_{}", keys[0], keys[1])), parse(""));
+    assert_eq!(parse("").accept_after, None);
+    assert!(parse("[clock]\naccept_after = \"3d\"").accept_after.is_some());
+}
+
+#[test]
 fn the_sample_configuration_is_one() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
     let text = fs::read_to_string(&sample).unwrap();

@@ -18,6 +18,7 @@ fn keys_that_there_are_not_are_refused_at_every_level() {
         ("[[peer]]\nuser = \"root\"\nrole = \"read\"\nuid = 3".to_owned(), "uid"),
         ("[guard]\nbreak = \"2s\"".to_owned(), "break"),
         ("[fuse]\nroot = \"t\"\numask = 7".to_owned(), "umask"),
+        ("[clock]\nmax = \"1h\"".to_owned(), "max"),
     ];
     for (text, key) in cases {
         check_refused(folder.path(), &text, &["unknown field", key, "expected"]);
@@ -71,6 +72,9 @@ fn values_out_of_their_range_are_refused_by_their_key() {
         ("[copies]\nmax_size = \"-1 GB\"".to_owned(), "copies.max_size", "10 GiB"),
         ("[copies]\nmax_size = \"0\"".to_owned(), "copies.max_size", "10 GiB"),
         ("[copies]\nmax_lease = \"900ms\"".to_owned(), "copies.max_lease", "one second"),
+        ("[clock]\nmax_jump = \"59s\"".to_owned(), "clock.max_jump", "shorter than a minute"),
+        ("[clock]\nmax_off = \"0s\"".to_owned(), "clock.max_off", "0s"),
+        ("[clock]\naccept_after = \"soon\"".to_owned(), "clock.accept_after", "soon"),
         ("[copies]\nmax_leases = 0".to_owned(), "copies.max_leases", "nobody could open"),
         (
             "[copies]\nmax_leases = 5\nmax_leases_per_caller = 6".to_owned(),

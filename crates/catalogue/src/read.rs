@@ -34,6 +34,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Err
     loader.tags()?;
     loader.leases()?;
     loader.intents()?;
+    loader.clock()?;
     let register = loader.register;
     check_structure(&transaction, path)?;
     check_head(&transaction, path)?;
@@ -156,6 +157,12 @@ impl Loader<'_> {
                 Ok(if open { vec![intended] } else { vec![intended, Change::Concluded(id)] })
             },
         )
+    }
+
+    fn clock(&mut self) -> Result<(), Error> {
+        self.each("meta", 1, "select key, value from meta where key = 'clock'", |_, row| {
+            Ok(vec![Change::Clock(row.get::<_, Json<_>>("value")?.0)])
+        })
     }
 
     /// Folds the rows of a query in. The row's first columns are its key.

@@ -2,6 +2,7 @@
 
 use asat_core::VersionId;
 use asat_core::check::CheckResult;
+use asat_core::clock::Anchor;
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::version::{Holding, Lease, Publication, Store, Tag, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
@@ -28,6 +29,7 @@ pub(crate) fn apply(transaction: &Transaction<'_>, trail: &mut Adding<'_>, chang
         Change::LeaseEnded(id) => run(transaction, "delete from lease where id = ?1", params![id.0]),
         Change::Intended(intent) => put_intent(transaction, intent),
         Change::Concluded(id) => conclude(transaction, *id),
+        Change::Clock(anchor) => put_clock(transaction, anchor),
         Change::Noted(deed) => trail.add(deed),
     }
 }
@@ -171,6 +173,13 @@ fn conclude(transaction: &Transaction<'_>, id: EffectId) -> Result<()> {
     run(transaction, "update intent set open = 0 where id = ?1", params![Int(id.0)])?;
     let sweep = "delete from intent where open = 0 and id < (select max(id) from intent)";
     run(transaction, sweep, params![])
+}
+
+/// What was believed of the machine's clock last.
+fn put_clock(transaction: &Transaction<'_>, anchor: &Anchor) -> Result<()> {
+    const SQL: &str = "insert into meta (key, value) values ('clock', ?1)
+        on conflict (key) do update set value = excluded.value";
+    run(transaction, SQL, params![Json(anchor)])
 }
 
 fn run(transaction: &Transaction<'_>, sql: &str, values: &[&dyn ToSql]) -> Result<()> {

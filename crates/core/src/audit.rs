@@ -74,11 +74,14 @@ pub enum Action {
     Lose,
     /// A version that had been lost was found again, or put back.
     Recover,
+    /// What the machine's clock says was accepted, although it was doubted: by that, versions may go. It stands at the newest
+    /// version of each store.
+    Accept,
 }
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Publish,
         Self::Import,
         Self::Pin,
@@ -92,6 +95,7 @@ impl Action {
         Self::Revoke,
         Self::Lose,
         Self::Recover,
+        Self::Accept,
     ];
 
     /// The action as it is written.
@@ -111,6 +115,7 @@ impl Action {
             Self::Revoke => "revoke",
             Self::Lose => "lose",
             Self::Recover => "recover",
+            Self::Accept => "accept",
         }
     }
 }

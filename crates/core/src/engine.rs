@@ -5,6 +5,7 @@
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
 mod again;
+mod clock;
 mod found;
 mod grace;
 mod hot;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::audit::{self, Action, By, Deed};
+use crate::clock::Bounds;
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Remark, Reply};
 use crate::register::Register;
 use crate::retention::Retention;
@@ -36,6 +38,7 @@ use crate::version::{End, Lease, Publication, State, Version};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
 pub use again::Together;
+pub use clock::Toll;
 pub use grace::Waiting;
 pub use leases::{LeaseBounds, LeaseUse};
 
@@ -54,6 +57,8 @@ pub struct Policy {
     pub grace: SignedDuration,
     /// How many leases may be open.
     pub leases: LeaseBounds,
+    /// How far the machine's clock is believed.
+    pub clock: Bounds,
     /// Whether a snapshot that is kept although its version is archived may go where space is short.
     pub may_demote: bool,
 }
@@ -162,6 +167,10 @@ impl Engine {
             Event::Overflowed(version) => self.overflowed(&mut draft, version),
             Event::Vanished(version) => self.vanished(&mut draft, version),
             Event::Sized { store, bytes } => self.sized(&mut draft, store, *bytes),
+            Event::Clock(reading) => self.look_at_clock(&mut draft, reading),
+            Event::AcceptClock { reading, reason } => {
+                self.accept_clock(&mut draft, reading, reason.as_deref())
+            }
             Event::Tick => self.tick(&mut draft),
         };
         match answer {

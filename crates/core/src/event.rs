@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{By, Deed};
+use crate::clock::{Anchor, Reading};
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
 use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
@@ -134,6 +135,15 @@ pub enum Event {
         store: StoreName,
         /// All of its archive, in bytes.
         bytes: u64,
+    },
+    /// The machine's clocks say this.
+    Clock(Reading),
+    /// Somebody accepts what the machine's clock says, although it is doubted.
+    AcceptClock {
+        /// What the clocks say.
+        reading: Reading,
+        /// Why, if somebody said.
+        reason: Option<String>,
     },
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
@@ -351,6 +361,8 @@ pub enum Change {
     Intended(Intent),
     /// An effect is over.
     Concluded(EffectId),
+    /// This is believed of the machine's clock from now on.
+    Clock(Anchor),
     /// This is to stand in the audit trail. It is no record.
     Noted(Box<Deed>),
 }

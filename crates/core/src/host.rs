@@ -4,14 +4,21 @@
 
 use jiff::Timestamp;
 
+use crate::clock::{Anchor, Reading};
 use crate::event::{Effect, Outcome, Survey};
 use crate::register::Register;
 use crate::{Problem, StoreName, VersionId};
 
 /// Performs effects. Every method may block; the shell calls them from lanes of their own.
 pub trait Host: Send + Sync + 'static {
-    /// The time, in whole microseconds.
+    /// The time as it is believed, in whole microseconds.
     fn now(&self) -> Timestamp;
+
+    /// What the machine's clocks say.
+    fn clocks(&self) -> Reading;
+
+    /// Goes by this from now on: it is what is believed of the clocks.
+    fn go_by(&self, anchor: &Anchor);
 
     /// What the machine holds. Versions that the register does not list as archived are described.
     ///

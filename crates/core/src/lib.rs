@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod check;
+pub mod clock;
 pub mod engine;
 pub mod event;
 pub mod guard;
@@ -26,7 +27,7 @@ pub mod names;
 pub mod problem;
 pub mod units;
 
-pub use engine::{Backing, Engine, LeaseBounds, LeaseUse, Policy, StorePolicy, Together, Waiting};
+pub use engine::{Backing, Engine, LeaseBounds, LeaseUse, Policy, StorePolicy, Together, Toll, Waiting};
 pub use host::Host;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
+use crate::clock::Anchor;
 use crate::event::{Change, EffectId, Intent};
 use crate::harm::{Harm, Lost};
 use crate::labels::folded;
@@ -24,6 +25,8 @@ pub struct Register {
     next_effect: u64,
     /// The versions in their grace, by when it is over.
     graces: BTreeSet<(Timestamp, VersionId)>,
+    /// What was believed of the machine's clock last.
+    clock: Option<Anchor>,
 }
 
 /// A store with all its versions.
@@ -94,6 +97,7 @@ impl Register {
             Change::Concluded(id) => {
                 self.intents.remove(id);
             }
+            Change::Clock(anchor) => self.clock = Some(anchor.clone()),
             // The trail is read where it is kept.
             Change::Noted(_) => {}
         }
@@ -133,6 +137,12 @@ impl Register {
             self.keys.insert(key.clone(), *number);
         }
         self.publications.insert(*number, publication.clone());
+    }
+
+    /// What was believed of the machine's clock last.
+    #[must_use]
+    pub fn clock(&self) -> Option<&Anchor> {
+        self.clock.as_ref()
     }
 
     /// The versions in their grace and when it is over, that which is over first first.

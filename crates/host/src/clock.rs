@@ -1,15 +1,30 @@
-//! The clock, and the names that come from it.
+//! The clocks, and the names that come from them.
 //!
 //! Everything that asat records is precise to the microsecond. What is read from the clock is cut to that at
 //! once, so that an instant compares equal before and after it went through the catalogue or over the wire.
 
+use std::sync::OnceLock;
+
+use asat_core::clock::{Moment, Reading};
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The time, in whole microseconds.
 #[must_use]
 pub fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
+
+/// What the machine's clocks say. Where the kernel does not name the boot, a smaller uptime shows that it is another one.
+#[must_use]
+pub fn read() -> Reading {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let named = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let uptime = clock_gettime(ClockId::Boottime);
+    let uptime_ms = uptime.tv_sec.saturating_mul(1000).saturating_add(uptime.tv_nsec / 1_000_000);
+    let boot = BOOT.get_or_init(|| named().trim().to_owned()).clone();
+    Reading { wall: now(), moment: Moment { boot, uptime_ms: u64::try_from(uptime_ms).unwrap_or(0) } }
 }
 
 /// A name for a lease that nobody else has: a UUID of version 7, which sorts by the time of its making.
@@ -28,6 +43,14 @@ mod tests {
             assert_eq!(now().subsec_nanosecond() % 1000, 0);
         }
         assert!(now().as_second() > 1_700_000_000);
+    }
+
+    #[test]
+    fn the_uptime_goes_on_within_one_boot() {
+        let (first, second) = (read().moment, read().moment);
+        assert_eq!(first.boot.len(), 36, "{first:?}");
+        assert_eq!(first.boot, second.boot);
+        assert!(0 < first.uptime_ms && first.uptime_ms <= second.uptime_ms, "{first:?} {second:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use asat_core::VersionId;
 use asat_core::event::{Change, Effect, Event};
 use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
-use asat_core::version::{State, Version};
+use asat_core::version::{LeaseId, State, Version};
 
 use crate::Violation;
 use crate::pool::Harm;
@@ -41,8 +41,30 @@ impl Sim {
                 Err(Violation::new(format!("{id} was acknowledged, and is discarded by {event:?}")))
             }
             Change::Version(new) => self.check_version(new, event),
+            Change::LeaseEnded(id) => self.check_lease_ended(id),
             _ => Ok(()),
         }
+    }
+
+    /// No lease ends before its time is over, whatever the machine's clock says. Between boots nobody knows how much time has passed.
+    fn check_lease_ended(&self, id: &LeaseId) -> Result<(), Violation> {
+        let lease = self.daemon.as_ref().and_then(|daemon| daemon.engine.register().lease(id));
+        let granted =
+            id.0.split_once(' ')
+                .and_then(|(boot, at)| Some((boot.parse::<u64>().ok()?, at.parse::<u64>().ok()?)));
+        let (Some(lease), Some((boot, at))) = (lease, granted) else { return Ok(()) };
+        let lasts = lease.expires_at.duration_since(lease.granted_at).as_millis();
+        let passed = i128::from(self.world.now - at);
+        // A clock is followed that is out by the bound at either end, and one that drifts.
+        let out = 2 * self.policy.clock.max_jump.as_millis() + passed / 50;
+        if boot != self.faults.boots || passed + out >= lasts {
+            return Ok(());
+        }
+        let clock = self.faults.clock_ms;
+        Err(Violation::new(format!(
+            "{} ends after {passed} of {lasts} ms; the clock is out by {clock}",
+            id.0
+        )))
     }
 
     fn check_version(&self, new: &Version, event: &Event) -> Result<(), Violation> {
@@ -103,6 +125,7 @@ impl Sim {
     pub(crate) fn check_plan(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
         let rungs: Vec<Rung> = plan.steps.iter().map(|step| step.action.rung()).collect();
         self.check_losses_are_told(plan)?;
+        self.check_doubt_is_told(plan)?;
         let others: Vec<Rung> = rungs.iter().copied().filter(|rung| *rung != Rung::Brake).collect();
         if !others.is_sorted()
             || !rungs.iter().rev().skip_while(|rung| **rung != Rung::Brake).all(|r| *r == Rung::Brake)

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::Violation;
 use crate::braking::Brake;
+use crate::hardships;
 use crate::sim::{Happening, Sim};
 
 /// Effects of a lane are performed one after another: each store has one, one for its archive and one for compaction;
@@ -111,7 +112,7 @@ impl Sim {
         for remark in &decision.remarks {
             self.say(|| remark.text.clone());
         }
-        if !decision.changes.is_empty() {
+        if decision.changes.iter().any(|change| !matches!(change, Change::Clock(_))) {
             // The guard is told that records have changed.
             self.look_at_once();
         }
@@ -189,8 +190,12 @@ impl Sim {
     /// The periodic work. While nothing happens there is little of it.
     pub(crate) fn tick(&mut self) -> Result<(), Violation> {
         let before = self.daemon.as_ref().map(|daemon| daemon.engine.register().next_effect());
+        self.tell(&Event::Clock(self.clocks()))?;
         self.tell(&Event::Tick)?;
         self.tally.count("ticks");
+        if self.believed().doubted {
+            self.tally.count(hardships::DOUBTED);
+        }
         let now = self.clock();
         let Some(daemon) = &mut self.daemon else { return Ok(()) };
         let register = daemon.engine.register();
@@ -230,7 +235,7 @@ impl Sim {
 
     pub(crate) fn read(&mut self, origin: usize, seconds: u32) -> Result<(), Violation> {
         let Some(version) = self.newest(origin) else { return Ok(()) };
-        let lease = LeaseId(format!("lease of {}", self.world.now));
+        let lease = LeaseId(format!("{} {}", self.faults.boots, self.world.now));
         let version = VersionRef::Exact(version);
         self.tally.count("leases");
         let open = Open { version, lease, holder: "ann".to_owned(), ttl_s: seconds, in_tree: false };
@@ -283,6 +288,7 @@ impl Sim {
         let faults = std::mem::take(&mut self.faults);
         self.world.free += faults.stolen;
         self.faults.clock_ms = faults.clock_ms;
+        (self.faults.boots, self.faults.booted_at) = (faults.boots, faults.booted_at);
         self.faults.well_since = self.world.now;
         self.note_room();
     }

@@ -52,6 +52,9 @@ pub(crate) struct Faults {
     pub(crate) stolen: u64,
     pub(crate) paused_until: u64,
     pub(crate) clock_ms: i64,
+    /// How often the machine was switched on again, and when it was last.
+    pub(crate) boots: u64,
+    pub(crate) booted_at: u64,
     /// Since when everything that the guard needs works: the daemon, and LVM.
     pub(crate) well_since: u64,
     /// When the free space of the group changed, and how much it was from then on.
@@ -79,9 +82,14 @@ impl Fault {
             7 | 8 => Self::Kill,
             9 => Self::PowerCut,
             10 => Self::Pause,
-            _ => Self::Clock(i64::try_from(dice.below(240)).unwrap_or(0) - 120),
+            _ => Self::Clock(minutes(i64::try_from(dice.below(240)).unwrap_or(0) - 120)),
         }
     }
+}
+
+/// By how much a clock is set: mostly by less than two hours, sometimes by up to ten years.
+fn minutes(minutes: i64) -> i64 {
+    if minutes % 4 == 0 { minutes * 30 * 24 * 60 } else { minutes }
 }
 
 impl Sim {
@@ -227,11 +235,15 @@ impl Sim {
 
     /// The daemon starts, and makes records and machine agree.
     pub(crate) fn start(&mut self) -> Result<(), Violation> {
+        if !self.world.powered {
+            (self.faults.boots, self.faults.booted_at) = (self.faults.boots + 1, self.world.now);
+        }
         self.world.powered = true;
         self.faults.well_since = self.faults.well_since.max(self.world.now);
         let register = self.records.load()?;
         self.wake_daemon(register);
         let survey = self.survey();
+        self.tell(&Event::Clock(self.clocks()))?;
         self.tell(&Event::Started(survey))?;
         self.check_after_start()
     }

@@ -121,7 +121,7 @@ impl Sim {
             Target::PoolData(_) | Target::PoolMetadata(_) => {
                 seen.pools.iter().flat_map(|pool| &pool.origins).map(|id| of(id) * 16).sum()
             }
-            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => 0,
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => 0,
         }
     }
 

@@ -22,13 +22,14 @@ pub(crate) const REMOVED: &str = "a snapshot was removed by hand";
 pub(crate) const INVALIDATED: &str = "a snapshot was invalidated by hand";
 pub(crate) const READ_ONLY: &str = "the pool was switched to read-only";
 pub(crate) const CLOCK: &str = "the clock was set";
+pub(crate) const DOUBTED: &str = "the clock was doubted";
 pub(crate) const PAUSED: &str = "the daemon was stopped for 20 s while somebody wrote";
 pub(crate) const CONTESTED: &str = "two needed the last extents at once";
 pub(crate) const PINNED: &str = "all was pinned or leased, and no space was left";
 
 /// What scenarios bring now and then, by the names under which a [`crate::Tally`] counts it.
-pub const HARDSHIPS: [&str; 11] =
-    [FAILED, HUNG, LATE, EMPTIED, REMOVED, INVALIDATED, READ_ONLY, CLOCK, PAUSED, CONTESTED, PINNED];
+pub const HARDSHIPS: [&str; 12] =
+    [FAILED, HUNG, LATE, EMPTIED, REMOVED, INVALIDATED, READ_ONLY, CLOCK, DOUBTED, PAUSED, CONTESTED, PINNED];
 
 /// From when on a command that does not end is told of, in milliseconds.
 const STUCK_MS: u64 = 10_000;
@@ -87,6 +88,16 @@ impl Sim {
         Ok(())
     }
 
+    /// Of a clock that is doubted somebody is told, and of no other.
+    pub(crate) fn check_doubt_is_told(&self, plan: &Plan) -> Result<(), Violation> {
+        let of_clock = |step: &&Step| step.target == Target::Clock;
+        let (told, doubted) = (plan.steps.iter().filter(of_clock).count(), self.believed().doubted);
+        if told == usize::from(doubted) {
+            return Ok(());
+        }
+        Err(Violation::new(format!("the clock is doubted: {doubted}; alarms that say so: {told}")))
+    }
+
     fn takes(&self, rung: Rung) -> bool {
         self.guard.ladder.contains(&rung)
     }
@@ -119,7 +130,11 @@ impl Sim {
                     let kind = if seen.version.archived { 3 } else { 2 };
                     (seen.most, kind, Some(&seen.version))
                 }
-                Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => return None,
+                Target::Group(_)
+                | Target::Folder(_)
+                | Target::Version(_)
+                | Target::Store(_)
+                | Target::Clock => return None,
             };
             if version.is_some_and(|version| version.is_demotable() || leaving.contains(&&version.id)) {
                 return None;
@@ -247,7 +262,7 @@ fn granted<'a>(seen: &Observation, plan: &'a Plan) -> BTreeMap<&'a Target, u64> 
         Target::PoolMetadata(id) => {
             seen.pools.iter().find(|seen| seen.id == *id).map(|seen| seen.metadata_size)
         }
-        Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => None,
+        Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => None,
     };
     let extensions = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Extend { target, to } => Some((target, to.saturating_sub(size(target)?))),

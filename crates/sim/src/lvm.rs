@@ -173,7 +173,9 @@ impl Sim {
             Target::Snapshot(id) => self.world.snapshots.get(id).map(|volume| volume.size),
             Target::PoolData(_) => self.world.pool.as_ref().map(|pool| pool.data_size),
             Target::PoolMetadata(_) => self.world.pool.as_ref().map(|pool| pool.metadata_size),
-            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => None,
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => {
+                None
+            }
         };
         let size = size.ok_or("there is no such volume")?;
         let mut more = to.saturating_sub(size);

@@ -46,6 +46,7 @@ impl Sim {
                 total: 1 << 41,
                 waiting: None,
             }],
+            clock: Some((self.believed(), self.policy.clock)).filter(|(believed, _)| believed.doubted),
             harms: self.daemon.as_ref().map_or_else(Vec::new, |daemon| daemon.engine.register().harms()),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use asat_core::VersionId;
+use asat_core::clock::{self, Believed, Moment, Reading};
 use asat_core::event::{EffectId, Outcome};
 use asat_core::guard;
 use jiff::{SignedDuration, Timestamp};
@@ -269,11 +270,24 @@ impl Sim {
         !self.queue.is_empty()
     }
 
-    /// The time of the machine's clock.
-    pub(crate) fn clock(&self) -> Timestamp {
+    /// What the machine's clocks say.
+    pub(crate) fn clocks(&self) -> Reading {
         let begin = Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH);
         let ms = i64::try_from(self.world.now).unwrap_or(i64::MAX) + self.faults.clock_ms;
-        begin.checked_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX)
+        let wall = begin.checked_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX);
+        let (boot, uptime_ms) = (self.faults.boots.to_string(), self.world.now - self.faults.booted_at);
+        Reading { wall, moment: Moment { boot, uptime_ms } }
+    }
+
+    /// What the daemon believes of them; where there is none, what they say.
+    pub(crate) fn believed(&self) -> Believed {
+        let anchor = self.daemon.as_ref().and_then(|daemon| daemon.engine.register().clock());
+        clock::believed(anchor, &self.policy.clock, &self.clocks())
+    }
+
+    /// The time that the daemon goes by.
+    pub(crate) fn clock(&self) -> Timestamp {
+        self.believed().time
     }
 
     /// Writes a line into the diary.

@@ -14,8 +14,12 @@ const WEIGH_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 impl<H: Host> Driver<H> {
     pub(super) fn tick(&mut self) {
-        self.ticked_at = self.host.now();
         self.record_late();
+        // What the clock says is judged first: nothing ends by a time that is not believed.
+        if let Err(problem) = self.commit(&By::asat(), &Event::Clock(self.host.clocks())) {
+            tracing::error!("what is believed of the clock could not be recorded: {problem}");
+        }
+        self.ticked_at = self.host.now();
         if let Err(problem) = self.commit(&By::asat(), &Event::Tick) {
             tracing::error!("the periodic work could not be recorded: {problem}");
         }

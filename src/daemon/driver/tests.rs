@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
 use asat_core::guard::{Entry, Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
@@ -70,6 +71,12 @@ impl Host for Group {
     fn now(&self) -> Timestamp {
         asat_host::clock::now()
     }
+
+    fn clocks(&self) -> Reading {
+        asat_host::clock::read()
+    }
+
+    fn go_by(&self, _: &Anchor) {}
 
     fn survey(&self, _: &Register) -> Result<Survey, Problem> {
         Ok(Survey::default())

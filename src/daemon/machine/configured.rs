@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use asat_archive::Archive;
 use asat_core::check::Check;
+use asat_core::clock::Bounds;
 use asat_core::register::Register;
 use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
@@ -22,6 +23,8 @@ pub(super) struct Settings {
     pub(super) growing: BTreeSet<String>,
     /// How many bytes a second compaction writes at most.
     pub(super) compaction_rate: u64,
+    /// How far the machine's clock is believed.
+    pub(super) clock: Bounds,
 }
 
 /// What a cut needs to know of a store.
@@ -44,6 +47,7 @@ impl Settings {
             stores: config.stores.iter().map(|(name, s)| (name.clone(), Arc::new(Store::of(s)))).collect(),
             growing: config.guard.pools.iter().cloned().collect(),
             compaction_rate: config.compaction_rate,
+            clock: config.clock,
         }
     }
 

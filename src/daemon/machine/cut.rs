@@ -128,13 +128,15 @@ impl Machine {
         cutting.at.unwrap_or_else(|| self.in_order(&[&cutting.id.store], cutting.after, cut_at))
     }
 
-    /// The instant of a cut of these stores, after the last one of each even where the machine's clock was set back.
+    /// The instant of a cut of these stores, as it is believed, and after the last one of each even where the machine's clock was
+    /// set back.
     pub(super) fn in_order(
         &self,
         stores: &[&StoreName],
         after: Option<Timestamp>,
         cut_at: Timestamp,
     ) -> Timestamp {
+        let cut_at = self.believed().corrected(cut_at);
         let mut last = lock(&self.last_cuts);
         let tick = SignedDuration::from_micros(1);
         let latest = stores.iter().filter_map(|store| last.get(*store).copied()).max();

@@ -228,7 +228,7 @@ impl Machine {
             Target::PoolMetadata(pool) => {
                 self.volumes.extend_pool(&self.pool_name(pool)?, "--poolmetadatasize", to)
             }
-            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => {
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => {
                 Err(Problem::new(
                     Code::Internal,
                     format!("{target} cannot be extended"),

@@ -61,6 +61,7 @@ fn told(target: &Target, names: Names<'_>) -> (&'static str, String) {
         Target::Folder(folder) => ("folder", folder.clone()),
         Target::Version(version) => ("version", version.store.to_string()),
         Target::Store(store) => ("store", store.to_string()),
+        Target::Clock => ("clock", "wall".to_owned()),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::http::Face;
 use crate::metrics::Family;
 
 pub(super) fn families(face: &Face) -> Vec<Family> {
-    let now = asat_host::clock::now();
+    let now = face.machine.believed().time;
     let (engine, mut found) = (face.handle.engine(), Stores::default());
     for history in engine.register().stores() {
         face.handle.metrics().know(&history.store.name);

@@ -106,7 +106,7 @@ pub(super) async fn show(
     Parameters(HomeParameters { store, cursor }): Parameters<HomeParameters>,
 ) -> Answer<Response> {
     let store = store.as_deref().map(extract::store).transpose()?;
-    let now = asat_host::clock::now();
+    let now = face.machine.believed().time;
     let history = History::read(&face, store.clone(), cursor.as_deref(), now)?;
     let listed = stores::listed(&face).stores;
     let capacity = face.capacity();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use asat_core::audit::{Action, By, Deed};
 use asat_core::check::CheckResult;
+use asat_core::clock::{Anchor, Doubt, Moment};
 use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
 use asat_core::harm::Damage;
 use asat_core::register::Register;
@@ -243,6 +244,13 @@ pub(crate) fn deed(dice: &mut Dice, version: VersionId) -> Deed {
     (0..dice.below(4)).fold(deed, |deed, _| deed.with(&dice.text(), dice.text()))
 }
 
+/// What may be believed of a clock.
+pub(crate) fn anchor(dice: &mut Dice) -> Anchor {
+    let moment = |dice: &mut Dice| Moment { boot: dice.text(), uptime_ms: u64::MAX };
+    let doubt = dice.coin().then(|| Doubt { since: moment(dice), ahead_s: i64::MIN });
+    Anchor { time: dice.instant(), moment: moment(dice), doubt }
+}
+
 /// One change that may follow upon what a register holds.
 pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
     let versions: Vec<VersionId> = register
@@ -260,7 +268,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
             && register.leases_on(id).next().is_none()
             && !is_tagged
     };
-    match dice.below(12) {
+    match dice.below(13) {
         0 => first_change(dice, register, store_name(some_store)),
         1 | 2 => {
             let state = State::ALL[dice.below(State::ALL.len())];
@@ -282,6 +290,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
             let name = format!("tag-{}", dice.below(4)).parse().unwrap();
             Change::Tagged(Tag { name, version: id, set_at: dice.instant() })
         }
+        11 => Change::Clock(anchor(dice)),
         10 => Change::Untagged(id.store, format!("tag-{}", dice.below(4)).parse().unwrap()),
         _ => {
             let open: Vec<EffectId> = register.intents().map(|intent| intent.id).collect();

@@ -77,11 +77,14 @@ pub enum AlarmKind {
     Broken,
     /// What is done about it fails, or does not end.
     Stuck,
+    /// What it says is not believed.
+    Doubted,
 }
 
 impl AlarmKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Lost, Self::Damaged, Self::Short, Self::Broken, Self::Stuck];
+    pub const ALL: [Self; 6] =
+        [Self::Lost, Self::Damaged, Self::Short, Self::Broken, Self::Stuck, Self::Doubted];
 
     /// The kind as it is written.
     #[must_use]
@@ -92,6 +95,7 @@ impl AlarmKind {
             Self::Short => "short",
             Self::Broken => "broken",
             Self::Stuck => "stuck",
+            Self::Doubted => "doubted",
         }
     }
 }

@@ -9,6 +9,7 @@ use super::observation::{PoolMode, PoolSeen};
 use super::policy::Rung;
 use super::target::Target;
 use super::text::{Size, Span};
+use crate::clock::{self, Believed, Bounds};
 use crate::harm::{Damage, Harm};
 
 /// The text of an alarm, and its hint.
@@ -40,9 +41,10 @@ impl Draft<'_> {
         self.steps.extend(alarms.into_iter().map(step));
     }
 
-    /// What is lost or damaged is told of whatever rungs there are: it is no matter of space.
+    /// What is lost or damaged, and a clock that is doubted, is told of whatever rungs there are: it is no matter of space.
     pub(super) fn tell_of_harms(&mut self) {
         self.steps.extend(self.seen.harms.iter().flat_map(of_harm).map(step));
+        self.steps.extend(self.seen.clock.as_ref().map(of_clock).map(step));
     }
 
     fn alarms_of(&self, case: &Case<'_>) -> Vec<(AlarmKind, Said)> {
@@ -103,6 +105,12 @@ fn of_harm(harm: &Harm) -> impl Iterator<Item = (AlarmKey, Said)> {
         (key, (damage.what(&harm.store), Damage::hint(&harm.store)))
     });
     lost.into_iter().chain(damaged)
+}
+
+/// That the clock is doubted, and that nothing ends by it meanwhile.
+fn of_clock((believed, bounds): &(Believed, Bounds)) -> (AlarmKey, Said) {
+    let text = format!("{}; no lease, pin, grace or version ends by the machine's clock", believed.what());
+    (AlarmKey { target: Target::Clock, kind: AlarmKind::Doubted }, (text, clock::hint(bounds)))
 }
 
 /// What mends a pool that takes no writes.

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::action::{Action, Plan};
 use super::target::Target;
 use crate::VersionId;
+use crate::clock::{Believed, Bounds};
 use crate::harm::Harm;
 
 /// One look at everything that can run out of space.
@@ -24,6 +25,8 @@ pub struct Observation {
     pub folders: Vec<FolderSeen>,
     /// What of the stores is lost or damaged, as the records have it.
     pub harms: Vec<Harm>,
+    /// The machine's clock where it is doubted, and how far it is believed.
+    pub clock: Option<(Believed, Bounds)>,
 }
 
 /// A volume that is written.
@@ -233,7 +236,9 @@ impl Observation {
                 let seen = self.pools.iter_mut().find(|seen| seen.id == *id);
                 seen.map(|seen| (&mut seen.metadata_size, &seen.group))
             }
-            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => None,
+            Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => {
+                None
+            }
         };
         let Some((size, group)) = found else { return };
         let taken = to.saturating_sub(*size);

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NameError, StoreName, VersionId};
 
-/// What the guard speaks of: something that can run out of space, or what the records say can no longer be read.
+/// The name of the only clock that it speaks of.
+const WALL: &str = "wall";
+
+/// What the guard speaks of: something that can run out of space, what the records say can no longer be
+/// read, or the machine's clock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Target {
@@ -25,6 +29,8 @@ pub enum Target {
     Version(VersionId),
     /// What is kept of a store.
     Store(StoreName),
+    /// The machine's clock that people set.
+    Clock,
 }
 
 impl Target {
@@ -37,10 +43,10 @@ impl Target {
         }
     }
 
-    /// Whether the records alone say how it stands, so that no look at the machine shows anything of it.
+    /// Whether the records alone say how it stands, so that no look at the machine's volumes shows anything of it.
     #[must_use]
     pub fn is_of_records(&self) -> bool {
-        matches!(self, Self::Version(_) | Self::Store(_))
+        matches!(self, Self::Version(_) | Self::Store(_) | Self::Clock)
     }
 
     fn parts(&self) -> (&'static str, String) {
@@ -52,6 +58,7 @@ impl Target {
             Self::Folder(folder) => ("folder", folder.clone()),
             Self::Version(version) => ("version", version.to_string()),
             Self::Store(store) => ("store", store.to_string()),
+            Self::Clock => ("clock", WALL.to_owned()),
         }
     }
 }
@@ -68,7 +75,7 @@ impl fmt::Display for Target {
 pub enum TargetError {
     /// No such kind.
     #[error(
-        "a target is written as snapshot, pool-data, pool-metadata, group, folder, version or store, a space, and its name"
+        "a target is written as snapshot, pool-data, pool-metadata, group, folder, version, store or clock, a space, and its name"
     )]
     Kind,
     /// Not the name of a version or of a store.
@@ -90,6 +97,7 @@ impl FromStr for Target {
             "folder" => Ok(Self::Folder(owned)),
             "version" => Ok(Self::Version(name.parse()?)),
             "store" => Ok(Self::Store(name.parse()?)),
+            "clock" if name == WALL => Ok(Self::Clock),
             _ => Err(TargetError::Kind),
         }
     }

@@ -5,6 +5,7 @@
 
 mod again;
 mod audit;
+mod clock;
 mod clones;
 mod found;
 mod grace;

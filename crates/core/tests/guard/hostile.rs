@@ -85,6 +85,7 @@ prop_compose! {
             groups: groups.into_iter().map(|(id, free, extent)| GroupSeen { id, free, extent }).collect(),
             folders: folders.into_iter().map(|(free, total)| FolderSeen { path: "/".to_owned(), free, total, waiting: None }).collect(),
             harms: Vec::new(),
+            clock: None,
         }
     }
 }
@@ -165,7 +166,7 @@ fn size_of<'a>(seen: &'a Observation, target: &Target) -> (&'a str, u64) {
         }
         Target::PoolData(id) => (&pool(id).group, pool(id).data_size),
         Target::PoolMetadata(id) => (&pool(id).group, pool(id).metadata_size),
-        Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) => {
+        Target::Group(_) | Target::Folder(_) | Target::Version(_) | Target::Store(_) | Target::Clock => {
             panic!("{target} cannot be extended")
         }
     }

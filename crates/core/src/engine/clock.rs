@@ -1,0 +1,94 @@
+//! The machine's clock: what is believed of it is recorded, and a person may accept what it says.
+
+use jiff::Timestamp;
+
+use super::{Draft, Engine};
+use crate::Problem;
+use crate::audit::{Action, Deed};
+use crate::clock::{self, Anchor, Believed, Reading};
+use crate::event::{Answer, Change, Remark, Reply};
+use crate::version::{Version, check_line};
+
+/// What ends at the next tick if it is a certain time then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Toll {
+    /// The versions that the rules of their stores give up for their age.
+    pub versions: usize,
+    /// The versions that were given up before, and whose grace is over: nothing brings them back.
+    pub graces: usize,
+    /// The leases.
+    pub leases: usize,
+    /// The pins.
+    pub pins: usize,
+}
+
+impl Engine {
+    /// What is believed of what the machine's clocks say.
+    #[must_use]
+    pub fn believed(&self, reading: &Reading) -> Believed {
+        clock::believed(self.register.clock(), &self.policy.clock, reading)
+    }
+
+    /// What would end if it were this time. What a lease or a pin that ends keeps now is counted as well.
+    #[must_use]
+    pub fn toll(&self, at: Timestamp) -> Toll {
+        let stores = self.policy.stores.iter().filter_map(|(name, policy)| {
+            let plan = self.retention_plan(name, &policy.retention, None, at).ok()?;
+            Some(plan.given_up().count())
+        });
+        let expired = |version: &&Version| version.pin.as_ref().is_some_and(|pin| !pin.counts(at));
+        Toll {
+            versions: stores.sum(),
+            graces: self.register.graces().take_while(|(until, _)| *until <= at).count(),
+            leases: self.register.leases().filter(|lease| lease.expires_at <= at).count(),
+            pins: self.versions().filter(expired).count(),
+        }
+    }
+
+    /// Records what is believed now and then, when a doubt begins or ends, and when the clock is accepted by itself.
+    pub(super) fn look_at_clock(&self, draft: &mut Draft<'_>, reading: &Reading) -> Result<Answer, Problem> {
+        let before = self.believed(reading);
+        if let Some(anchor) = clock::renewed(self.register.clock(), &self.policy.clock, reading) {
+            if before.doubted && anchor.doubt.is_none() {
+                let reason = "it has gone on for clock.accept_after";
+                self.accept(draft, &before, anchor, Some(reason));
+            } else {
+                draft.changes.push(Change::Clock(anchor));
+            }
+        }
+        Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
+    /// Believes the machine's clock because a person says so. A clock that is believed anyway needs nobody's word.
+    pub(super) fn accept_clock(
+        &self,
+        draft: &mut Draft<'_>,
+        reading: &Reading,
+        reason: Option<&str>,
+    ) -> Result<Answer, Problem> {
+        check_line("reason", reason, 500)?;
+        let before = self.believed(reading);
+        if before.doubted {
+            self.accept(draft, &before, clock::accepted(reading), reason);
+        }
+        Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
+    fn accept(&self, draft: &mut Draft<'_>, before: &Believed, anchor: Anchor, reason: Option<&str>) {
+        let text = format!(
+            "{} accepts the machine's clock: it is {:.0}, and not {:.0}",
+            draft.by.actor, before.wall, before.time
+        );
+        draft.remarks.push(Remark { version: None, text });
+        // The trail speaks of versions. Those of every store may go by it, and it stands at the newest of each.
+        let newest = self.register.stores().filter_map(|history| history.versions.values().next_back());
+        for entry in newest {
+            let deed = Deed::new(draft.now, draft.by.clone(), Action::Accept, entry.version.id.clone())
+                .with("clock", format!("{:.6}", before.wall))
+                .with("believed", format!("{:.6}", before.time))
+                .with_some("reason", reason);
+            draft.note(deed);
+        }
+        draft.changes.push(Change::Clock(anchor));
+    }
+}

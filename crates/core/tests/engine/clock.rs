@@ -1,0 +1,202 @@
+//! The machine's clock: nothing ends by one that jumps, until it agrees again or somebody accepts it.
+
+use asat_core::audit::{Action, By};
+use asat_core::clock::{Bounds, Moment, Reading};
+use asat_core::event::{Answer, Change, Event, Reply};
+use asat_core::{Code, Policy, Toll};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::world::{World, exactly, id, keeping};
+
+const DAY: i64 = 86_400;
+
+/// A machine with a clock that is set, in a world.
+struct Machine {
+    world: World,
+    boot: u32,
+    booted: Timestamp,
+    /// The time that it is.
+    time: Timestamp,
+    /// By how many seconds the clock is out.
+    out: i64,
+}
+
+impl Machine {
+    /// Thirteen versions, each of which is kept for thirty days; what goes can be brought back for a week.
+    fn new() -> Self {
+        let world = World::with_versions(13);
+        let time = world.now;
+        let mut machine = Self { world, boot: 0, booted: time, time, out: 0 };
+        machine.world.restart_with(&[("report", keeping("all for 30 days"))]);
+        let policy = machine.world.engine().policy().clone();
+        let grace = SignedDuration::from_hours(7 * 24);
+        machine.world.engine.configure(Policy { grace, ..policy });
+        machine.tick();
+        machine
+    }
+
+    fn clocks(&self) -> Reading {
+        let uptime = self.time.duration_since(self.booted).as_millis();
+        let moment = Moment { boot: self.boot.to_string(), uptime_ms: uptime.try_into().unwrap() };
+        Reading { wall: self.time + SignedDuration::from_secs(self.out), moment }
+    }
+
+    /// The periodic work, as the driver does it.
+    fn tick(&mut self) {
+        let clocks = self.clocks();
+        self.world.ask(&Event::Clock(clocks.clone())).unwrap();
+        self.world.now = self.world.engine().believed(&clocks).time;
+        self.world.ask(&Event::Tick).unwrap();
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.time += SignedDuration::from_secs(seconds);
+        self.tick();
+    }
+
+    fn set(&mut self, by: i64) {
+        self.out += by;
+        self.tick();
+    }
+
+    /// Is off for a while.
+    fn reboot(&mut self, off: i64) {
+        self.time += SignedDuration::from_secs(off);
+        (self.boot, self.booted) = (self.boot + 1, self.time);
+        self.tick();
+    }
+
+    fn accept(&mut self, reason: Option<&str>) {
+        let event = Event::AcceptClock { reading: self.clocks(), reason: reason.map(str::to_owned) };
+        let answer = self.world.tell_for(&By::user(0, Some("root")), &event);
+        assert_eq!(answer, Answer::Now(Ok(Reply::Done)));
+        self.tick();
+    }
+
+    fn ready(&self) -> usize {
+        self.world.states("report").matches("ready").count()
+    }
+
+    fn is_doubted(&self) -> bool {
+        self.world.register().clock().unwrap().doubt.is_some()
+    }
+}
+
+#[test]
+fn a_jump_gives_nothing_up_until_somebody_accepts_it() {
+    for jump in [60 * DAY, 3650 * DAY] {
+        let mut machine = Machine::new();
+        machine.world.open("report@1", "ann");
+        let pin = Event::Pin {
+            version: exactly("report@2"),
+            reason: "audit".to_owned(),
+            owner: None,
+            expires_at: Some(machine.time + SignedDuration::from_hours(1)),
+            hot: false,
+        };
+        machine.world.ask(&pin).unwrap();
+        machine.world.ask(&Event::retire(exactly("report@3"))).unwrap();
+
+        machine.set(jump);
+        machine.pass(60);
+        assert_eq!((machine.ready(), machine.is_doubted()), (12, true));
+        assert!(machine.world.version("report@2").pin.is_some(), "the pin counts");
+        assert!(machine.world.version("report@3").grace().is_some(), "it can be brought back");
+        assert_eq!(machine.world.register().leases().count(), 1);
+        // What the lease and the pin keep would go as well.
+        let toll = machine.world.engine().toll(machine.clocks().wall);
+        assert_eq!(toll, Toll { versions: 11, graces: 1, leases: 1, pins: 1 });
+
+        machine.set(-jump);
+        assert_eq!((machine.ready(), machine.is_doubted()), (12, false), "as if nothing had been");
+
+        machine.set(jump);
+        machine.accept(Some("it is so late"));
+        machine.world.settle();
+        assert_eq!((machine.ready(), machine.is_doubted()), (1, false), "the rules are carried out now");
+        let back = Event::Unretire { version: exactly("report@4"), reason: None };
+        machine.world.ask(&back).unwrap();
+        assert_eq!(machine.ready(), 2, "what went can be brought back");
+        let gone = Event::Unretire { version: exactly("report@3"), reason: None };
+        assert_eq!(machine.world.refused(&gone).code, Code::Purged);
+    }
+}
+
+#[test]
+fn that_a_clock_was_accepted_stands_in_the_audit_trail_of_each_store() {
+    let mut machine = Machine::new();
+    machine.accept(Some("nobody doubts it"));
+    assert!(
+        machine.world.noted.iter().all(|deed| deed.action != Action::Accept),
+        "there was nothing to accept"
+    );
+    machine.set(60 * DAY);
+    let reason = Some(" ".to_owned());
+    let refused = machine.world.refused(&Event::AcceptClock { reading: machine.clocks(), reason });
+    assert_eq!(refused.code, Code::Invalid);
+    machine.accept(Some("the machine was off"));
+    let deed = machine.world.noted.iter().find(|deed| deed.action == Action::Accept).unwrap();
+    assert_eq!((&deed.version, deed.by.actor.as_str()), (&id("report@13"), "uid 0 (root)"));
+    let (believed, clock) = ("2026-11-19T17:13", "2027-01-18T17:13");
+    assert!(
+        deed.details["believed"].starts_with(believed) && deed.details["clock"].starts_with(clock),
+        "{deed:?}"
+    );
+    assert_eq!(deed.details["reason"], "the machine was off");
+}
+
+#[test]
+fn a_clock_that_is_set_back_ends_nothing_and_keeps_nothing() {
+    let mut machine = Machine::new();
+    machine.world.open("report@1", "ann");
+    machine.set(-3650 * DAY);
+    assert!(machine.is_doubted());
+    machine.pass(3600);
+    assert_eq!(machine.world.register().leases().count(), 0, "its time is over, whatever the clock says");
+    machine.pass(31 * DAY);
+    assert_eq!(machine.ready(), 1, "the rules go by the time that has passed");
+}
+
+#[test]
+fn a_machine_that_was_off_is_believed_for_a_week() {
+    let mut machine = Machine::new();
+    machine.reboot(6 * DAY);
+    assert!(!machine.is_doubted());
+    machine.reboot(40 * DAY);
+    assert_eq!((machine.ready(), machine.is_doubted()), (13, true));
+    machine.world.restart();
+    machine.tick();
+    assert_eq!((machine.ready(), machine.is_doubted()), (13, true), "a restart forgets no doubt");
+    machine.accept(None);
+    assert_eq!(machine.ready(), 1);
+}
+
+#[test]
+fn a_configured_time_accepts_it_without_a_person() {
+    let mut machine = Machine::new();
+    let policy = machine.world.engine().policy().clone();
+    let clock = Bounds { accept_after: Some(SignedDuration::from_hours(24)), ..Bounds::default() };
+    machine.world.engine.configure(Policy { clock, ..policy });
+    machine.set(60 * DAY);
+    machine.pass(DAY - 1);
+    assert_eq!(machine.ready(), 13);
+    machine.pass(1);
+    assert_eq!(machine.ready(), 1);
+    let deed = machine.world.noted.iter().find(|deed| deed.action == Action::Accept).unwrap();
+    assert_eq!(
+        (&deed.by, deed.details["reason"].as_str()),
+        (&By::asat(), "it has gone on for clock.accept_after")
+    );
+}
+
+#[test]
+fn while_all_is_well_what_is_believed_is_recorded_each_ten_minutes() {
+    let mut machine = Machine::new();
+    let recorded = |machine: &Machine| {
+        let clocks = |change: &Change| matches!(change, Change::Clock(_));
+        machine.world.decided.iter().flatten().filter(|change| clocks(change)).count()
+    };
+    let before = recorded(&machine);
+    (0..60).for_each(|_| machine.pass(60));
+    assert_eq!(recorded(&machine) - before, 6);
+}

@@ -1,0 +1,22 @@
+//! What may be written after `asat clock`.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ClockArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: Option<ClockCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ClockCommand {
+    /// Go by what the machine's clock says; what ends by it ends at once
+    Accept {
+        /// Do it without asking; needed where nobody can be asked
+        #[arg(long)]
+        yes: bool,
+        /// Why; it stands in the audit trail
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}

@@ -1,0 +1,126 @@
+//! A machine's clock that jumps: nothing ends by it until it is right again, or somebody accepts it.
+
+use serde_json::{Value, json};
+
+use crate::common::World;
+use crate::common::setting::Clock;
+use crate::harm::alarm;
+use crate::publish_change;
+
+const DAY: i64 = 86_400;
+const JUMPS: [i64; 2] = [60 * DAY, 3650 * DAY];
+const KEY: &str = "clock wall: doubted";
+
+/// A daemon with thirteen versions that are kept for thirty days, what goes can be brought back for a week, and a clock that can
+/// be set.
+fn machine() -> (World, Clock) {
+    let mut world = World::new();
+    let clock = Clock::new(world.folder.path());
+    world.env.extend(clock.env());
+    world.config = "[retention]\ngrace = \"7d\"\n".to_owned();
+    world.store_config = "[store.retention]\nkeep = \"all for 30 days\"\n".to_owned();
+    world.sqlite().execute_batch("create table ledger(entry text)").unwrap();
+    world.start_under_contract();
+    for n in 1..=13 {
+        publish_change(&world, &n.to_string());
+    }
+    world.settled("report@13");
+    (world, clock)
+}
+
+/// Has the daemon do its periodic work.
+fn tick(world: &mut World) {
+    world.reload("is in force");
+}
+
+fn ready(world: &World) -> usize {
+    world.get("/versions?state=ready&limit=100").json()["versions"].as_array().unwrap().len()
+}
+
+fn is_doubted(world: &World) -> bool {
+    world.get("/clock").json()["doubted"] == true
+}
+
+/// By how many seconds the machine's clock is ahead of what the daemon goes by, as its metrics say.
+fn ahead(world: &World) -> f64 {
+    let metrics = String::from_utf8(world.get("/metrics").body).unwrap();
+    let mut values = metrics.lines().filter_map(|line| line.strip_prefix("asat_clock_ahead_seconds "));
+    values.next().unwrap().parse().unwrap()
+}
+
+fn instant(version: &Value) -> jiff::Timestamp {
+    version["cut_at"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_jump_gives_nothing_up_and_is_over_when_the_clock_is_set_right() {
+    let (mut world, clock) = machine();
+    let before = world.get("/versions/report@13").json();
+    for (jump, number) in JUMPS.into_iter().zip(14..) {
+        clock.set(jump);
+        tick(&mut world);
+        let on = alarm(&world, KEY);
+        assert!(on["hint"].as_str().unwrap().contains("asat clock accept"), "{on}");
+        assert_eq!(ready(&world), number - 1, "{jump}");
+        assert!((ahead(&world) - jump as f64).abs() < 5.0, "{jump}: {}", ahead(&world));
+        // Who publishes meanwhile gets an instant that is after the others, and not years away.
+        publish_change(&world, "meanwhile");
+        let since = instant(&world.get(&format!("/versions/report@{number}")).json()) - instant(&before);
+        assert!((0.0..600.0).contains(&since.total(jiff::Unit::Second).unwrap()), "{jump}: {since}");
+
+        clock.set(0);
+        tick(&mut world);
+        assert!(!is_doubted(&world), "{jump}");
+        assert_eq!((ready(&world), ahead(&world)), (number, 0.0), "{jump}");
+    }
+    // Backwards, nothing is kept for longer either: the clock is doubted, and time goes on.
+    clock.set(-3650 * DAY);
+    tick(&mut world);
+    assert!(alarm(&world, KEY)["reason"].as_str().unwrap().contains("3650 days behind"));
+    let goes_by: jiff::Timestamp =
+        world.get("/clock").json()["believed_at"].as_str().unwrap().parse().unwrap();
+    assert!(goes_by > instant(&before));
+    clock.set(0);
+    tick(&mut world);
+    let mut events = world.listen();
+    while world.get("/capacity").json()["alarms"] != json!([]) {
+        events.next().expect("the daemon goes on");
+    }
+    let listed = world.get("/versions?limit=100").json();
+    let instants: Vec<jiff::Timestamp> = listed["versions"].as_array().unwrap().iter().map(instant).collect();
+    assert!(instants.is_sorted_by(|newer, older| newer > older), "{instants:?}");
+}
+
+#[test]
+fn a_restart_forgets_no_doubt_and_what_was_accepted_can_be_taken_back_for_a_week() {
+    let (mut world, clock) = machine();
+    clock.set(60 * DAY);
+    for _ in 0..2 {
+        world.kill();
+        world.start_under_contract();
+        tick(&mut world);
+        assert!(alarm(&world, KEY)["reason"].as_str().unwrap().contains("60 days ahead of"));
+        assert_eq!((ready(&world), is_doubted(&world)), (13, true));
+    }
+    let shown = world.asat(&["clock"]);
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.status.code(), Some(13), "{shown:?}");
+    assert!(said.contains("is doubted") && said.contains("12 versions given up by retention"), "{said}");
+    let doctor = world.asat(&["doctor", "--config", world.path("asat.toml").to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("doubts the machine's clock"), "{doctor:?}");
+    let unasked = world.asat(&["clock", "accept"]);
+    assert!(!unasked.status.success() && is_doubted(&world), "nobody could be asked: {unasked:?}");
+
+    let accepted = world.asat(&["clock", "accept", "--yes", "--reason", "it was off"]);
+    assert!(accepted.status.success(), "{accepted:?}");
+    assert_eq!((ready(&world), is_doubted(&world), ahead(&world)), (1, false, 0.0));
+    assert_eq!(world.get("/capacity").json()["waiting"]["versions"], 12);
+    let entry = world.get("/audit?action=accept").json()["entries"][0].clone();
+    assert_eq!((&entry["version"], &entry["details"]["reason"]), (&json!("report@13"), &json!("it was off")));
+
+    for version in ["report@1", "report@12"] {
+        let back = world.request("POST", &format!("/versions/{version}/unretire"), &[], b"");
+        assert_eq!((back.status, &back.json()["state"]), (200, &json!("ready")), "{back}");
+        assert_eq!(world.get(&format!("/versions/{version}/database")).status, 200);
+    }
+}
