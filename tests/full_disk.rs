@@ -246,7 +246,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_publication_that_does_not_fit_fails_whole_and_room_lets_the_next_one_through() {
-    let mut disk = SmallDisk::new(3 * MIB + 24 * PAGE);
+    let mut disk = SmallDisk::new(3 * MIB + 40 * PAGE);
     disk.start();
     let (mut free, mut files);
     loop {

@@ -11,6 +11,8 @@ mod common;
 mod damage;
 #[path = "recovery/doctor.rs"]
 mod doctor;
+#[path = "recovery/gone.rs"]
+mod gone;
 #[path = "recovery/newer.rs"]
 mod newer;
 
@@ -125,7 +127,7 @@ fn a_catalogue_that_is_made_anew_knows_what_the_packs_say() {
     assert!(world.stop().success());
     let refusal = refused(&asat(&world, &["rebuild-catalogue"]));
     assert!(refusal.contains("there is a catalogue") && refusal.contains("--replace"), "{refusal}");
-    assert_eq!(catalogues(&world), ["catalogue.db"], "nothing has changed");
+    assert_eq!(catalogues(&world), ["catalogue.db", "catalogue.db-newest"], "nothing has changed");
     fs::remove_file(world.path("state/catalogue.db")).unwrap();
     let rebuilt = answer(&asat(&world, &["rebuild-catalogue"]));
     assert_eq!(rebuilt["versions"], serde_json::json!(["report@1", "report@3"]));

@@ -5,6 +5,7 @@
 //! engine's state.
 
 mod periodic;
+mod recording;
 mod telling;
 mod together;
 
@@ -23,7 +24,7 @@ use asat_core::{Engine, Host, Policy, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use tracing::field::display;
 
-use super::handle::{Handle, Notice, Notices};
+use super::handle::{Handle, Notice, Notices, Recording};
 use super::lanes::Lanes;
 use super::message::{Heard, Listener, Message};
 use crate::log;
@@ -54,6 +55,8 @@ pub(super) struct Driver<H: Host> {
     again: HashMap<EffectId, Vec<Waiting>>,
     /// Outcomes that the catalogue could not commit yet, and why not.
     unrecorded: Vec<(EffectId, Outcome, Problem)>,
+    /// Whether anything can be recorded, for others to see.
+    recording: Recording,
     ticked_at: Timestamp,
     /// The archives that were weighed: how large they were, and when.
     weighed: BTreeMap<StoreName, (u64, Timestamp)>,
@@ -79,6 +82,7 @@ impl<H: Host> Driver<H> {
         let read = (Arc::clone(&engine), Arc::clone(&revision));
         let handle =
             Handle::new(sender.clone(), read, catalogue.path(), Arc::clone(&metrics), notices.clone());
+        let recording = handle.recording().clone();
         let lanes = Lanes::new(Arc::clone(&host), sender);
         let ticked_at = host.now();
         let mut driver = Self {
@@ -93,6 +97,7 @@ impl<H: Host> Driver<H> {
             waiting: HashMap::new(),
             again: HashMap::new(),
             unrecorded: Vec::new(),
+            recording,
             ticked_at,
             weighed: BTreeMap::new(),
         };
@@ -313,7 +318,11 @@ impl<H: Host> Driver<H> {
     /// Commits changes and takes them in; nothing has changed after an error.
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem> {
         if !changes.is_empty() {
-            self.catalogue.record(changes)?;
+            let recorded = self.catalogue.record(changes);
+            if recorded.is_err() || self.recording.problem().is_some() {
+                self.tell_whether_recorded();
+            }
+            recorded?;
             for change in changes {
                 if let Change::Clock(anchor) = change {
                     self.host.go_by(anchor);

@@ -287,7 +287,10 @@ impl Guard {
         };
         let seen = &look.seen;
         self.memory.learn(&self.policy, seen);
-        let plan = guard::plan(&self.policy, &self.memory, seen);
+        let mut plan = guard::plan(&self.policy, &self.memory, seen);
+        let unrecorded = self.handle.recording().problem();
+        let state = self.state.display().to_string();
+        plan.steps.extend(unrecorded.map(|problem| guard::unrecorded(&state, &problem)));
         let grows = !seen.snapshots.is_empty() || seen.pools.iter().any(|pool| pool.may_grow);
         // Of a pool that may not be extended it matters how large what is in it looks, which seldom changes.
         self.want_room(grows || !seen.pools.is_empty(), since.in_peace || !grows);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use asat_catalogue::Trail;
+use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::Entry;
@@ -44,6 +44,24 @@ pub fn notices() -> Notices {
     broadcast::channel(NOTICES).0
 }
 
+/// Whether anything can be recorded, as the driver last found.
+#[derive(Clone, Debug, Default)]
+pub struct Recording(Arc<RwLock<Option<Problem>>>);
+
+impl Recording {
+    /// What keeps the driver from recording anything, if something does.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes in what the driver has found; answers whether it is news.
+    pub(super) fn set(&self, problem: Option<Problem>) -> bool {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, problem.clone()) != problem
+    }
+}
+
 /// The way to the engine for everybody else: send an event, read the state, listen to what happens.
 #[derive(Clone)]
 pub struct Handle {
@@ -53,6 +71,7 @@ pub struct Handle {
     catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
+    recording: Recording,
     watches: Watches,
     metrics: Arc<Metrics>,
 }
@@ -67,8 +86,8 @@ impl Handle {
         notices: Notices,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
-        let (standing, watches) = (Arc::default(), Watches::default());
-        Self { messages, engine, revision, catalogue, notices, standing, watches, metrics }
+        let (standing, recording, watches) = (Arc::default(), Recording::default(), Watches::default());
+        Self { messages, engine, revision, catalogue, notices, standing, recording, watches, metrics }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -147,6 +166,12 @@ impl Handle {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether anything can be recorded.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
     /// How watch mode stands.
     #[must_use]
     pub fn watches(&self) -> &Watches {
@@ -194,6 +219,28 @@ impl Handle {
     /// Where the catalogue cannot be read.
     pub fn verify_trail(&self, noted: Option<Place>) -> Result<Verdict, Problem> {
         Ok(Trail::open(&self.catalogue)?.verify(noted)?)
+    }
+
+    /// What is wrong with the catalogue, if something is: whether every record is what was committed, the newest commit is the newest that
+    /// was acknowledged, and the audit trail is whole. All of it is read, beside the driver; that may block.
+    #[must_use]
+    pub fn verify_catalogue(&self) -> Option<Problem> {
+        let broken = |(_, what): (u64, String)| {
+            let detail = format!("the audit trail in {} is damaged: {what}", self.catalogue.display());
+            let hint = "put a copy of the catalogue by `asat backup` in its place (docs/recover.md); the records themselves are whole";
+            Problem::new(Code::Damaged, detail, hint)
+        };
+        let recording = self.recording.problem();
+        match recording.map_or_else(|| Catalogue::verify(&self.catalogue).map_err(Problem::from), Err) {
+            Ok(()) => self.verify_trail(None).map_or_else(Some, |verdict| verdict.broken.map(broken)),
+            Err(problem) => Some(problem),
+        }
+    }
+
+    /// The catalogue's file.
+    #[must_use]
+    pub fn catalogue(&self) -> &Path {
+        &self.catalogue
     }
 
     /// Tells those who listen.

@@ -32,6 +32,7 @@ pub(super) async fn healthz(
     get, path = "/readyz", tag = "daemon",
     responses(
         (status = 200, description = "It takes requests", body = Health),
+        (status = 500, description = "Nothing can be recorded: the catalogue was deleted or replaced, or it is not certain what is in it", body = ProblemBody),
         (status = 503, description = "It is stopping", body = ProblemBody),
     )
 )]
@@ -42,14 +43,19 @@ pub(super) async fn readyz(
     if *face.stopping.borrow() {
         return Err(Failure::new(Code::Stopping, "the daemon is stopping", "try again when it runs again"));
     }
+    if let Some(problem) = face.handle.recording().problem() {
+        let detail = if may_read { problem.detail.as_str() } else { "nothing can be recorded" };
+        return Err(Failure::new(problem.code, detail, problem.hint));
+    }
     Ok(Json(how_it_is(&face, may_read)))
 }
 
-/// How the daemon is, and what is kept. What keeps the guard from its work goes first: it may harm others.
+/// How the daemon is, and what is kept. Where nothing can be recorded, all else is of no use; what keeps the guard from its work goes
+/// before other harm: it may harm others.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
     let harm = || face.handle.engine().register().harms().first().map(Harm::problem);
-    match standing.trouble.clone().or_else(harm) {
+    match face.handle.recording().problem().or_else(|| standing.trouble.clone()).or_else(harm) {
         None => health("ok"),
         Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
         Some(problem) => degraded(Trouble::of_kind(&problem)),

@@ -1,5 +1,6 @@
 //! `/stores`: what is watched, and whether what is kept of it is whole.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -107,7 +108,7 @@ pub(super) struct VerifyParameters {
     version: Option<u64>,
 }
 
-/// Reads what is kept of a store and compares it with its checksums. Pages that are damaged, and are in the store still,
+/// Reads what is kept of a store and compares it with its checksums, and the catalogue's records with what was committed. Pages that are damaged, and are in the store still,
 /// are stored again. It may take long, and holds nobody up.
 #[utoipa::path(
     post, path = "/stores/{name}/verify", tag = "stores",
@@ -141,15 +142,21 @@ pub(super) async fn verify(
         }
     };
     if version.is_some() && !lost.is_empty() {
-        return Ok(Json(written(&store, Report::default(), 0, lost)));
+        return Ok(Json(written(&store, Report::default(), 0, lost, None)));
     }
     let _share = face.work.verifications.take(&caller)?;
     let (machine, name) = (Arc::clone(&face.machine), store.clone());
     // A caller who has gone drops this, and nobody wants to know what would be found.
     let wanted = Wanted::default();
     let gone = Arc::clone(&wanted.0);
-    let (report, bytes) = blocking(move || machine.verify(&name, version, &gone)).await?;
-    Ok(Json(written(&store, report, bytes, lost)))
+    let handle = face.handle.clone();
+    let (report, bytes, catalogue) = blocking(move || {
+        let (report, bytes) = machine.verify(&name, version, &gone)?;
+        let catalogue = handle.verify_catalogue().map(|problem| of_catalogue(handle.catalogue(), problem));
+        Ok::<_, Problem>((report, bytes, catalogue))
+    })
+    .await?;
+    Ok(Json(written(&store, report, bytes, lost, catalogue)))
 }
 
 /// Somebody waits for the answer, for as long as this lives.
@@ -167,7 +174,19 @@ fn lost(version: &Version) -> LostVersion {
     LostVersion { version: version.id.to_string(), reason }
 }
 
-fn written(store: &StoreName, report: Report, bytes: u64, lost: Vec<LostVersion>) -> Verification {
+/// What is wrong with the catalogue. Which versions that is about, nobody can say.
+fn of_catalogue(file: &Path, problem: Problem) -> Finding {
+    let (file, what, hint) = (file.display().to_string(), problem.detail, problem.hint);
+    Finding { file, what, versions: Vec::new(), hint }
+}
+
+fn written(
+    store: &StoreName,
+    report: Report,
+    bytes: u64,
+    lost: Vec<LostVersion>,
+    catalogue: Option<Finding>,
+) -> Verification {
     let name = |number| VersionId { store: store.clone(), number }.to_string();
     let finding = |finding: asat_archive::Finding| Finding {
         file: finding.file.display().to_string(),
@@ -176,10 +195,10 @@ fn written(store: &StoreName, report: Report, bytes: u64, lost: Vec<LostVersion>
         hint: finding.advice,
     };
     Verification {
-        ok: report.findings.is_empty() && lost.is_empty(),
+        ok: report.findings.is_empty() && lost.is_empty() && catalogue.is_none(),
         versions: u64::try_from(report.versions).unwrap_or(u64::MAX),
         bytes,
-        findings: report.findings.into_iter().map(finding).collect(),
+        findings: report.findings.into_iter().map(finding).chain(catalogue).collect(),
         lost,
     }
 }

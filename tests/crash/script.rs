@@ -255,7 +255,7 @@ impl Run {
         for (path, _) in tree(&state) {
             let name = path.strip_prefix(&state).unwrap().to_str().unwrap();
             let known = match name.split('/').collect::<Vec<_>>()[..] {
-                ["catalogue.db" | "installation" | "lock"] => true,
+                ["catalogue.db" | "catalogue.db-newest" | "installation" | "lock"] => true,
                 ["archive", "report", file] => match file.split_once('.') {
                     // Those that were given up below a version may have been folded into it.
                     Some((range, "pack")) => packs.insert(highest(range)),

@@ -23,7 +23,7 @@ fn no_copy_is_made_in_the_state_folder() {
             assert!(!to.exists(), "{name}");
         }
     }
-    assert_eq!(catalogues(&world), ["catalogue.db"]);
+    assert_eq!(catalogues(&world), ["catalogue.db", "catalogue.db-newest"]);
 }
 
 #[test]

@@ -114,11 +114,14 @@ fn versions_of_a_newer_format_that_are_not_recorded_keep_the_daemon_from_startin
     assert!(world.stop().success());
     let (catalogue, copy) = (world.path("state/catalogue.db"), world.path("copy.db"));
     fs::copy(&catalogue, &copy).unwrap();
+    let (newest, its_copy) = (world.path("state/catalogue.db-newest"), world.path("copy.db-newest"));
+    fs::copy(&newest, &its_copy).unwrap();
     world.start();
     change(&world, 2);
     world.publish("after the upgrade");
     assert!(world.stop().success());
     fs::copy(&copy, &catalogue).unwrap();
+    fs::copy(&its_copy, &newest).unwrap();
     let pack = world.path("state/archive/report/2.pack");
     let readable = fs::read(&pack).unwrap();
     renew(&pack);

@@ -15,6 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::migrate::{self, Migration, OLDEST};
+use crate::{newest, seal};
 
 /// The mark of an asat catalogue in the file header ("asat" in ASCII).
 const APPLICATION_ID: i32 = 0x6173_6174;
@@ -45,7 +46,7 @@ pub(crate) fn create(path: &Path, migrations: &[Migration], installation: Option
         marked.map_err(|error| Error::sqlite("create", draft, error))?;
         migrate::run(&mut connection, draft, 0, migrations)?;
         if let Some(installation) = installation {
-            let named = name(&connection, installation);
+            let named = name(&connection, installation).and_then(|()| seal::renew(&connection));
             named.map_err(|error| Error::sqlite("create", draft, error))?;
         }
         connection.close().map_err(|(_, error)| Error::sqlite("create", draft, error))
@@ -124,7 +125,10 @@ fn copy_and(
         };
         let copied = connection.execute("vacuum into ?1", [name]);
         copied.map_err(|error| Error::sqlite("copy", path, error))?;
-        change(draft)
+        change(draft)?;
+        // It may be put in the catalogue's place, and be older than what was acknowledged then.
+        let copy = crate::connect(draft)?;
+        seal::renew(&copy).map_err(|error| Error::sqlite("copy", path, error))
     })
 }
 
@@ -269,7 +273,8 @@ fn make_durable(draft: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> 
 
 /// Removes a file that is of no use any more, as of an unfinished attempt, and then its logs.
 pub(crate) fn discard(draft: &Path) -> Result<(), Error> {
-    for file in [draft.to_owned(), beside(draft, "-journal"), beside(draft, "-wal"), beside(draft, "-shm")] {
+    for suffix in ["", "-journal", "-wal", "-shm", newest::SUFFIX] {
+        let file = beside(draft, suffix);
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &file, error));

@@ -102,6 +102,29 @@ pub enum Error {
         /// Its write-ahead log or its journal.
         log: PathBuf,
     },
+    /// A file of the catalogue is not where it was when it was opened.
+    #[error(
+        "the catalogue {} cannot be written: {} {what} while asat has it open, so that nothing that is recorded now would be there \
+         after the next start", .path.display(), .file.display()
+    )]
+    Gone {
+        /// The catalogue.
+        path: PathBuf,
+        /// The catalogue, its log, or the index of that.
+        file: PathBuf,
+        /// What became of it.
+        what: &'static str,
+    },
+    /// Whether something was recorded is not known, so nothing more is.
+    #[error(
+        "nothing more is recorded in the catalogue {}, since it is not certain what is in it: {what}", .path.display()
+    )]
+    Unsure {
+        /// The catalogue.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// What is there is no file.
     #[error("{} is a folder or a device, and no catalogue", .path.display())]
     NoFile {
@@ -177,6 +200,11 @@ impl Error {
             Self::Orphaned { .. } => {
                 "bring the catalogue back; or type, which keeps its log aside: asat rebuild-catalogue"
             }
+            Self::Gone { .. } => {
+                "put the same file back if it was moved away, and restart asat; otherwise stop asat, and follow docs/recover.md (the catalogue \
+                 is gone)"
+            }
+            Self::Unsure { .. } => "look at the disk, then restart asat: it goes by what the catalogue has",
             Self::NoFile { .. } => {
                 "move it away, and put a copy by `asat backup` in its place; or type: asat rebuild-catalogue"
             }
@@ -193,7 +221,11 @@ impl From<Error> for Problem {
         let code = match error {
             Error::Full { .. } => Code::StorageFull,
             Error::Busy { .. } | Error::Taken { .. } => Code::InUse,
-            Error::Damaged { .. } | Error::Row { .. } | Error::Orphaned { .. } => Code::Damaged,
+            Error::Damaged { .. }
+            | Error::Row { .. }
+            | Error::Orphaned { .. }
+            | Error::Gone { .. }
+            | Error::Unsure { .. } => Code::Damaged,
             Error::Foreign { .. }
             | Error::Older { .. }
             | Error::Newer { .. }

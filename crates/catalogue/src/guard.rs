@@ -4,7 +4,7 @@
 
 use asat_core::VersionId;
 use asat_core::guard::{Entry, Outcome, Target};
-use rusqlite::{Row, TransactionBehavior, params};
+use rusqlite::{Row, params};
 
 use crate::Catalogue;
 use crate::error::Error;
@@ -46,32 +46,29 @@ impl Catalogue {
             "insert into guard_log (at, target, store, version, rung, reason, outcome, failure, took_ms)
             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         const SWEEP: &str = "delete from guard_log where number <= (select max(number) from guard_log) - ?1";
-        let refused = |error| Error::sqlite("add to the guard's log in", &self.path, error);
-        let behavior = TransactionBehavior::Immediate;
-        let transaction = self.connection.transaction_with_behavior(behavior).map_err(refused)?;
-        for entry in entries {
-            let (outcome, failure) = match &entry.outcome {
-                Outcome::Done => ("done", None),
-                Outcome::Failed(why) => ("failed", Some(why)),
-                Outcome::Stalled => ("stalled", None),
-            };
-            let version = entry.version.as_ref();
-            let values = params![
-                At(entry.at),
-                Text(&entry.target),
-                version.map(|version| Text(&version.store)),
-                version.map(|version| Int(version.number)),
-                entry.rung.text(),
-                entry.reason,
-                outcome,
-                failure,
-                Int(entry.took_ms),
-            ];
-            let added = transaction.prepare_cached(ADD).and_then(|mut add| add.execute(values));
-            added.map_err(refused)?;
-        }
-        transaction.execute(SWEEP, [Int(Self::MOST_LOGGED)]).map_err(refused)?;
-        transaction.commit().map_err(refused)
+        self.transact("add to the guard's log in", |transaction| {
+            for entry in entries {
+                let (outcome, failure) = match &entry.outcome {
+                    Outcome::Done => ("done", None),
+                    Outcome::Failed(why) => ("failed", Some(why)),
+                    Outcome::Stalled => ("stalled", None),
+                };
+                let version = entry.version.as_ref();
+                let values = params![
+                    At(entry.at),
+                    Text(&entry.target),
+                    version.map(|version| Text(&version.store)),
+                    version.map(|version| Int(version.number)),
+                    entry.rung.text(),
+                    entry.reason,
+                    outcome,
+                    failure,
+                    Int(entry.took_ms),
+                ];
+                transaction.prepare_cached(ADD)?.execute(values)?;
+            }
+            transaction.execute(SWEEP, [Int(Self::MOST_LOGGED)]).map(drop)
+        })
     }
 
     /// The newest rows of the guard's log, newest first, at most `limit`.

@@ -12,9 +12,13 @@ mod audit;
 mod create;
 mod error;
 mod guard;
+mod log;
 mod look;
 mod migrate;
+mod newest;
+mod place;
 mod read;
+mod seal;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -27,12 +31,16 @@ use asat_core::boundary;
 use asat_core::event::Change;
 use asat_core::harm::Harm;
 use asat_core::register::Register;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::audit::Adding;
 pub use crate::error::Error;
 pub use crate::guard::About;
 use crate::migrate::{MIGRATIONS, Migration};
+use crate::newest::Newest;
+use crate::place::Place;
+use crate::seal::{Keeping, Seal};
 pub use crate::trail::Trail;
 
 /// The open catalogue.
@@ -41,6 +49,15 @@ pub struct Catalogue {
     connection: Connection,
     path: PathBuf,
     installation: String,
+    /// What the newest commit has written down.
+    seal: Seal,
+    keeping: Keeping,
+    newest: Newest,
+    place: Place,
+    /// Why nothing is recorded any more: what is on the disk may not be what was answered.
+    unsure: Option<String>,
+    /// Why the newest commit is not named beside the catalogue.
+    unnamed: Option<Error>,
 }
 
 impl Catalogue {
@@ -84,7 +101,14 @@ impl Catalogue {
         }
         connection.pragma_update(None, "foreign_keys", true).map_err(asked)?;
         let installation = read::installation(&connection, path)?;
-        Ok(Self { connection, path: path.to_owned(), installation })
+        let seal =
+            seal::read(&connection, path)?.ok_or_else(|| Error::damaged(path, "it has no table seal"))?;
+        let keeping = Keeping::begin(&connection).map_err(asked)?;
+        let newest = Newest::begin(path, &seal)?;
+        let place = Place::of(path)?;
+        let path = path.to_owned();
+        let (unsure, unnamed) = (None, None);
+        Ok(Self { connection, path, installation, seal, keeping, newest, place, unsure, unnamed })
     }
 
     /// The name of this installation: 32 hexadecimal digits that were drawn when the catalogue was created.
@@ -116,18 +140,59 @@ impl Catalogue {
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), Error> {
-        let refused = |error| Error::sqlite("record a change in", &self.path, error);
+        self.transact("record a change in", |transaction| {
+            let mut trail = Adding::new(transaction);
+            changes.iter().try_for_each(|change| write::apply(transaction, &mut trail, change))?;
+            trail.finish()
+        })
+    }
+
+    /// Writes and commits. After an error nothing has changed, neither for those who read now nor for whoever starts after a kill;
+    /// where that is not certain, nothing is recorded any more.
+    fn transact(
+        &mut self,
+        doing: &'static str,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        self.check()?;
+        let refused = |error| Error::sqlite(doing, &self.path, error);
         let behavior = TransactionBehavior::Immediate;
-        let transaction = self.connection.transaction_with_behavior(behavior).map_err(refused)?;
-        let mut trail = Adding::new(&transaction);
-        for change in changes {
-            write::apply(&transaction, &mut trail, change).map_err(refused)?;
-        }
-        trail.finish().map_err(refused)?;
+        let transaction = Transaction::new_unchecked(&self.connection, behavior).map_err(refused)?;
+        self.keeping.go_on_from(&self.seal);
+        write(&transaction).map_err(refused)?;
+        let seal = self.keeping.seal(&transaction, &self.seal).map_err(refused)?;
         boundary::pass("catalogue: commit");
-        transaction.commit().map_err(refused)?;
+        if let Err(error) = transaction.commit() {
+            let error = refused(error);
+            self.unsure = log::cut(&self.connection, &self.path).err().map(|failed| failed.to_string());
+            return Err(error);
+        }
         boundary::pass("catalogue: committed");
+        // What was deleted meanwhile has taken the commit with it, or somebody has it still and brings it back.
+        if let Err(error) = self.place.check() {
+            self.unsure = Some(error.to_string());
+            return Err(error);
+        }
+        self.unnamed = self.newest.name(&seal).err();
+        self.seal = seal;
         Ok(())
+    }
+
+    /// Finds out whether anything can be recorded: the catalogue's files have to be where they were.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] and [`Error::Unsure`].
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(what) = &self.unsure {
+            return Err(Error::Unsure { path: self.path.clone(), what: what.clone() });
+        }
+        self.place.check()
+    }
+
+    /// Why the newest commit could not be named beside the catalogue, if it could not. It is durable all the same; that it is there would
+    /// not be noticed if it were damaged.
+    pub fn take_unnamed(&mut self) -> Option<Error> {
+        self.unnamed.take()
     }
 
     /// Carries the log over into the catalogue, so that its space on the disk is written again from the
@@ -143,7 +208,28 @@ impl Catalogue {
     /// # Errors
     /// [`Error::Row`], naming the table and the row, where one cannot be read; [`Error::Damaged`].
     pub fn load(&self) -> Result<Register, Error> {
-        read::load(&self.connection, &self.path)
+        read::load(&self.connection, &self.path).inspect_err(|_| {
+            // It stays as it is: its log is not applied when it is closed. That this cannot be asked for, says less than what is wrong.
+            let _ = keep_log(&self.connection, true);
+        })
+    }
+
+    /// Reads everything as [`Self::load`] does, beside somebody who may have the catalogue open for writing, and holds it against what
+    /// was acknowledged. The audit trail is not followed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn verify(path: &Path) -> Result<(), Error> {
+        // Before anything is read: more may be committed meanwhile, and not less.
+        let acknowledged = newest::read(path)?;
+        let connection = read_only(path)?;
+        let refused = |error| Error::sqlite("read", path, error);
+        let transaction = connection.unchecked_transaction().map_err(refused)?;
+        if let Some(seal) = seal::read(&transaction, path)? {
+            newest::check(&seal, acknowledged.as_ref(), path)?;
+        }
+        drop(transaction);
+        read::load(&connection, path).map(drop)
     }
 
     /// Whether there is no catalogue at a path. An empty file counts as none.
@@ -207,6 +293,7 @@ impl Catalogue {
         let Self { connection, path: draft, .. } = self;
         // Its log goes with its last connection.
         connection.close().map_err(|(_, error)| Error::sqlite("create", &draft, error))?;
+        newest::forget(&draft)?;
         create::exchange(&draft, path, kept)
     }
 }
@@ -225,4 +312,9 @@ fn connect(path: &Path) -> Result<Connection, Error> {
     connection.set_prepared_statement_cache_capacity(32);
     connection.pragma_update(None, "synchronous", "full").map_err(refused)?;
     Ok(connection)
+}
+
+/// Whether the log stays as it is when its last connection is closed.
+fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }

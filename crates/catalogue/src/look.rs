@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::create;
 use crate::error::Error;
 use crate::migrate::MIGRATIONS;
-use crate::read;
+use crate::{newest, read, seal};
 
 /// Finds out what would keep a daemon from opening the catalogue at `path`, and what it says is lost or damaged. Where a log is beside it, a daemon is at work or was
 /// killed, and only its header is looked at: what follows may be changed under the eyes of somebody who takes no lock.
@@ -42,6 +42,9 @@ fn read_all(path: &Path) -> Result<Vec<Harm>, Error> {
     // An older one is read once it is brought forward.
     if usize::try_from(version).is_ok_and(|version| version == MIGRATIONS.len()) {
         read::installation(&connection, path)?;
+        if let Some(seal) = seal::read(&connection, path)? {
+            newest::check(&seal, newest::read(path)?.as_ref(), path)?;
+        }
         return Ok(read::load(&connection, path)?.harms());
     }
     Ok(Vec::new())

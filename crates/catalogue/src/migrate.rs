@@ -7,11 +7,11 @@
 use std::path::Path;
 
 use asat_core::boundary;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::create;
 use crate::error::Error;
+use crate::{newest, seal};
 
 /// The SQL that takes a catalogue one version further.
 pub(crate) type Migration = &'static str;
@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/8.sql"),
     include_str!("schema/9.sql"),
     include_str!("schema/10.sql"),
+    include_str!("schema/11.sql"),
 ];
 
 /// The oldest version that is brought forward. Those before had other fingerprints, so the entries up to here only make new
@@ -41,15 +42,20 @@ pub(crate) fn bring_forward(
     migrations: &[Migration],
 ) -> Result<(), Error> {
     let refused = |error| Error::sqlite("open", path, error);
-    let no_checkpoint = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     // A catalogue that is refused stays as it is: its log is not applied when it is closed.
-    connection.set_db_config(no_checkpoint, true).map_err(refused)?;
+    crate::keep_log(connection, true).map_err(refused)?;
     let found = version(connection, path)?;
     let known = migrations.len();
     if found > known {
         return Err(Error::Newer { path: path.to_owned(), found, known });
     }
-    connection.set_db_config(no_checkpoint, false).map_err(refused)?;
+    if let Some(seal) = seal::read(connection, path)? {
+        newest::check(&seal, newest::read(path)?.as_ref(), path)?;
+        if found < known {
+            seal::check(connection, path)?;
+        }
+    }
+    crate::keep_log(connection, false).map_err(refused)?;
     if found < known {
         create::copy(connection, &create::beside(path, &format!(".v{found}")))?;
         run(connection, path, found, migrations)?;
@@ -74,6 +80,7 @@ pub(crate) fn run(
         transaction.execute_batch(sql).map_err(refused)?;
         check_references(&transaction, path)?;
         transaction.pragma_update(None, "user_version", number).map_err(refused)?;
+        seal::renew(&transaction).map_err(refused)?;
         boundary::pass("catalogue: migrate");
         transaction.commit().map_err(refused)?;
         boundary::pass("catalogue: migrated");

@@ -21,6 +21,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use crate::error::Error;
+use crate::seal;
 use crate::values::{At, FilePath, Int, Json, Life, Page, Print, Text, Wait};
 
 /// Reads everything.
@@ -38,6 +39,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Err
     let register = loader.register;
     check_structure(&transaction, path)?;
     check_head(&transaction, path)?;
+    seal::check(&transaction, path)?;
     Ok(register)
 }
 
@@ -54,7 +56,7 @@ pub(crate) fn installation(connection: &Connection, path: &Path) -> Result<Strin
 
 /// Asks SQLite about what reading the rows does not show: indexes, free pages, constraints.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let found = connection.query_row("pragma quick_check(1)", [], |row| row.get::<_, String>(0));
+    let found = connection.query_row("pragma integrity_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|error| Error::sqlite("check", path, error))?.as_str() {
         "ok" => Ok(()),
         complaint => Err(Error::damaged(path, complaint.to_owned())),

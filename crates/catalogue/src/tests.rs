@@ -84,7 +84,7 @@ fn an_older_catalogue_is_brought_forward_and_kept_beside() {
         new.connection.query_row("select a, b from extra", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!(extra, ("report".to_owned(), 7));
     drop(new);
-    assert_eq!(names(folder.path()), ["catalogue.db", &beside]);
+    assert_eq!(names(folder.path()), ["catalogue.db", "catalogue.db-newest", &beside]);
 
     // Opened again, nothing is left to be done; an older asat refuses it, and can go back to the copy.
     drop(Catalogue::open_with(&path, &longer()).unwrap());
@@ -129,7 +129,7 @@ fn a_catalogue_with_fingerprints_of_another_kind_is_refused_and_untouched() {
         );
     }
     assert_eq!(fs::read(&path).unwrap(), before);
-    assert_eq!(names(folder.path()), ["catalogue.db"]);
+    assert_eq!(names(folder.path()), ["catalogue.db", "catalogue.db-newest"]);
 }
 
 #[test]
@@ -168,7 +168,13 @@ fn a_migration_that_fails_leaves_the_version_before_it() {
     assert!(!brought.connection.table_exists(None, "half").unwrap());
     assert_eq!(
         names(folder.path()),
-        ["catalogue.db", "catalogue.db-shm", "catalogue.db-wal", &format!("catalogue.db.v{KNOWN}")]
+        [
+            "catalogue.db",
+            "catalogue.db-newest",
+            "catalogue.db-shm",
+            "catalogue.db-wal",
+            &format!("catalogue.db.v{KNOWN}")
+        ]
     );
 }
 
@@ -179,4 +185,81 @@ fn a_creation_that_fails_leaves_nothing() {
     assert!(Catalogue::open_with(&path, &["create table t ("]).is_err());
     assert_eq!(names(folder.path()), [""; 0]);
     assert!(Catalogue::open(&path).is_ok());
+}
+
+/// What a start finds after a kill: the files as they are, without the index of the log.
+fn after_a_kill(path: &Path) -> (tempfile::TempDir, Result<Register, Error>) {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("catalogue.db");
+    for suffix in ["", "-wal", newest::SUFFIX] {
+        let (from, to) = (create::beside(path, suffix), create::beside(&image, suffix));
+        if from.exists() {
+            fs::copy(from, to).unwrap();
+        }
+    }
+    let found = Catalogue::open(&image).and_then(|catalogue| catalogue.load());
+    (folder, found)
+}
+
+#[test]
+fn what_is_deleted_or_replaced_while_it_is_open_is_written_no_more() {
+    for suffix in ["", "-wal", "-shm"] {
+        for replaced in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("catalogue.db");
+            let mut catalogue = Catalogue::open(&path).unwrap();
+            catalogue.record(&[store("report", "/srv/report.db")]).unwrap();
+            let before = catalogue.load().unwrap();
+            let (file, aside) = (create::beside(&path, suffix), folder.path().join("aside"));
+            fs::rename(&file, &aside).unwrap();
+            if replaced {
+                fs::copy(&aside, &file).unwrap();
+            }
+            for _ in 0..2 {
+                let error = catalogue.record(&[store("later", "/srv/later.db")]).unwrap_err();
+                assert!(matches!(error, Error::Gone { .. }), "{error}");
+                let said = error.to_string();
+                let what = if replaced { "was replaced" } else { "was deleted or moved away" };
+                assert!(said.contains(&format!("catalogue.db{suffix} {what}")), "{said}");
+                assert_eq!(Problem::from(error).code, Code::Damaged);
+            }
+            // The very file is brought back, and nothing was recorded meanwhile.
+            fs::rename(&aside, &file).unwrap();
+            assert_eq!(catalogue.load().unwrap(), before);
+            catalogue.record(&[store("later", "/srv/later.db")]).unwrap();
+            assert_eq!(after_a_kill(&path).1.unwrap(), catalogue.load().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_sum_that_is_kept_is_that_of_all_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+    catalogue
+        .transact("fill", |transaction| {
+            transaction.execute_batch(ROWS)?;
+            transaction
+                .execute("insert into tag values ('report', 'a', 1, '2026-01-01T00:00:00.000000000Z')", [])?;
+            transaction.execute_batch("update tag set name = 'b'; update version set page_count = 4")
+        })
+        .unwrap();
+    catalogue.load().unwrap();
+    // What goes with another row is subtracted as well.
+    catalogue
+        .transact("empty", |transaction| {
+            transaction.execute_batch("delete from tag; delete from publication; delete from version")
+        })
+        .unwrap();
+    catalogue.load().unwrap();
+    let changes =
+        ["update version set page_count = 5", "delete from publication", "drop index lease_on_version"];
+    for change in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let mut catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+        catalogue.transact("fill", |transaction| transaction.execute_batch(ROWS)).unwrap();
+        Connection::open(catalogue.path()).unwrap().execute_batch(change).unwrap();
+        let error = catalogue.load().unwrap_err();
+        assert!(error.to_string().contains("not what was committed"), "{change}: {error}");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use asat_core::VersionId;
 use asat_core::audit::{Action, By, Deed, Entry, Filter, Link, Page, Place, Verdict};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::audit::{beginning, head, link};
 use crate::error::Error;
@@ -28,10 +28,7 @@ impl Trail {
     /// # Errors
     /// What SQLite answered.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags);
-        let connection = connection.map_err(|error| Error::sqlite("open", path, error))?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection: crate::read_only(path)?, path: path.to_owned() })
     }
 
     /// Entries that a filter wants, newest first, at most `limit`, and only those with a number below `before` where

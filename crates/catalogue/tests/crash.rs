@@ -16,11 +16,13 @@ use asat_core::register::Register;
 use asat_core::version::State;
 use common::Dice;
 
-/// What the disk holds at a boundary: the catalogue and its log. The log's index does not survive a crash.
+/// What the disk holds at a boundary: the catalogue and its log. The log's index does not survive a crash,
+/// and the file that names the newest commit may be torn or older after a power cut.
 struct Image {
     boundary: &'static str,
     catalogue: Option<Vec<u8>>,
     log: Vec<u8>,
+    newest: Option<Vec<u8>>,
 }
 
 static WATCHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -29,7 +31,8 @@ static IMAGES: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 fn take_image(boundary: &'static str) {
     let Some(path) = WATCHED.lock().unwrap().clone() else { return };
     let log = fs::read(path.with_extension("db-wal")).unwrap_or_default();
-    IMAGES.lock().unwrap().push(Image { boundary, catalogue: fs::read(&path).ok(), log });
+    let newest = fs::read(path.with_extension("db-newest")).ok();
+    IMAGES.lock().unwrap().push(Image { boundary, catalogue: fs::read(&path).ok(), log, newest });
 }
 
 fn images() -> Vec<Image> {
@@ -43,6 +46,9 @@ impl Image {
         let path = folder.path().join("catalogue.db");
         if let Some(catalogue) = &self.catalogue {
             fs::write(&path, catalogue).unwrap();
+        }
+        if let Some(newest) = &self.newest {
+            fs::write(path.with_extension("db-newest"), newest).unwrap();
         }
         if log_bytes > 0 {
             fs::write(path.with_extension("db-wal"), &self.log[..log_bytes]).unwrap();

@@ -232,11 +232,8 @@ fn a_damaged_file_is_an_error_or_the_truth() {
         let damaged = copy.path().join("catalogue.db");
         fs::write(&damaged, &bytes).unwrap();
         match read(&damaged) {
-            Ok(register) if bytes[..] != whole[..] => {
-                // Random bytes may hit a free corner, or a letter of a text that nothing else depends on.
-                assert_eq!(register.stores().count(), truth.stores().count(), "round {round}");
-            }
-            Ok(register) => assert_eq!(register, truth),
+            // Random bytes may hit a free corner.
+            Ok(register) => assert_eq!(register, truth, "round {round}"),
             Err(error) => {
                 found += 1;
                 assert!(error.to_string().contains("catalogue.db"), "{error}");

@@ -12,7 +12,7 @@ use crate::Violation;
 /// Where the records are.
 pub(crate) enum Records {
     Memory(Box<Register>),
-    File { folder: TempDir, catalogue: Option<Catalogue> },
+    File { folder: TempDir, catalogue: Option<Box<Catalogue>> },
 }
 
 impl Records {
@@ -32,7 +32,7 @@ impl Records {
         if let Self::File { folder, catalogue } = self {
             // The one before is closed first.
             *catalogue = None;
-            *catalogue = Some(Catalogue::open(&folder.path().join("catalogue.db"))?);
+            *catalogue = Some(Box::new(Catalogue::open(&folder.path().join("catalogue.db"))?));
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ const WEIGH_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 impl<H: Host> Driver<H> {
     pub(super) fn tick(&mut self) {
+        self.tell_whether_recorded();
         self.record_late();
         // What the clock says is judged first: nothing ends by a time that is not believed.
         if let Err(problem) = self.commit(&By::asat(), &Event::Clock(self.host.clocks())) {

@@ -9,6 +9,7 @@ use super::observation::{PoolMode, PoolSeen};
 use super::policy::Rung;
 use super::target::Target;
 use super::text::{Size, Span};
+use crate::Problem;
 use crate::clock::{self, Believed, Bounds};
 use crate::harm::{Damage, Harm};
 
@@ -87,6 +88,13 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// The alarm that nothing can be recorded in the state folder of this path, and why not.
+#[must_use]
+pub fn unrecorded(folder: &str, problem: &Problem) -> Step {
+    let key = AlarmKey { target: Target::Folder(folder.to_owned()), kind: AlarmKind::Broken };
+    step((key, (problem.detail.clone(), problem.hint.clone())))
 }
 
 fn step((key, (reason, hint)): (AlarmKey, Said)) -> Step {
