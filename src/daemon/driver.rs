@@ -154,20 +154,24 @@ impl<H: Host> Driver<H> {
             Ok(Answer::After(effect)) => match self.unrecorded.iter().find(|(late, ..)| *late == effect) {
                 // It is over, and when that can be recorded is not known.
                 Some((.., problem)) => {
-                    let answer = Err(problem.clone());
+                    let answer = self.promised(effect).ok_or_else(|| problem.clone());
                     _ = self.answer(asked, answer);
                 }
                 None => self.waiting.entry(effect).or_default().push(asked),
             },
             Ok(Answer::Again(effect)) => self.again.entry(effect).or_default().push(asked),
             Ok(Answer::Now(answer)) => _ = self.answer(asked, answer),
-            Err(problem) => _ = self.answer(asked, Err(problem)),
+            Err(problem) => {
+                let answer = self.promised_before(&asked.event).ok_or(problem);
+                _ = self.answer(asked, answer);
+            }
         }
     }
 
     fn finished(&mut self, effect: EffectId, outcome: Outcome) {
         let (cause, version) = self.cause(effect);
         let _caused = cause.entered();
+        let promised = self.promised(effect);
         let event = Event::Finished { effect, outcome };
         let answer = match self.commit(&By::asat(), &event) {
             Ok(Answer::Now(answer)) => answer,
@@ -188,7 +192,10 @@ impl<H: Host> Driver<H> {
         };
         let mut heard = Heard::Nobody;
         for waiting in self.waiting.remove(&effect).unwrap_or_default() {
-            heard = heard.max(self.answer(waiting, answer.clone()));
+            match promised.clone().filter(|_| answer.is_err()) {
+                Some(promised) => _ = self.answer(waiting, Ok(promised)),
+                None => heard = heard.max(self.answer(waiting, answer.clone())),
+            }
         }
         if let Err(problem) = &answer
             && (heard == Heard::Nobody || heard == Heard::Caller && !problem.code.is_trouble())

@@ -36,14 +36,14 @@ pub(super) struct RetireParameters {
     delete, path = "/versions/{id}", tag = "versions",
     params(("id" = String, Path, description = "`report@12` or `report@latest`"), RetireParameters),
     responses(
-        (status = 200, description = "The version, retired; with `dry_run` as it would be", body = Version),
+        (status = 200, description = "The version, retired, or `retiring` where its pages could not be let go yet, which is tried again; with `dry_run` as it would be", body = Version),
         (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such version", body = ProblemBody),
         (status = 409, description = "A lease, a pin or a tag forbids it", body = ProblemBody),
         (status = 422, description = "The reason is not allowed", body = ProblemBody),
-        (status = 500, description = "Its pages could not be let go yet", body = ProblemBody),
+        (status = 500, description = "It cannot be recorded, and nothing was done", body = ProblemBody),
         (status = 503, description = "The daemon is stopping", body = ProblemBody),
-        (status = 507, description = "There is no room to record it", body = ProblemBody),
+        (status = 507, description = "There is no room to record it, and nothing was done", body = ProblemBody),
     )
 )]
 pub(super) async fn retire(

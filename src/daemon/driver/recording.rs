@@ -1,5 +1,7 @@
-//! Whether anything can be recorded.
+//! Whether anything can be recorded, and what somebody is told whose wish is recorded already.
 
+use asat_core::event::{Effect, EffectId, Event, Reply};
+use asat_core::version::State;
 use asat_core::{Host, Problem};
 
 use super::Driver;
@@ -18,5 +20,23 @@ impl<H: Host> Driver<H> {
             let problem = Problem::from(error);
             tracing::error!("the newest commit is durable, and damage to it would not be noticed: {problem}");
         }
+    }
+
+    /// What is true whatever becomes of an effect: what is to let a version's pages go was intended as that was given up, and is tried
+    /// again until it is done.
+    pub(super) fn promised(&self, effect: EffectId) -> Option<Reply> {
+        let engine = self.read();
+        match &engine.register().intent(effect)?.effect {
+            Effect::Retire { version } => Some(Reply::Version(version.clone())),
+            _ => None,
+        }
+    }
+
+    /// The same of what somebody wants again.
+    pub(super) fn promised_before(&self, event: &Event) -> Option<Reply> {
+        let Event::Retire { version, .. } = event else { return None };
+        let engine = self.read();
+        let version = &engine.register().resolve(version).ok()?.version;
+        (version.state == State::Retiring).then(|| Reply::Version(version.id.clone()))
     }
 }

@@ -8,7 +8,7 @@ use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
 use asat_core::guard::{Entry, Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
-use asat_core::version::{Attributes, Content};
+use asat_core::version::{Attributes, Content, State};
 use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
 use futures_util::FutureExt as _;
 use tempfile::TempDir;
@@ -22,7 +22,11 @@ struct Group {
     taken: Mutex<Vec<VersionId>>,
     /// What somebody holds in process.
     held: Mutex<Vec<VersionId>>,
+    /// What happens as pages are let go, and why that fails.
+    letting_go: Mutex<Option<LettingGo>>,
 }
+
+type LettingGo = Box<dyn FnOnce() -> Result<(), Problem> + Send>;
 
 impl Group {
     fn take(&self, version: &VersionId, origin: &Origin) -> Result<Cut, CutFailure> {
@@ -101,7 +105,10 @@ impl Host for Group {
                 self.taken.lock().unwrap().retain(|taken| taken != version);
                 Outcome::DropSnapshot(Ok(()))
             }
-            Effect::Retire { .. } => Outcome::Retire(Ok(Retired { freed_bytes: 0, worth_compacting: false })),
+            Effect::Retire { .. } => {
+                let let_go = self.letting_go.lock().unwrap().take().map_or(Ok(()), |happens| happens());
+                Outcome::Retire(let_go.map(|()| Retired { freed_bytes: 0, worth_compacting: false }))
+            }
             other => panic!("nobody asks for {other:?}"),
         }
     }
@@ -205,6 +212,49 @@ fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
     assert_eq!(retire(), Ok(Reply::Version("report@1".parse().unwrap())));
     handle.stop();
     driver.join().unwrap();
+}
+
+#[test]
+fn a_retirement_is_answered_by_what_is_recorded_whatever_becomes_of_the_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let (driver, handle) = start(&folder);
+    let host = Arc::clone(&driver.host);
+    let driver = std::thread::spawn(|| driver.run());
+    ["report@1", "report@2", "report@3"].iter().for_each(|version| drop(publish(&handle, version).unwrap()));
+    let id = |version: &str| version.parse::<VersionId>().unwrap();
+    let retire = |version: &str| ask(&handle, Event::retire(version.parse().unwrap()));
+    let state = |version: &str| handle.engine().register().entry(&id(version)).unwrap().version.state;
+    let given_up = |version: &str| Ok(Reply::Version(id(version)));
+    let happens = |what: LettingGo| *host.letting_go.lock().unwrap() = Some(what);
+
+    // Its pages cannot be let go yet.
+    happens(Box::new(|| Err(Problem::new(Code::StorageFull, "no room", ""))));
+    assert_eq!(retire("report@2"), given_up("report@2"));
+    assert_eq!(state("report@2"), State::Retiring);
+
+    // They are, and that cannot be recorded.
+    let (catalogue, aside) = (folder.path().join("catalogue.db"), folder.path().join("aside"));
+    let (from, to) = (catalogue.clone(), aside.clone());
+    happens(Box::new(move || {
+        std::fs::rename(from, to).unwrap();
+        Ok(())
+    }));
+    for _ in 0..2 {
+        assert_eq!(retire("report@1"), given_up("report@1"));
+        assert_eq!(state("report@1"), State::Retiring);
+    }
+    // What cannot be recorded at all is refused, and is not done.
+    assert_eq!(retire("report@3").unwrap_err().code, Code::Damaged);
+    assert_eq!(state("report@3"), State::Ready);
+
+    std::fs::rename(&aside, &catalogue).unwrap();
+    ask(&handle, Event::Tick).unwrap();
+    assert_eq!(state("report@1"), State::Retired);
+    handle.stop();
+    driver.join().unwrap();
+    let register = Catalogue::open(&catalogue).unwrap().load().unwrap();
+    let recorded = |version: &str| register.entry(&id(version)).unwrap().version.state;
+    assert_eq!([recorded("report@1"), recorded("report@3")], [State::Retired, State::Ready]);
 }
 
 #[test]
