@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use asat_core::{Code, Problem};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// An error of the catalogue.
 #[derive(Debug, thiserror::Error)]
@@ -170,7 +170,9 @@ impl Error {
         match code {
             Some(ErrorCode::DiskFull) => Self::Full { doing, path, what },
             // The index of the write-ahead log cannot grow: SQLite reports a full disk this way.
-            _ if extended == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => Self::Full { doing, path, what },
+            _ if [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP].contains(&extended) => {
+                Self::Full { doing, path, what }
+            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { doing, path },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { path, what },
             _ => Self::Sqlite { doing, path, source },

@@ -19,6 +19,7 @@ mod newest;
 mod place;
 mod read;
 mod seal;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -126,8 +127,8 @@ impl Catalogue {
     /// Commits changes durably, all or nothing.
     ///
     /// # Errors
-    /// [`Error::Full`] where the disk is full; otherwise what SQLite answered. In any case nothing has
-    /// changed, and a later call may well succeed.
+    /// [`Error::Full`] where the disk is full; otherwise what SQLite answered. Nothing has changed then, and a later call may well
+    /// succeed. After [`Error::Unsure`] alone it is not known whether anything has, and nothing more is recorded.
     pub fn record(&mut self, changes: &[Change]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -164,8 +165,9 @@ impl Catalogue {
         boundary::pass("catalogue: commit");
         if let Err(error) = transaction.commit() {
             let error = refused(error);
-            self.unsure = log::cut(&self.connection, &self.path).err().map(|failed| failed.to_string());
-            return Err(error);
+            let Err(failed) = log::cut(&self.connection, &self.path) else { return Err(error) };
+            self.unsure = Some(format!("{error}; {failed}"));
+            return self.check();
         }
         boundary::pass("catalogue: committed");
         // What was deleted meanwhile has taken the commit with it, or somebody has it still and brings it back.
@@ -300,12 +302,14 @@ impl Catalogue {
 
 /// Opens a connection that changes nothing.
 fn read_only(path: &Path) -> Result<Connection, Error> {
+    shared::reserve();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).map_err(|error| Error::sqlite("open", path, error))
 }
 
 /// Opens a connection that commits durably. It never creates the file.
 fn connect(path: &Path) -> Result<Connection, Error> {
+    shared::reserve();
     let refused = |error| Error::sqlite("open", path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(refused)?;

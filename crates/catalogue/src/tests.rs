@@ -202,6 +202,63 @@ fn after_a_kill(path: &Path) -> (tempfile::TempDir, Result<Register, Error>) {
 }
 
 #[test]
+fn a_commit_that_failed_after_it_was_written_is_not_there_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let mut catalogue = Catalogue::open(&path).unwrap();
+    catalogue.connection.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    // The index of the log has to grow after 4062 pages, and finds no room. By then the commit is in the log, and synced.
+    catalogue.record(&[store("large", &format!("/srv/{}", "x".repeat(15 << 20)))]).unwrap();
+    let mut lived = catalogue.load().unwrap();
+    shared::tests::fail(true);
+    let failed = (0..1000).find_map(|number| {
+        let change = store(&format!("store-{number}"), "/srv/small.db");
+        match catalogue.commit(std::slice::from_ref(&change)) {
+            Ok(()) => {
+                lived.evolve(&change);
+                None
+            }
+            Err(error) => Some((change, error)),
+        }
+    });
+    shared::tests::fail(false);
+    let (change, error) = failed.expect("the index never grew");
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert_eq!(catalogue.load().unwrap(), lived);
+    assert_eq!(after_a_kill(&path).1.unwrap(), lived);
+    catalogue.record(std::slice::from_ref(&change)).unwrap();
+    lived.evolve(&change);
+    assert_eq!(catalogue.load().unwrap(), lived);
+    assert_eq!(after_a_kill(&path).1.unwrap(), lived);
+}
+
+#[test]
+fn where_a_commit_that_failed_cannot_be_taken_out_nothing_more_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    let mut catalogue = Catalogue::open(&path).unwrap();
+    catalogue.record(&[store("report", "/srv/report.db")]).unwrap();
+    let before = catalogue.load().unwrap();
+    let (log, aside) = (create::beside(&path, "-wal"), folder.path().join("aside"));
+    let failed = catalogue.transact("fail to write", |transaction| {
+        fs::rename(&log, &aside).unwrap();
+        let orphan = "insert into tag values ('none', 'a', 1, '2026-01-01T00:00:00.000000000Z')";
+        transaction.execute_batch(&format!("pragma defer_foreign_keys = on; {orphan}"))
+    });
+    fs::rename(&aside, &log).unwrap();
+    for answer in [failed, catalogue.record(&[store("later", "/srv/later.db")])] {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, Error::Unsure { .. }), "{error}");
+        let problem = Problem::from(error);
+        assert!(problem.detail.contains("FOREIGN KEY") && problem.hint.contains("restart"), "{problem}");
+    }
+    drop(catalogue);
+    let mut again = Catalogue::open(&path).unwrap();
+    assert_eq!(again.load().unwrap(), before);
+    again.record(&[store("later", "/srv/later.db")]).unwrap();
+}
+
+#[test]
 fn what_is_deleted_or_replaced_while_it_is_open_is_written_no_more() {
     for suffix in ["", "-wal", "-shm"] {
         for replaced in [false, true] {
