@@ -6,6 +6,8 @@ mod common;
 
 #[path = "hostile_owner/files.rs"]
 mod files;
+#[path = "hostile_owner/owners.rs"]
+mod owners;
 #[path = "hostile_owner/processes.rs"]
 mod processes;
 #[path = "hostile_owner/queries.rs"]

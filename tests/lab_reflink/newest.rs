@@ -50,7 +50,7 @@ fn mistaken(store: &Connection, settle: impl Fn(&Still) -> bool) -> usize {
     let (path, mut before, mut mistaken) = (store.path().unwrap(), None, 0);
     for round in 0..200 {
         store.execute("update ledger set entry = ?1", [round + 1000]).unwrap();
-        let held = still(path.as_ref(), &limits, &AtomicBool::new(false), true).unwrap();
+        let held = still(path, &limits, &AtomicBool::new(false), true).unwrap();
         let witness = held.state().witness.clone();
         assert!(settle(&held));
         held.release().unwrap();

@@ -26,11 +26,11 @@ use std::time::UNIX_EPOCH;
 
 use asat_core::{StoreName, VersionId, boundary};
 use jiff::Timestamp;
-use rustix::fs::{IFlags, OFlags, ioctl_ficlone, ioctl_getflags, ioctl_setflags};
+use rustix::fs::{IFlags, Mode, OFlags, ioctl_ficlone, ioctl_getflags, ioctl_setflags, openat};
 
 use crate::apart::apart;
 use crate::fiemap;
-use crate::store::links::trusted_path;
+use crate::store::links::{Followed, follow_trusted};
 pub use error::Error;
 pub use probe::{MANY_PIECES, is_tested, pieces, probe};
 use told::TOLD;
@@ -111,7 +111,6 @@ impl Folder {
         make(&self.0)?;
         self.check_ours(&self.0)?;
         let (folder, file) = (self.of(id), self.file(id));
-        let store = trusted_path(store).map_err(Error::io("find", store))?;
         boundary::pass("clones: take");
         DirBuilder::new().mode(0o700).create(&folder).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -121,15 +120,17 @@ impl Folder {
         })?;
         boundary::pass("clones: folder made");
         let cloned = apart(|| {
-            let source = clone(&store, &file)?;
+            // Both are taken from one folder, whatever is put on the path to it meanwhile.
+            let Followed { folder, path, .. } = follow_trusted(store)?;
+            let source = clone(&folder, &path, &file)?;
             boundary::pass("clones: file cloned");
             if with_wal {
                 // The file first: what a checkpoint moves from the WAL to the file meanwhile is in the WAL's clone still.
-                clone(&beside(&store), &beside(&file))?;
+                clone(&folder, &beside(&path), &beside(&file))?;
             }
             Ok(source)
         });
-        let taken = cloned.map_err(Error::io("clone", &store)).and_then(|source| {
+        let taken = cloned.map_err(Error::io("clone", store)).and_then(|source| {
             let metadata = fs::symlink_metadata(&folder).map_err(Error::io("look at", &folder))?;
             Ok(Cloned { identity: identity(&metadata), source })
         });
@@ -359,10 +360,11 @@ fn identity(metadata: &Metadata) -> String {
 }
 
 /// Clones a file into a new one; answers what it was like then. This must be done apart where it is a store's.
-fn clone(from: &Path, to: &Path) -> io::Result<Metadata> {
+fn clone(folder: &File, from: &Path, to: &Path) -> io::Result<Metadata> {
     // Where somebody has put a pipe there, opening it does not wait.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let name = from.file_name().unwrap_or_default();
+    let source = File::from(openat(folder, name, flags, Mode::empty())?);
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     // What btrfs writes in place (`chattr +C`) it clones only into a file that it will write so too.
     if ioctl_getflags(&source).is_ok_and(|flags| flags.contains(IFlags::NOCOW)) {

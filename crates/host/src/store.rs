@@ -43,11 +43,13 @@ mod frozen;
 mod holders;
 pub(crate) mod links;
 mod open;
+mod opened;
 mod restore;
 mod scan;
 pub(crate) mod sidecars;
 mod signature;
 mod still;
+mod target;
 mod together;
 mod told;
 mod transaction;
@@ -69,12 +71,15 @@ pub use changed::read_changed;
 pub use check::{Checks, check_query};
 use content::Content;
 pub use error::{Error, HOW_TO_SHARE};
+pub(crate) use file::owner_of;
 pub use frozen::{Frozen, check_frozen, read_frozen};
 pub use holders::{Holder, Lock, parse_locks};
 pub use restore::{Restoring, restore};
+pub(crate) use restore::{open_source, restore_from};
 use scan::Source;
 pub use signature::{Before, Signature, is_local};
 pub use still::{Hold, State, Still, Witness, still};
+pub use target::Target;
 pub use together::{Fixed, Member, Moment, fix_together};
 pub(crate) use together::{Take, Taking, common_limits, together};
 pub use told::{Told, Unclear};
@@ -156,7 +161,7 @@ impl From<CutError> for CutFailure {
     }
 }
 
-/// Reads all pages of the store at `path` into `sink`, as they were at one committed instant.
+/// Reads all pages of a store into `sink`, as they were at one committed instant.
 ///
 /// The first page is handed over with the file-format versions of a rollback-mode database (bytes 18 and 19),
 /// so that a copy opens read-only without sidecars. Memory stays small whatever the size of the store. When
@@ -168,12 +173,12 @@ impl From<CutError> for CutFailure {
 /// Where there is no readable store, its lock is not to be had in time, writers would be held for too long,
 /// the sink gives up, or `cancel` is set.
 pub fn read_pages(
-    path: &Path,
+    store: impl Into<Target>,
     limits: &Limits,
     cancel: &AtomicBool,
     sink: &mut dyn PageSink,
 ) -> Result<Read, CutError> {
-    read(path, limits, cancel, None, sink).map(|(read, _)| read)
+    read(&store.into(), limits, cancel, None, sink).map(|(read, _)| read)
 }
 
 /// As [`read_pages`], once the content has met all checks, which are made in the same transaction. In the rollback-journal
@@ -182,23 +187,23 @@ pub fn read_pages(
 /// # Errors
 /// Those of [`read_pages`], and [`Error::Check`] where a check fails. The sink was not begun then.
 pub fn read_checked(
-    path: &Path,
+    store: impl Into<Target>,
     limits: &Limits,
     checks: &Checks<'_>,
     sink: &mut dyn PageSink,
 ) -> Result<(Read, Vec<CheckResult>), CutError> {
-    read(path, limits, checks.cancel, Some(checks), sink)
+    read(&store.into(), limits, checks.cancel, Some(checks), sink)
 }
 
 fn read(
-    path: &Path,
+    store: &Target,
     limits: &Limits,
     cancel: &AtomicBool,
     checks: Option<&Checks<'_>>,
     sink: &mut dyn PageSink,
 ) -> Result<(Read, Vec<CheckResult>), CutError> {
     let wait = Wait { limits, cancel, since: Instant::now() };
-    let transaction = Transaction::begin(path, &wait).map_err(|error| CutError { error, begun: false })?;
+    let transaction = Transaction::begin(store, &wait).map_err(|error| CutError { error, begun: false })?;
     hand_over(transaction, limits.hold, cancel, checks, sink)
 }
 

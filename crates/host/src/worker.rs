@@ -12,7 +12,7 @@
 //! - A worker whose daemon has gone ends, and so lets go of every lock. The daemon ends a worker that does not answer in time. What became of the
 //!   worker is an ordinary error of the request.
 //! - A worker has bounds of its own: memory, core dumps, no environment. Where the daemon is root, it acts as the user
-//!   who owned the store when the daemon first saw it, except for a restore, which reads a file of the daemon's.
+//!   who owned the store when the daemon first saw it. The one for a restore becomes that user when it has opened the version, which is the daemon's.
 
 mod bounds;
 mod call;

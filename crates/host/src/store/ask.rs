@@ -1,6 +1,5 @@
 //! Asking a store for the marker of watch mode: one query that only reads, in a transaction of its own.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use asat_core::check::Rows;
 use super::Limits;
 use super::check::{Answer, Until, query};
 use super::error::Error;
+use super::target::Target;
 use super::transaction::Transaction;
 use super::wait::Wait;
 
@@ -20,7 +20,7 @@ use super::wait::Wait;
 /// # Errors
 /// Where the store cannot be read, and [`Error::Marker`] where the query has no answer, which says why.
 pub fn ask(
-    path: &Path,
+    store: impl Into<Target>,
     sql: &str,
     deadline: Duration,
     most_hold: Duration,
@@ -29,16 +29,17 @@ pub fn ask(
     let limits = Limits { busy: deadline, hold: most_hold };
     let since = Instant::now();
     let wait = Wait { limits: &limits, cancel, since };
-    let mut transaction = Transaction::begin(path, &wait)?;
+    let store = store.into();
+    let mut transaction = Transaction::begin(&store, &wait)?;
     let bound = if transaction.content.wal { deadline } else { deadline.min(most_hold) };
     let end = if transaction.content.wal {
         since + deadline
     } else {
         (since + deadline).min(transaction.since + bound)
     };
-    let answer = query(transaction.connection_mut(), path, sql, true, Until { end, bound }, cancel);
+    let answer = query(transaction.connection_mut(), &store.path, sql, true, Until { end, bound }, cancel);
     transaction.end();
-    let failed = |what| Error::Marker { path: path.to_owned(), what };
+    let failed = |what| Error::Marker { path: store.path.clone(), what };
     match answer? {
         Answer::Rows(rows) => Ok(rows),
         Answer::Refused(why) => Err(failed(why)),

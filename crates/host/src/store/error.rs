@@ -49,6 +49,16 @@ pub enum Error {
         /// How many names it has.
         links: u64,
     },
+    /// The file is another user's than it was.
+    #[error("the store {} belongs to {is}, and belonged to {was} when asat first saw it", .path.display())]
+    OtherOwner {
+        /// The store's path.
+        path: PathBuf,
+        /// Whose it was.
+        was: String,
+        /// Whose it is.
+        is: String,
+    },
     /// The file has no bytes.
     #[error("the store {} is empty: there is nothing to keep", .path.display())]
     Empty {
@@ -288,6 +298,7 @@ impl Error {
             | Self::Linked { .. }
             | Self::Empty { .. }
             | Self::ForeignLink { .. }
+            | Self::OtherOwner { .. }
             | Self::Unsupported { .. }
             | Self::NotADatabase { .. }
             | Self::Damaged { .. }
@@ -316,6 +327,9 @@ impl Error {
             Self::NotAFile { .. } => "name the database file itself as the store's `path`",
             Self::ForeignLink { .. } => {
                 "name the file itself as the store's `path`, or have root make the link"
+            }
+            Self::OtherOwner { .. } => {
+                "find out who put it there; if that is right, restart asat, which then takes it for its owner's"
             }
             Self::Unsupported { .. } => {
                 "open it with the program that wrote it: it may be of a newer SQLite, or damaged (`PRAGMA integrity_check`)"

@@ -16,8 +16,10 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 
 use super::error::Error;
-use super::links::{Followed, Foreign, Trust, follow};
+use super::links::{Followed, Foreign, Trust, follow, look_in};
+use super::opened;
 use super::sidecars::{self, Maker, Rights, groups_of};
+use super::target::Target;
 
 /// How often a store that is replaced while being opened is opened again.
 const ATTEMPTS: u32 = 5;
@@ -30,12 +32,23 @@ pub(super) struct StoreFile {
     /// Its device and inode, which are nobody else's while this lives.
     pub(super) identity: (u64, u64),
     handle: File,
+    /// The folder that it is in, whatever is on the path to it by now.
+    folder: File,
 }
 
 impl StoreFile {
     /// Finds the store's file, and refuses what SQLite should not be asked to open.
-    pub(super) fn find(path: &Path) -> Result<Self, Error> {
-        Self::find_by(path, Trust::Owner)
+    pub(super) fn find(store: &Target) -> Result<Self, Error> {
+        let Target { path, owner } = store;
+        let file = Self::find_by(path, Trust::Owner)?;
+        let is = file.metadata()?.uid();
+        match owner.filter(|owner| *owner != is) {
+            Some(was) => {
+                let [was, is] = [was, is].map(sidecars::user_name);
+                Err(Error::OtherOwner { path: path.clone(), was, is })
+            }
+            None => Ok(file),
+        }
     }
 
     /// Finds a file in a snapshot, whose folders and links are those of whoever wrote to its volume.
@@ -44,12 +57,7 @@ impl StoreFile {
     }
 
     fn find_by(path: &Path, trust: Trust) -> Result<Self, Error> {
-        let found = follow(path, trust).map_err(|source| Error::from_io("find", path, source))?;
-        let Followed { path: resolved, handle, foreign } = found;
-        if let Some(Foreign { link, user, owner }) = foreign {
-            let (user, owner) = (sidecars::user_name(user), sidecars::user_name(owner));
-            return Err(Error::ForeignLink { path: path.to_owned(), link, user, owner });
-        }
+        let Followed { path: resolved, handle, folder, .. } = follow_own(path, trust)?;
         let metadata = handle.metadata().map_err(|source| Error::from_io("look at", path, source))?;
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_owned(), what: name_of(metadata.file_type()) });
@@ -62,11 +70,11 @@ impl StoreFile {
         if metadata.len() == 0 {
             return Err(Error::Empty { path: path.to_owned() });
         }
-        let file = Self { path: resolved, identity: (metadata.dev(), metadata.ino()), handle };
+        let file = Self { path: resolved, identity: identity_of(&metadata), handle, folder };
         for suffix in ["-journal", "-wal", "-shm"] {
-            let sidecar = file.beside(suffix);
-            if let Some(other) = look_at(&sidecar)?.filter(|metadata| !metadata.is_file()) {
-                return Err(Error::NotAFile { path: sidecar, what: name_of(other.file_type()) });
+            if let Some(other) = file.sidecar(suffix)?.filter(|metadata| !metadata.is_file()) {
+                let path = file.beside(suffix);
+                return Err(Error::NotAFile { path, what: name_of(other.file_type()) });
             }
         }
         Ok(file)
@@ -82,16 +90,15 @@ impl StoreFile {
     /// The length of the file itself and of its WAL, in bytes.
     pub(super) fn lengths(&self) -> Result<(u64, u64), Error> {
         let main = self.metadata()?;
-        let wal = look_at(&self.beside("-wal"))?;
+        let wal = self.sidecar("-wal")?;
         Ok((main.len(), wal.map_or(0, |metadata| metadata.len())))
     }
 
     /// The device and inode of the file and its sidecars, as far as they are there.
     pub(super) fn identities(&self) -> Vec<(u64, u64)> {
-        let sidecars = ["-wal", "-shm"].into_iter().filter_map(|suffix| {
-            let metadata = fs::symlink_metadata(self.beside(suffix)).ok()?;
-            Some((metadata.dev(), metadata.ino()))
-        });
+        let sidecars = ["-wal", "-shm"]
+            .into_iter()
+            .filter_map(|suffix| self.sidecar(suffix).ok().flatten().map(|metadata| identity_of(&metadata)));
         std::iter::once(self.identity).chain(sidecars).collect()
     }
 
@@ -100,11 +107,44 @@ impl StoreFile {
         self.handle.metadata().map_err(|source| Error::from_io("look at", &self.path, source))
     }
 
+    /// What the machine says of a file beside the store, if it is there.
+    fn sidecar(&self, suffix: &str) -> Result<Option<Metadata>, Error> {
+        let path = self.beside(suffix);
+        let found = look_in(&self.folder, path.file_name().unwrap_or_default());
+        match found.and_then(|handle| handle.metadata()) {
+            Ok(metadata) => Ok(Some(metadata)),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::from_io("look at", &path, source)),
+        }
+    }
+
     /// Refuses where another file has the path now.
-    pub(super) fn check_name(&self, path: &Path) -> Result<(), Error> {
-        match Self::find(path)?.identity == self.identity {
+    pub(super) fn check_name(&self, store: &Target) -> Result<(), Error> {
+        match Self::find(store)?.identity == self.identity {
             true => Ok(()),
-            false => Err(Error::Replaced { path: path.to_owned() }),
+            false => Err(Error::Replaced { path: store.path.clone() }),
+        }
+    }
+
+    /// Refuses where SQLite has opened another file than this one: it goes by the path, on which somebody may have put another
+    /// folder for just that moment.
+    pub(super) fn check_opened(&self) -> Result<(), Error> {
+        self.check_is_open(self.identity)
+    }
+
+    /// The same of the WAL, which SQLite opens as it reads.
+    pub(super) fn check_wal_opened(&self) -> Result<(), Error> {
+        match self.sidecar("-wal")? {
+            Some(wal) => self.check_is_open(identity_of(&wal)),
+            None => Err(Error::Replaced { path: self.path.clone() }),
+        }
+    }
+
+    fn check_is_open(&self, identity: (u64, u64)) -> Result<(), Error> {
+        let is_open = opened::is_open(identity);
+        match is_open.map_err(|source| Error::from_io("look at what is open of", &self.path, source))? {
+            true => Ok(()),
+            false => Err(Error::Replaced { path: self.path.clone() }),
         }
     }
 
@@ -165,32 +205,45 @@ impl StoreFile {
 /// Does something with the file that has the name. Where the name is another file's by then, that is dropped and
 /// done again: what was found out about a path may be about two files, so an error counts no more than a success.
 pub(super) fn with_steady<T>(
-    path: &Path,
+    store: &Target,
     mut attempt: impl FnMut(Arc<StoreFile>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     for _ in 0..ATTEMPTS {
-        let file = Arc::new(StoreFile::find(path)?);
+        let file = Arc::new(StoreFile::find(store)?);
         let done = attempt(Arc::clone(&file));
-        match (file.check_name(path), done) {
+        match (file.check_name(store), done) {
+            (Ok(()), Err(Error::Replaced { .. })) => {}
             (Ok(()), done) => return done,
             (Err(Error::Replaced { .. }), Err(error)) if error.ends_waiting() => return Err(error),
             (Err(Error::Replaced { .. }), _) => {}
             (Err(error), _) => return Err(error),
         }
     }
-    Err(Error::Replaced { path: path.to_owned() })
+    Err(Error::Replaced { path: store.path.clone() })
+}
+
+/// Whose a store's file is.
+pub(crate) fn owner_of(path: &Path) -> Result<u32, Error> {
+    let metadata = follow_own(path, Trust::Owner)?.handle.metadata();
+    metadata.map(|metadata| metadata.uid()).map_err(|source| Error::from_io("look at", path, source))
+}
+
+/// Follows a path, and no stranger's link.
+fn follow_own(path: &Path, trust: Trust) -> Result<Followed, Error> {
+    let found = follow(path, trust).map_err(|source| Error::from_io("find", path, source))?;
+    if let Some(Foreign { link, user, owner }) = found.foreign {
+        let [user, owner] = [user, owner].map(sidecars::user_name);
+        return Err(Error::ForeignLink { path: path.to_owned(), link, user, owner });
+    }
+    Ok(found)
+}
+
+fn identity_of(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
-}
-
-fn look_at(path: &Path) -> Result<Option<Metadata>, Error> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::from_io("look at", path, source)),
-    }
 }
 
 fn name_of(file_type: FileType) -> &'static str {

@@ -5,10 +5,9 @@
 //! only if it is root's, this process's own user's, or of the owner of the file that it leads to.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -37,6 +36,8 @@ pub(crate) struct Followed {
     pub(crate) path: PathBuf,
     /// A handle on the file, which gives neither its content nor its locks.
     pub(crate) handle: File,
+    /// A handle on the folder that the file is in.
+    pub(crate) folder: File,
     /// A link that is not to be followed.
     pub(crate) foreign: Option<Foreign>,
 }
@@ -66,8 +67,7 @@ pub(crate) fn follow(path: &Path, trust: Trust) -> io::Result<Followed> {
             Step::Up => {}
             Step::Down(name) => {
                 let Some((_, folder)) = behind.last() else { return Err(Errno::NOENT.into()) };
-                let handle: OwnedFd = openat(folder, &name, HANDLE, Mode::empty())?;
-                let handle = File::from(handle);
+                let handle = look_in(folder, &name)?;
                 let metadata = handle.metadata()?;
                 if !metadata.is_symlink() {
                     behind.push((name, handle));
@@ -84,24 +84,31 @@ pub(crate) fn follow(path: &Path, trust: Trust) -> io::Result<Followed> {
         }
     }
     let path = path_of(&behind);
-    let Some((_, handle)) = behind.pop() else { return Err(Errno::NOENT.into()) };
+    let (Some((_, handle)), Some((_, folder))) = (behind.pop(), behind.pop()) else {
+        return Err(Errno::ISDIR.into());
+    };
     let owner = handle.metadata()?.uid();
     let own = rustix::process::geteuid().as_raw();
     let is_foreign = |user: u32| ![0, own].contains(&user) && (trust == Trust::Own || user != owner);
     let foreign = links.into_iter().find(|(_, user)| is_foreign(*user));
     let foreign = foreign.map(|(link, user)| Foreign { link, user, owner });
-    Ok(Followed { path, handle, foreign })
+    Ok(Followed { path, handle, folder, foreign })
 }
 
-/// The path without links, if none is a stranger's.
-pub(crate) fn trusted_path(path: &Path) -> io::Result<PathBuf> {
-    let Followed { path, foreign, .. } = follow(path, Trust::Owner)?;
-    match foreign {
+/// A handle on what has a name in a folder, be it a link.
+pub(crate) fn look_in(folder: &File, name: &OsStr) -> io::Result<File> {
+    Ok(File::from(openat(folder, name, HANDLE, Mode::empty())?))
+}
+
+/// Where a path leads, if no link on it is a stranger's.
+pub(crate) fn follow_trusted(path: &Path) -> io::Result<Followed> {
+    let followed = follow(path, Trust::Owner)?;
+    match followed.foreign {
         Some(Foreign { link, .. }) => {
             let what = format!("{} is a symbolic link to another user's file", link.display());
             Err(io::Error::other(what))
         }
-        None => Ok(path),
+        None => Ok(followed),
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn for_reading(file: &StoreFile) -> Result<Connection, Error> {
     };
     let flags = if makes_none { READ_ONLY } else { READ_WRITE };
     let connection = Connection::open_with_flags(&file.path, flags).map_err(failed)?;
+    file.check_opened()?;
     guard(&connection).map_err(failed)?;
     if makes_none {
         // In this mode a WAL is opened under a writer's lock only. That is refused before a file is made, as the connection
@@ -47,10 +48,19 @@ pub(super) fn for_holding(file: &StoreFile) -> Result<Connection, Error> {
 pub(super) fn for_writing(file: &StoreFile) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| file.explain(&error);
     let connection = Connection::open_with_flags(&file.path, READ_WRITE).map_err(failed)?;
+    file.check_opened()?;
     // Before the first read, which would make sidecars.
     check_writable(&connection, file)?;
     file.check_makes_for_all()?;
     Ok(connection)
+}
+
+/// Refuses where SQLite, which has read the store in WAL mode, has opened another WAL than the one beside the file.
+pub(super) fn check_wal(connection: &Connection, file: &StoreFile) -> Result<(), Error> {
+    file.check_wal_opened().inspect_err(|_| {
+        // Nothing of it may get into the file as the connection is closed.
+        let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    })
 }
 
 /// Refuses a store that this process may only read.
@@ -73,4 +83,61 @@ pub(super) fn guard(connection: &Connection) -> rusqlite::Result<()> {
         connection.set_db_config(setting, on)?;
     }
     connection.execute_batch("PRAGMA mmap_size = 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    const FILES: [&str; 2] = ["store.db", "store.db-wal"];
+
+    /// A folder with a store as a writer leaves it that was killed: with a WAL that counts.
+    fn lay_down(folder: &Path, content: &str) {
+        let away = tempfile::tempdir().unwrap();
+        let writer = Connection::open(away.path().join("store.db")).unwrap();
+        let sql =
+            format!("pragma journal_mode = wal; create table t (a); insert into t values ('{content}')");
+        writer.execute_batch(&sql).unwrap();
+        fs::create_dir(folder).unwrap();
+        for name in FILES {
+            fs::copy(away.path().join(name), folder.join(name)).unwrap();
+        }
+    }
+
+    fn read(connection: &Connection) -> String {
+        connection.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn only_the_file_that_was_looked_at_is_opened_whatever_is_put_on_the_path_for_a_moment() {
+        let site = tempfile::tempdir().unwrap();
+        let at = |name: &str| site.path().join(name);
+        lay_down(&at("owner"), "own");
+        lay_down(&at("victim"), "private");
+        let exchange = |one: &str, other: &str| {
+            fs::rename(at("owner"), at(one)).unwrap();
+            fs::rename(at(other), at("owner")).unwrap();
+        };
+        let file = StoreFile::find(&(&at("owner/store.db")).into()).unwrap();
+        exchange("away", "victim");
+        let refused = [for_reading(&file).err(), for_writing(&file).err(), for_holding(&file).err()];
+        for refused in refused {
+            assert!(matches!(refused, Some(Error::Replaced { .. })), "{refused:?}");
+        }
+        exchange("victim", "away");
+        let connection = for_reading(&file).unwrap();
+        // SQLite opens the WAL when it reads for the first time.
+        exchange("away", "victim");
+        let private = read(&connection);
+        let refused = check_wal(&connection, &file);
+        assert!(matches!(refused, Err(Error::Replaced { .. })), "{private} {refused:?}");
+        drop(connection);
+        exchange("victim", "away");
+        let connection = for_reading(&file).unwrap();
+        assert_eq!(read(&connection), "own");
+        check_wal(&connection, &file).unwrap();
+    }
 }

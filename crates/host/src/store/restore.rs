@@ -20,6 +20,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::codes::{is_lock, is_read_only};
 use super::error::Error;
 use super::file::StoreFile;
+use super::target::Target;
 use super::{Limits, holders, open};
 
 /// How long SQLite waits for a lock before it is looked whether the wait is still wanted.
@@ -39,7 +40,7 @@ pub struct Restoring<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// Gives the store at `path` the content of another database, and says how long a commit could have had to wait.
+/// Gives a store the content of another database, and says how long a commit could have had to wait.
 ///
 /// `unchanged` is asked whether the store is as it was kept; it may read it. `told` hears how many pages are
 /// written, and of how many. After an error the store is as it was.
@@ -48,29 +49,40 @@ pub struct Restoring<'a> {
 /// Where the store cannot be written, its lock is not to be had in time, somebody commits meanwhile, writers would
 /// be held for too long, the page sizes do not fit, there is no room, or `cancel` is set.
 pub fn restore(
-    path: &Path,
+    store: impl Into<Target>,
     restoring: &Restoring<'_>,
     unchanged: impl FnOnce() -> Result<bool, Problem>,
     told: &mut dyn FnMut(u32, u32),
 ) -> Result<Duration, Error> {
-    let file = StoreFile::find(path)?;
-    let source = Connection::open_with_flags(restoring.source, OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .map_err(|error| Error::from_sqlite("open", restoring.source, &error))?;
+    restore_from(&open_source(restoring.source)?, &store.into(), restoring, unchanged, told)
+}
+
+/// Opens the database that is written over a store.
+pub(crate) fn open_source(path: &Path) -> Result<Connection, Error> {
+    Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(|error| Error::from_sqlite("open", path, &error))
+}
+
+/// As [`restore`], of a database that is open.
+pub(crate) fn restore_from(
+    source: &Connection,
+    target: &Target,
+    restoring: &Restoring<'_>,
+    unchanged: impl FnOnce() -> Result<bool, Problem>,
+    told: &mut dyn FnMut(u32, u32),
+) -> Result<Duration, Error> {
+    let file = StoreFile::find(target)?;
     let wait = Wait { file: &file, restoring, since: Instant::now() };
     let mut store = Watched::open(&wait)?;
-    check_page_size(&file, &source, &store)?;
+    check_page_size(&file, source, &store)?;
     if !unchanged().map_err(Error::Sink)? {
         return Err(Error::Changed { path: file.path.clone() });
     }
-    if StoreFile::find(path)?.identity != file.identity {
-        return Err(Error::Replaced { path: path.to_owned() });
-    }
+    file.check_name(target)?;
     let wait = Wait { since: Instant::now(), ..wait };
     let locked = store.lock(&wait)?;
-    let held = overwrite(&source, &mut store, &wait, locked, told)?;
-    if StoreFile::find(path)?.identity != file.identity {
-        return Err(Error::Replaced { path: path.to_owned() });
-    }
+    let held = overwrite(source, &mut store, &wait, locked, told)?;
+    file.check_name(target)?;
     Ok(held)
 }
 
@@ -92,7 +104,11 @@ impl Watched {
         })?;
         let failed = |error: rusqlite::Error| Error::from_sqlite("read", &wait.file.path, &error);
         let page_size = writer.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(failed)?;
-        let watch = if mode == "wal" { Some(open(wait.file)?) } else { None };
+        let is_wal = mode == "wal";
+        if is_wal {
+            open::check_wal(&writer, wait.file)?;
+        }
+        let watch = if is_wal { Some(open(wait.file)?) } else { None };
         let seen = wait.until_free("read", || data_version(watch.as_ref().unwrap_or(&writer)))?;
         Ok(Self { writer, watch, page_size, seen })
     }

@@ -41,7 +41,6 @@ mod rollback;
 mod witness;
 mod writers;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -55,6 +54,7 @@ use super::Limits;
 use super::content::Content;
 use super::error::Error;
 use super::file::{StoreFile, with_steady};
+use super::target::Target;
 use super::transaction::Transaction;
 use super::wait::Wait;
 use super::write_out;
@@ -106,7 +106,7 @@ impl State {
 
 /// A store that is held still. Dropping it releases every lock and closes the store.
 pub struct Still {
-    path: PathBuf,
+    store: Target,
     file: Arc<StoreFile>,
     state: State,
     /// In WAL mode, what keeps checkpoints off the database file.
@@ -117,7 +117,7 @@ pub struct Still {
     blocked: Duration,
 }
 
-/// Holds the store at `path` still for a snapshot of its volume.
+/// Holds a store still for a snapshot of its volume.
 ///
 /// With `must_hold`, a store in a rollback mode is held until [`Still::release`]; for where a snapshot was raced before.
 /// The call itself may take longer than writers are held: for the bulk of the WAL, whose checkpoint holds nobody.
@@ -125,16 +125,22 @@ pub struct Still {
 /// # Errors
 /// Where there is no readable store, its lock is not to be had in time, it may not be written but would have to be,
 /// there is no room to checkpoint the WAL, or `cancel` is set.
-pub fn still(path: &Path, limits: &Limits, cancel: &AtomicBool, must_hold: bool) -> Result<Still, Error> {
+pub fn still(
+    store: impl Into<Target>,
+    limits: &Limits,
+    cancel: &AtomicBool,
+    must_hold: bool,
+) -> Result<Still, Error> {
+    let store = store.into();
     let wait = Wait { limits, cancel, since: Instant::now() };
-    let mut still = with_steady(path, |file| {
+    let mut still = with_steady(&store, |file| {
         let reader = Transaction::begin_on(file, &wait)?;
         match reader.content.wal {
             true => log::hold(reader, &wait),
             false => rollback::hold(reader, &wait, must_hold),
         }
     })?;
-    path.clone_into(&mut still.path);
+    still.store = store;
     Ok(still)
 }
 
@@ -150,7 +156,7 @@ pub(super) fn prepare(file: &Arc<StoreFile>, wait: &Wait<'_>) -> Result<(), Erro
 
 /// Holds a store still under the writers' lock, which stays with what is returned. Nobody has committed since it was taken.
 pub(super) fn still_under(
-    path: &Path,
+    store: &Target,
     file: Arc<StoreFile>,
     writers: Writers,
     wait: &Wait<'_>,
@@ -160,7 +166,7 @@ pub(super) fn still_under(
         true => log::under(reader, writers, log::SETTLING.min(wait.limits.hold / 4), wait),
         false => rollback::under(reader, writers),
     }?;
-    Ok(Still { path: path.to_owned(), ..still })
+    Ok(Still { store: store.clone(), ..still })
 }
 
 impl Still {
@@ -172,7 +178,7 @@ impl Still {
         if self.reader.is_some()
             && let Some(writers) = self.writers.take()
         {
-            self.blocked += writers.release(&self.path)?;
+            self.blocked += writers.release(&self.store.path)?;
         }
         Ok(())
     }
@@ -200,10 +206,10 @@ impl Still {
     /// Where the snapshot may not contain the state: another file has the store's name by now, or writers had to be
     /// let go before, since they had been held for as long as they may be.
     pub fn release(mut self) -> Result<Duration, Error> {
-        let named = self.file.check_name(&self.path);
+        let named = self.file.check_name(&self.store);
         let mut blocked = self.blocked;
         if let Some(writers) = self.writers.take() {
-            blocked += writers.release(&self.path)?;
+            blocked += writers.release(&self.store.path)?;
         }
         if let Some(reader) = self.reader.take() {
             reader.end();
@@ -214,12 +220,16 @@ impl Still {
     fn new(file: Arc<StoreFile>, content: Content, cut_at: Timestamp, hold: Hold, witness: Witness) -> Self {
         let Content { page_size, page_count, wal } = content;
         let state = State { page_size, page_count, wal, with_wal: witness.with_wal(), cut_at, hold, witness };
-        Self { path: PathBuf::new(), file, state, reader: None, writers: None, blocked: Duration::ZERO }
+        let store = Target::from(&file.path);
+        Self { store, file, state, reader: None, writers: None, blocked: Duration::ZERO }
     }
 }
 
 impl std::fmt::Debug for Still {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Still").field("path", &self.path).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Still")
+            .field("path", &self.store.path)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@
 //! nobody from writing to another, and a program that locks several of the stores itself, in whatever order, gets on. The whole
 //! hold is bounded by the shortest [`Limits::hold`] of the members.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use super::error::Error;
 use super::file::StoreFile;
 use super::still::{self, Still, Writers, still_under};
+use super::target::Target;
 use super::transaction::Transaction;
 use super::wait::Wait;
 use super::{Checks, CutError, Limits, PageSink, Read, hand_over};
@@ -70,7 +71,7 @@ pub fn fix_together(
 ) -> Result<(Timestamp, Vec<Moment>), (usize, Error)> {
     let limits = common_limits(members);
     let taking = |(member, limits): (&Member<'_>, Limits)| {
-        Taking::new(member.path.to_owned(), limits, member.by_snapshot, cancel)
+        Taking::new(member.path.into(), limits, member.by_snapshot, cancel)
     };
     let takings: Vec<Taking<'_>> = members.iter().zip(limits).map(taking).collect();
     together(takings)
@@ -125,7 +126,7 @@ pub(crate) fn together<T: Take>(mut takings: Vec<T>) -> Result<Together<T::Momen
 
 /// A member in this process, and the patience for it.
 pub(crate) struct Taking<'a> {
-    path: PathBuf,
+    store: Target,
     limits: Limits,
     by_snapshot: bool,
     cancel: &'a AtomicBool,
@@ -137,9 +138,9 @@ pub(crate) struct Taking<'a> {
 }
 
 impl<'a> Taking<'a> {
-    pub(crate) fn new(path: PathBuf, limits: Limits, by_snapshot: bool, cancel: &'a AtomicBool) -> Self {
+    pub(crate) fn new(store: Target, limits: Limits, by_snapshot: bool, cancel: &'a AtomicBool) -> Self {
         let since = Instant::now();
-        Self { path, limits, by_snapshot, cancel, since, file: None, writers: None, moment: None }
+        Self { store, limits, by_snapshot, cancel, since, file: None, writers: None, moment: None }
     }
 
     fn wait(&self) -> Wait<'_> {
@@ -151,7 +152,7 @@ impl<'a> Taking<'a> {
         let reason = || "the step before was not taken".to_owned();
         what.ok_or_else(|| Error::Failed {
             doing: "hold",
-            path: self.path.clone(),
+            path: self.store.path.clone(),
             reason: reason(),
             full: false,
         })
@@ -162,7 +163,7 @@ impl Take for Taking<'_> {
     type Moment = Moment;
 
     fn prepare(&mut self) -> Result<(), Error> {
-        let file = Arc::new(StoreFile::find(&self.path)?);
+        let file = Arc::new(StoreFile::find(&self.store)?);
         if self.by_snapshot {
             still::prepare(&file, &self.wait())?;
         }
@@ -198,7 +199,7 @@ impl Take for Taking<'_> {
         let writers = self.writers.take();
         let writers = self.left(writers)?;
         if self.by_snapshot {
-            let still = still_under(&self.path, file, writers, &self.wait())?;
+            let still = still_under(&self.store, file, writers, &self.wait())?;
             self.moment = Some(Moment::Still(Box::new(still)));
             return Ok(());
         }
@@ -215,10 +216,10 @@ impl Take for Taking<'_> {
         let mut moment = self.left(moment)?;
         match &mut moment {
             Moment::Read(fixed) => {
-                fixed.transaction.file.check_name(&self.path)?;
+                fixed.transaction.file.check_name(&self.store)?;
                 fixed.transaction.cut_at = cut_at;
                 if let Some(writers) = self.writers.take() {
-                    fixed.blocked = writers.release(&self.path)?;
+                    fixed.blocked = writers.release(&self.store.path)?;
                 }
             }
             Moment::Still(still) => {

@@ -1,6 +1,5 @@
 //! One read transaction on a store: opened, waited for, and ended with every lock released.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use super::content::Content;
 use super::error::Error;
 use super::file::{StoreFile, with_steady};
 use super::open;
+use super::target::Target;
 use super::wait::Wait;
 use crate::clock;
 
@@ -30,8 +30,8 @@ pub(super) struct Transaction {
 impl Transaction {
     /// Opens the store and fixes its content. A store that is replaced by another file meanwhile is opened
     /// again, so that the content is that of the file which has the name.
-    pub(super) fn begin(path: &Path, wait: &Wait<'_>) -> Result<Self, Error> {
-        with_steady(path, |file| Self::begin_on(file, wait))
+    pub(super) fn begin(store: &Target, wait: &Wait<'_>) -> Result<Self, Error> {
+        with_steady(store, |file| Self::begin_on(file, wait))
     }
 
     /// Opens this file and fixes its content.
@@ -90,6 +90,9 @@ fn fix(
     let (since, ()) = wait.until_free(file, read)?;
     let cut_at = clock::now();
     let content = Content::read(connection, &file.path)?;
+    if content.wal {
+        open::check_wal(connection, file)?;
+    }
     let (main, wal) = file.lengths()?;
     content.check_lengths(&file.path, main, wal)?;
     Ok((since, content, cut_at))

@@ -47,9 +47,9 @@ impl Workers {
         checks: &Checks<'_>,
         sink: &mut dyn PageSink,
     ) -> Result<(Read, Vec<CheckResult>), CutError> {
-        let order = Order::Read { path: path.into(), limits: *limits, checks: checks.checks.to_vec() };
-        let patience = limits.busy + time_of(checks.checks) + SLACK;
         let mut lent = self.lend(path, As::Owner).map_err(|error| CutError { error, begun: false })?;
+        let order = Order::Read { store: lent.place(), limits: *limits, checks: checks.checks.to_vec() };
+        let patience = limits.busy + time_of(checks.checks) + SLACK;
         read(&mut lent, &order, patience, checks, sink)
     }
 
@@ -108,8 +108,8 @@ impl Workers {
         most_hold: Duration,
         cancel: &AtomicBool,
     ) -> Result<Rows, Error> {
-        let order = Order::Ask { path: path.into(), sql: sql.to_owned(), deadline, most_hold };
         let mut lent = self.lend(path, As::Owner)?;
+        let order = Order::Ask { store: lent.place(), sql: sql.to_owned(), deadline, most_hold };
         let reply = ask(&mut lent, &order, deadline + QUERY_SLACK, cancel);
         lent.done();
         match reply? {

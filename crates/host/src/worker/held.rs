@@ -29,8 +29,8 @@ impl Workers {
         cancel: &AtomicBool,
         must_hold: bool,
     ) -> Result<Still, Error> {
-        let order = Order::Still { path: path.into(), limits: *limits, must_hold };
         let mut lent = self.lend(path, As::Owner)?;
+        let order = Order::Still { store: lent.place(), limits: *limits, must_hold };
         match ask(&mut lent, &order, limits.busy + limits.hold + SLACK, cancel) {
             Ok(Reply::Still(state)) => Ok(Still::new(lent, *state)),
             Ok(other) => Err(unexpected(&lent, &other)),

@@ -2,8 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::str::FromStr;
 
 use nix::unistd::{Uid, User};
@@ -23,13 +21,9 @@ impl Identity {
     /// The owner of a store, where this process is root and the owner is somebody else.
     ///
     /// # Errors
-    /// Where the store cannot be seen, or the machine's lists of users cannot be read.
-    pub(super) fn of_owner(path: &Path) -> io::Result<Option<Self>> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(None);
-        }
-        let user = std::fs::metadata(path)?.uid();
-        if user == 0 {
+    /// Where the machine's lists of users cannot be read.
+    pub(super) fn of_owner(user: u32) -> io::Result<Option<Self>> {
+        if user == 0 || !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
         // The group of the file says nothing: its owner may not be in it. A user whom the lists do not have has no group but his own.

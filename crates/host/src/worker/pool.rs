@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use super::error::Trouble;
 use super::identity::Identity;
 use super::process::Process;
-use crate::store::Error;
+use super::words::Place;
+use crate::store::{Error, Target, owner_of};
 
 /// How many workers wait at most, of all stores.
 const MOST_IDLE: usize = 16;
@@ -27,9 +28,17 @@ struct Inner {
     program: PathBuf,
     arguments: Vec<OsString>,
     idle: Mutex<Vec<Idle>>,
-    /// As whom the workers of a store act: as it was when the store was first seen. Nothing where that is this process's own user.
-    owners: Mutex<BTreeMap<PathBuf, Option<Identity>>>,
+    /// The owner of each store, as it was when the store was first seen.
+    owners: Mutex<BTreeMap<PathBuf, Owner>>,
     failures: AtomicU64,
+}
+
+/// Whose a store is.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    user: u32,
+    /// As whom the store's workers act; nothing where that is this process's own user.
+    pub(super) identity: Option<Identity>,
 }
 
 /// A worker that waits.
@@ -52,6 +61,7 @@ struct Key {
 pub(super) struct Lent {
     workers: Workers,
     key: Key,
+    owner: Option<u32>,
     process: Option<Process>,
 }
 
@@ -79,7 +89,7 @@ impl Workers {
         }))
     }
 
-    /// Takes note of who owns a store, where it is there: its workers act as that user from now on, whoever owns it later.
+    /// Takes note of who owns a store, where it is there: its workers act as that user from now on, and refuse another one's file.
     pub fn pin_owner(&self, path: &Path) {
         // Where it cannot be told yet, it is at the first request.
         let _ = self.owner(path);
@@ -91,25 +101,29 @@ impl Workers {
         self.0.failures.load(Ordering::Relaxed)
     }
 
-    fn owner(&self, path: &Path) -> Result<Option<Identity>, Error> {
+    pub(super) fn owner(&self, path: &Path) -> Result<Owner, Error> {
         let mut owners = lock(&self.0.owners);
         if let Some(owner) = owners.get(path) {
             return Ok(owner.clone());
         }
-        let owner = Identity::of_owner(path).map_err(|error| Error::from_io("look at", path, error))?;
+        let user = owner_of(path)?;
+        let identity = Identity::of_owner(user).map_err(|error| Error::from_io("look at", path, error))?;
+        let owner = Owner { user, identity };
         owners.insert(path.to_owned(), owner.clone());
         Ok(owner)
     }
 
     /// A worker for a store, which waits for the first order.
     pub(super) fn lend(&self, path: &Path, whom: As) -> Result<Lent, Error> {
-        let identity = if whom == As::Owner { self.owner(path)? } else { None };
+        let owner = if whom == As::Owner { Some(self.owner(path)?) } else { None };
+        let (owner, identity) = owner.map(|owner| (owner.user, owner.identity)).unzip();
+        let identity = identity.flatten();
         let key = Key { path: path.to_owned(), identity };
         let process = match self.waiting(&key) {
             Some(process) => process,
             None => self.start(&key).map_err(|trouble| self.count(trouble).of(path))?,
         };
-        Ok(Lent { workers: self.clone(), key, process: Some(process) })
+        Ok(Lent { workers: self.clone(), key, owner, process: Some(process) })
     }
 
     fn waiting(&self, key: &Key) -> Option<Process> {
@@ -173,7 +187,19 @@ fn end_idle(workers: &Weak<Inner>) {
     }
 }
 
+impl Owner {
+    /// A store of this owner's, as it is named to a worker.
+    pub(super) fn place(&self, path: &Path) -> Place {
+        Place::from(&Target { path: path.to_owned(), owner: Some(self.user) })
+    }
+}
+
 impl Lent {
+    /// The store, as it is named to the worker.
+    pub(super) fn place(&self) -> Place {
+        Place::from(&Target { path: self.key.path.clone(), owner: self.owner })
+    }
+
     /// Where the store is.
     pub(super) fn path(&self) -> &Path {
         &self.key.path

@@ -6,6 +6,7 @@ use std::time::Duration;
 use asat_core::Problem;
 
 use super::call::{SLACK, unexpected};
+use super::identity::Identity;
 use super::pool::{As, Workers};
 use super::process::{Heard, nonsense};
 use super::words::{Order, Reply, Said};
@@ -25,9 +26,11 @@ impl Workers {
         told: &mut dyn FnMut(u32, u32),
     ) -> Result<Duration, Error> {
         let Restoring { source, limits, cancel } = *restoring;
-        // The version lies in a folder that is the daemon's alone.
+        let owner = self.owner(path)?;
+        // The version lies in a folder that is the daemon's alone. So the worker opens that first, and acts as the owner then.
         let mut lent = self.lend(path, As::Own)?;
-        let order = Order::Restore { path: path.into(), source: source.into(), limits: *limits };
+        let (store, user) = (owner.place(path), owner.identity.as_ref().map(Identity::to_string));
+        let order = Order::Restore { store, source: source.into(), limits: *limits, user };
         let patience = limits.busy.saturating_mul(2) + limits.hold + SLACK;
         let mut unchanged = Some(unchanged);
         lent.with(|process| process.tell(&order))?;
@@ -48,7 +51,7 @@ impl Workers {
                 other => return lent.with(|_| Err(nonsense(&Heard::Said(other)))),
             }
         };
-        lent.done();
+        // The worker is not the user any more that it was started as: it ends.
         match result? {
             Reply::Took(held) => Ok(held),
             other => Err(unexpected(&lent, &other)),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -19,7 +19,7 @@ use super::bounds;
 use super::frames::{Output, read_words};
 use super::identity::Identity;
 use super::words::{Order, Reply, Said};
-use crate::store::{self, Checks, Error, Limits, Moment, PageSink, Restoring, Still, Take as _, Taking};
+use crate::store::{self, Checks, Error, Moment, PageSink, Restoring, Still, Take as _, Taking, Target};
 
 /// How long a worker whose daemon has gone may take to close the store, before it ends as it is.
 const LEAVING: Duration = Duration::from_secs(1);
@@ -89,10 +89,10 @@ impl Worker {
         let cancel = Arc::clone(&self.cancel);
         Ok(Some(match order {
             Order::Ping => Said::Ready,
-            Order::Read { path, limits, checks } => {
+            Order::Read { store, limits, checks } => {
                 let checks = Checks { checks: &checks, cancel: &cancel };
                 let sink = &mut Pages(&mut self.output);
-                let read = store::read_checked(&PathBuf::from(path), &limits, &checks, sink);
+                let read = store::read_checked(store, &limits, &checks, sink);
                 read.map(|(read, results)| Reply::Read(read, results)).into()
             }
             Order::ReadFrozen { path, with_wal } => {
@@ -105,21 +105,23 @@ impl Worker {
                 let checked = store::check_frozen(&PathBuf::from(path), with_wal, &checks);
                 Said::of(checked.map(Reply::Checked))
             }
-            Order::Ask { path, sql, deadline, most_hold } => {
-                let rows = store::ask(&PathBuf::from(path), &sql, deadline, most_hold, &cancel);
+            Order::Ask { store, sql, deadline, most_hold } => {
+                let rows = store::ask(store, &sql, deadline, most_hold, &cancel);
                 Said::of(rows.map(Reply::Rows))
             }
-            Order::Still { path, limits, must_hold } => {
-                match store::still(&PathBuf::from(path), &limits, &cancel, must_hold) {
+            Order::Still { store, limits, must_hold } => {
+                match store::still(store, &limits, &cancel, must_hold) {
                     Ok(still) => return self.hold(still),
                     Err(error) => Said::of(Err(error)),
                 }
             }
-            Order::Join { path, limits, by_snapshot } => {
-                return self.join(Taking::new(path.into(), limits, by_snapshot, &cancel));
+            Order::Join { store, limits, by_snapshot } => {
+                return self.join(Taking::new(store.into(), limits, by_snapshot, &cancel));
             }
-            Order::Restore { path, source, limits } => {
-                Said::of(self.restore(&PathBuf::from(path), &PathBuf::from(source), &limits).map(Reply::Took))
+            Order::Restore { store, source, limits, user } => {
+                let source = PathBuf::from(source);
+                let restoring = Restoring { source: &source, limits: &limits, cancel: &cancel };
+                Said::of(self.restore(&store.into(), &restoring, user.as_deref()).map(Reply::Took))
             }
             _ => return Ok(None),
         }))
@@ -165,7 +167,17 @@ impl Worker {
         read.map(|(read, results)| Reply::Read(read, results)).into()
     }
 
-    fn restore(&mut self, path: &Path, source: &Path, limits: &Limits) -> Result<Duration, Error> {
+    /// Writes a version, which the daemon alone may read, over a store, and that as the store's owner.
+    fn restore(
+        &mut self,
+        store: &Target,
+        restoring: &Restoring<'_>,
+        user: Option<&str>,
+    ) -> Result<Duration, Error> {
+        let source = store::open_source(restoring.source)?;
+        let user = user.map(str::parse::<Identity>).transpose().map_err(io::Error::other);
+        user.and_then(|user| user.map_or(Ok(()), |user| user.assume()))
+            .map_err(|error| Error::from_io("act as the owner of", &store.path, error))?;
         let (output, orders) = (RefCell::new(&mut self.output), &self.orders);
         let gone = || Problem::new(Code::Stopping, "the restore was given up", "");
         let say = |said: &Said| output.borrow_mut().say(said).map_err(|_| gone());
@@ -178,8 +190,7 @@ impl Worker {
         };
         // Where the daemon does not hear it, it has gone, which ends the restore in any case.
         let mut told = |done, of| drop(say(&Said::Progress(done, of)));
-        let restoring = Restoring { source, limits, cancel: &self.cancel };
-        store::restore(path, &restoring, unchanged, &mut told)
+        store::restore_from(&source, store, restoring, unchanged, &mut told)
     }
 }
 

@@ -71,8 +71,8 @@ impl Take for Taking<'_> {
     type Moment = Moment;
 
     fn prepare(&mut self) -> Result<(), Error> {
-        let path = self.lent.path().into();
-        self.step(&Order::Join { path, limits: self.limits, by_snapshot: self.by_snapshot })
+        let store = self.lent.place();
+        self.step(&Order::Join { store, limits: self.limits, by_snapshot: self.by_snapshot })
     }
 
     fn hold(&mut self, others_held: Option<Duration>) -> Result<(), Error> {

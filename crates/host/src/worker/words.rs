@@ -10,7 +10,7 @@ use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{CutError, Error, Frozen, Limits, Read, State};
+use crate::store::{CutError, Error, Frozen, Limits, Read, State, Target};
 
 /// A path, whatever bytes it has.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,25 +28,44 @@ impl From<RawPath> for PathBuf {
     }
 }
 
+/// A store, and whose it has to be.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    path: RawPath,
+    owner: Option<u32>,
+}
+
+impl From<&Target> for Place {
+    fn from(Target { path, owner }: &Target) -> Self {
+        Self { path: path.as_path().into(), owner: *owner }
+    }
+}
+
+impl From<Place> for Target {
+    fn from(Place { path, owner }: Place) -> Self {
+        Self { path: path.into(), owner }
+    }
+}
+
 /// What the daemon wants.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Say [`Said::Ready`].
     Ping,
     /// Read all pages, once the checks are met.
-    Read { path: RawPath, limits: Limits, checks: Vec<Check> },
+    Read { store: Place, limits: Limits, checks: Vec<Check> },
     /// Read all pages of a file in a snapshot.
     ReadFrozen { path: RawPath, with_wal: bool },
     /// Make checks on a file in a snapshot.
     CheckFrozen { path: RawPath, with_wal: bool, checks: Vec<Check> },
     /// Ask one query.
-    Ask { path: RawPath, sql: String, deadline: Duration, most_hold: Duration },
+    Ask { store: Place, sql: String, deadline: Duration, most_hold: Duration },
     /// Hold the store still until [`Order::Release`].
-    Still { path: RawPath, limits: Limits, must_hold: bool },
+    Still { store: Place, limits: Limits, must_hold: bool },
     /// Release what is held still.
     Release,
     /// Begin to hold the store together with others.
-    Join { path: RawPath, limits: Limits, by_snapshot: bool },
+    Join { store: Place, limits: Limits, by_snapshot: bool },
     /// Hold its writers; others are held for so long already.
     Hold { others_held: Option<Duration> },
     /// Let its writers go.
@@ -57,8 +76,8 @@ pub(super) enum Order {
     LetGo { cut_at: Timestamp },
     /// Read all pages of what was fixed, once the checks are met.
     ReadFixed { checks: Vec<Check> },
-    /// Write this database over the store.
-    Restore { path: RawPath, source: RawPath, limits: Limits },
+    /// Write this database over the store, as this user.
+    Restore { store: Place, source: RawPath, limits: Limits, user: Option<String> },
     /// The answer to [`Said::IsUnchanged`].
     Unchanged(Result<bool, Problem>),
     /// End what is under way.
