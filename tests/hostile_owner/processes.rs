@@ -22,6 +22,15 @@ pub(crate) fn workers(world: &World) -> Vec<u32> {
     children.filter(|pid| is_worker(*pid)).collect()
 }
 
+/// How many threads of the daemon have this name.
+fn threads(world: &World, name: &str) -> usize {
+    let daemon = world.daemon.as_ref().unwrap().child.id();
+    let threads = fs::read_dir(format!("/proc/{daemon}/task")).unwrap();
+    let names =
+        threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default());
+    names.filter(|found| found.trim_end() == name).count()
+}
+
 fn is_worker(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| String::from_utf8_lossy(&line).split('\0').any(|word| word == "store-worker"))
@@ -52,6 +61,7 @@ fn a_worker_serves_more_than_once_and_its_loss_is_no_loss() {
     write(&world);
     assert_eq!(publish(&world.socket()).status, 201);
     assert_eq!(workers(&world), [first], "the same process reads it again");
+    assert_eq!(threads(&world, "store-workers"), 1, "one thread ends those that wait for long");
     for harm in [Signal::KILL, Signal::STOP] {
         let [worker] = workers(&world)[..] else { panic!("one store was read") };
         signal(worker, harm);

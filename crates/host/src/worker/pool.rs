@@ -27,7 +27,7 @@ pub struct Workers(Arc<Inner>);
 struct Inner {
     program: PathBuf,
     arguments: Vec<OsString>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Waiting>,
     /// The owner of each store, as it was when the store was first seen.
     owners: Mutex<BTreeMap<PathBuf, Owner>>,
     failures: AtomicU64,
@@ -39,6 +39,14 @@ pub(super) struct Owner {
     user: u32,
     /// As whom the store's workers act; nothing where that is this process's own user.
     pub(super) identity: Option<Identity>,
+}
+
+/// The workers that wait.
+#[derive(Debug, Default)]
+struct Waiting {
+    workers: Vec<Idle>,
+    /// Whether a thread looks after them: one does for all, however often they are taken and kept again.
+    is_looked_after: bool,
 }
 
 /// A worker that waits.
@@ -129,7 +137,7 @@ impl Workers {
     fn waiting(&self, key: &Key) -> Option<Process> {
         loop {
             let idle = {
-                let mut idle = lock(&self.0.idle);
+                let idle = &mut lock(&self.0.idle).workers;
                 let index = idle.iter().rposition(|idle| idle.key == *key)?;
                 idle.remove(index)
             };
@@ -156,17 +164,17 @@ impl Workers {
     /// Keeps a worker for the next request.
     fn keep(&self, key: Key, process: Process) {
         let mut idle = lock(&self.0.idle);
-        let is_first = idle.is_empty();
-        idle.push(Idle { key, process, since: Instant::now() });
-        let surplus = if idle.len() > MOST_IDLE { Some(idle.remove(0)) } else { None };
+        idle.workers.push(Idle { key, process, since: Instant::now() });
+        let surplus = if idle.workers.len() > MOST_IDLE { Some(idle.workers.remove(0)) } else { None };
+        if !idle.is_looked_after {
+            let workers = Arc::downgrade(&self.0);
+            let thread = thread::Builder::new().name("store-workers".to_owned());
+            // Without a thread they wait until the next one is kept, and end with the daemon in any case.
+            idle.is_looked_after = thread.spawn(move || end_idle(&workers)).is_ok();
+        }
         drop(idle);
         // To end takes a moment, in which nobody else is kept waiting.
         drop(surplus);
-        if is_first {
-            let workers = Arc::downgrade(&self.0);
-            // Without a thread they wait until the next one is kept, and end with the daemon in any case.
-            let _ = thread::Builder::new().name("store-workers".to_owned()).spawn(move || end_idle(&workers));
-        }
     }
 }
 
@@ -176,9 +184,9 @@ fn end_idle(workers: &Weak<Inner>) {
         thread::sleep(IDLE / 2);
         let Some(workers) = workers.upgrade() else { return };
         let mut idle = lock(&workers.idle);
-        let (old, young) = idle.drain(..).partition::<Vec<_>, _>(|idle| idle.since.elapsed() >= IDLE);
-        *idle = young;
-        let is_over = idle.is_empty();
+        let old = idle.workers.extract_if(.., |idle| idle.since.elapsed() >= IDLE).collect::<Vec<_>>();
+        idle.is_looked_after = !idle.workers.is_empty();
+        let is_over = !idle.is_looked_after;
         drop(idle);
         drop(old);
         if is_over {
