@@ -34,10 +34,14 @@ mod events;
 mod flood;
 #[path = "lab_guard/log.rs"]
 mod log;
+#[path = "lab_guard/needed.rs"]
+mod needed;
 #[path = "lab_guard/pinned.rs"]
 mod pinned;
 #[path = "lab_guard/pool.rs"]
 mod pool;
+#[path = "lab_guard/pool_of_lvm.rs"]
+mod pool_of_lvm;
 #[path = "lab_guard/pool_over.rs"]
 mod pool_over;
 #[path = "lab_guard/room.rs"]

@@ -299,7 +299,8 @@ impl Volumes {
         let (group, volume) = split(pool)?;
         let lvm = self.lvm()?;
         let _turn = self.turns.take(For::Extending);
-        let call = Call::new("lvextend").option(what, format!("{}s", Bytes(to).to_sectors().0));
+        let call =
+            Call::new("lvextend").option(what, format!("{}s", Bytes(to).to_sectors().0)).without_backup();
         let since = Instant::now();
         lvm.run(&call.operand(format!("{group}/{volume}")))?;
         Ok(since.elapsed())

@@ -165,6 +165,7 @@ fn report(command: &'static str, fields: &'static str) -> Call {
         .option("--units", "b")
         .flag("--nosuffix")
         .option("--options", fields)
+        .without_backup()
 }
 
 /// Reads the report of `lvs`.

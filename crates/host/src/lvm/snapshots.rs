@@ -163,7 +163,7 @@ impl Lvm {
             found => return found,
         }
         // LVM asks whether the origin may be activated too.
-        let call = Call::new("lvchange").flag("--yes").option("--activate", "y");
+        let call = Call::new("lvchange").flag("--yes").option("--activate", "y").without_backup();
         let call =
             call.flag("--ignoreactivationskip").option("--monitor", "n").option("--select", ours.selection());
         self.run(&call.operand(ours.operand()))?;
@@ -184,8 +184,8 @@ impl Lvm {
         }
         // LVM would have its monitor watch every snapshot of the origin, which would extend what asat extends, and would
         // wait for udev to look at every device again. Both take longer than all the rest, and neither is needed.
-        let config = format!("activation/monitoring=0 {NO_BACKUP}");
-        let call = Call::new("lvextend").flag("--noudevsync").option("--config", config);
+        let call =
+            Call::new("lvextend").flag("--noudevsync").setting("activation/monitoring=0").without_backup();
         let call = call.option("--size", in_sectors(to)).operand(ours.operand());
         let since = Instant::now();
         // Where the origin's writers came to be held just as LVM suspended it for itself, the kernel refuses that, and LVM
@@ -245,16 +245,12 @@ impl Lvm {
     }
 }
 
-/// LVM writes no backup of the group's metadata (vgcfgbackup(8)). These commands run while writers are held, maybe those of the volume
-/// that the backups lie on. Snapshots come and go, besides: backups of each would push out those that the administrator wants.
-const NO_BACKUP: &str = "backup/backup=0 backup/archive=0";
-
 /// The command that removes a snapshot, without its operand. LVM takes a consent for one to the removal of
 /// whatever depends on the volume too, and that is not ours; so an origin (`o` or `O` in `lv_attr`) is not selected.
 fn removal(ours: &Ours) -> Call {
     let selection = format!("{} && lv_attr!~\"^[oO]\"", ours.tagged_selection());
     // LVM would wait for udev to look at the origin, and udev for its writers to be let go where they are held.
-    let call = Call::new("lvremove").flag("--yes").flag("--noudevsync").option("--config", NO_BACKUP);
+    let call = Call::new("lvremove").flag("--yes").flag("--noudevsync").without_backup();
     call.option("--select", selection)
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Call {
     name: &'static str,
     options: Vec<String>,
+    /// Settings of LVM's that are others for this command, in one option, as LVM takes one alone.
+    settings: Vec<&'static str>,
     operands: Vec<String>,
     deadline: Option<Duration>,
 }
@@ -16,7 +18,7 @@ impl Call {
     /// Begins a call of one of LVM's commands, such as `lvcreate`.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, options: Vec::new(), operands: Vec::new(), deadline: None }
+        Self { name, options: Vec::new(), settings: Vec::new(), operands: Vec::new(), deadline: None }
     }
 
     /// Adds an option without a value.
@@ -33,6 +35,21 @@ impl Call {
         debug_assert!(name.starts_with("--"), "{name} cannot be joined to its value");
         self.options.push(format!("{name}={value}"));
         self
+    }
+
+    /// Gives one of LVM's settings another value (lvm.conf(5)), as `activation/monitoring=0`.
+    #[must_use]
+    pub fn setting(mut self, setting: &'static str) -> Self {
+        self.settings.push(setting);
+        self
+    }
+
+    /// Has LVM write no backup of the group's metadata (vgcfgbackup(8)): for what runs while writers are held, maybe those of the volume that
+    /// the backups lie on. Each command would write one, also those that only report, if the last one is older than the group. Snapshots come
+    /// and go, besides: backups of each would push out those that the administrator wants.
+    #[must_use]
+    pub fn without_backup(self) -> Self {
+        self.setting("backup/backup=0").setting("backup/archive=0")
     }
 
     /// Adds what the command is to work on: a group, or `group/volume`.
@@ -61,12 +78,15 @@ impl Call {
     }
 
     /// The words after the binary's own name.
-    pub(super) fn words(&self) -> Vec<&str> {
-        let mut words = vec![self.name];
-        words.extend(self.options.iter().map(String::as_str));
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec![self.name.to_owned()];
+        words.extend(self.options.iter().cloned());
+        if !self.settings.is_empty() {
+            words.push(format!("--config={}", self.settings.join(" ")));
+        }
         if !self.operands.is_empty() {
-            words.push("--");
-            words.extend(self.operands.iter().map(String::as_str));
+            words.push("--".to_owned());
+            words.extend(self.operands.iter().cloned());
         }
         words
     }
@@ -77,7 +97,7 @@ impl Call {
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.words();
-        let shown: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("--addtag=")).collect();
+        let shown: Vec<String> = words.into_iter().filter(|word| !word.starts_with("--addtag=")).collect();
         f.write_str(&shown.join(" "))
     }
 }
