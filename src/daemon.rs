@@ -30,7 +30,7 @@ use asat_host::{StateFolder, brake, socket};
 pub use guard::{Alarm, Braked, Done, Looks, Standing};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
-pub use machine::{Hold, Machine, VersionBytes};
+pub use machine::{Hold, Machine, VersionBytes, found};
 pub use rebuild::{back_up, rebuild};
 pub use watch::{Watched, Watches};
 
@@ -100,6 +100,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let engine = Engine::new(config.policy(&backings), catalogue.load()?);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
+    machine.drive_by(handle.clone());
     let drive = move || {
         let _drives = drives;
         driver.run();

@@ -29,6 +29,7 @@ mod snapshots;
 mod status;
 mod stores;
 mod tags;
+mod verify;
 mod versions;
 mod work;
 
@@ -148,7 +149,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))
-        .routes(routes!(stores::verify))
+        .routes(routes!(verify::verify))
         .routes(routes!(retention::plan, retention::plan_by))
         .routes(routes!(tags::list))
         .routes(routes!(tags::tag, tags::untag))

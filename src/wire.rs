@@ -197,7 +197,7 @@ pub struct StoreList {
 }
 
 /// What a verification found.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
     /// Whether everything is as it was written, and nothing is lost.
     pub ok: bool,
@@ -205,8 +205,11 @@ pub struct Verification {
     pub versions: u64,
     /// How many bytes were read.
     pub bytes: u64,
-    /// What is not as it was written.
+    /// What was not as it was written.
     pub findings: Vec<Finding>,
+    /// What of the store's archive was put right. The next verification says whether it stays so.
+    #[serde(default)]
+    pub repaired: Vec<RepairedFile>,
     /// The versions that are recorded as lost.
     #[serde(default)]
     pub lost: Vec<LostVersion>,
@@ -229,10 +232,23 @@ pub struct Finding {
     pub file: String,
     /// What is wrong with it.
     pub what: String,
-    /// The versions that cannot be read in full because of it.
+    /// The versions that cannot be read in full because of it; of a file that was put right, could not be.
     pub versions: Vec<String>,
+    /// Whether it was put right.
+    #[serde(default)]
+    pub repaired: bool,
     /// What to do.
     pub hint: String,
+}
+
+/// A file of an archive that was put right.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RepairedFile {
+    /// The file.
+    pub file: String,
+    /// What gave the content.
+    #[schema(example = "the store")]
+    pub from: String,
 }
 
 /// How far an effect has come.
@@ -240,7 +256,7 @@ pub struct Finding {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut`, `archive`, `copy`, `restore` or `verify`.
+    /// What is being done: `cut`, `archive`, `copy`, `restore`, `verify` or `repair`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,

@@ -54,6 +54,8 @@ mod peers;
 mod publishing;
 #[path = "api/relying.rs"]
 mod relying;
+#[path = "api/repairing.rs"]
+mod repairing;
 #[path = "api/restoring.rs"]
 mod restoring;
 #[path = "api/retention.rs"]

@@ -20,6 +20,8 @@
 #[path = "crash/bank.rs"]
 mod bank;
 mod common;
+#[path = "crash/repairs.rs"]
+mod repairs;
 #[path = "crash/script.rs"]
 mod script;
 #[path = "crash/sets.rs"]

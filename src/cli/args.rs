@@ -106,7 +106,7 @@ pub(super) enum Command {
     Archive(ArchiveArgs),
     /// Look ahead at what retention does
     Retention(RetentionArgs),
-    /// Read what is kept and compare it with what was written; exits with 9 where they differ
+    /// Read what is kept and compare it with what was written; exits with 9 if they differ, even if that is put right
     Verify(VerifyArgs),
     /// Copy a version into a file, or a range of versions into a folder that `import` takes
     Export(ExportArgs),

@@ -24,7 +24,7 @@ pub(super) const MEANINGS: [(u8, &str); 16] = [
     (6, "busy, try again: store locked, writers held too long, LVM stuck, or daemon stopping"),
     (7, "the store's file is missing or cannot be read"),
     (8, "no room, or as many leases are open as may be"),
-    (9, "stored data is damaged or lost"),
+    (9, "stored data is damaged or lost, or was damaged and is put right"),
     (10, "the daemon cannot be reached"),
     (11, "not allowed: no token, or its role is too small"),
     (12, "the version was retired or cannot be read"),

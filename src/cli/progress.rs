@@ -113,6 +113,7 @@ fn message(progress: &Progress) -> String {
         "copy" => "copying",
         "restore" => "restoring",
         "verify" => "verifying",
+        "repair" => "repairing what is kept of",
         other => other,
     };
     clean(&format!("{doing} {}", progress.subject))

@@ -108,6 +108,7 @@ fn text(verified: &Verified) -> String {
     let verdict = match (found.findings.is_empty(), found.lost.is_empty()) {
         (true, true) if found.ok => return format!("{looked}, everything as it was written"),
         (true, false) => "what was read is as it was written, and versions are LOST",
+        _ if found.findings.iter().all(|finding| finding.repaired) => "damage was found, and is put right",
         _ => "DAMAGED",
     };
     let mut text = format!("{looked}, {verdict}\n");
@@ -124,11 +125,15 @@ fn text(verified: &Verified) -> String {
     for finding in &found.findings {
         let _ = writeln!(text, "  {}: {}", clean(&finding.file), clean(&finding.what));
         if !finding.versions.is_empty() {
-            let _ = writeln!(text, "    cannot be read in full: {}", clean(&finding.versions.join(", ")));
+            let could = if finding.repaired { "could not" } else { "cannot" };
+            let _ = writeln!(text, "    {could} be read in full: {}", clean(&finding.versions.join(", ")));
         }
         if !finding.hint.is_empty() {
             let _ = writeln!(text, "    hint: {}", clean(&finding.hint));
         }
+    }
+    for repaired in &found.repaired {
+        let _ = writeln!(text, "  put right: {}, from {}", clean(&repaired.file), clean(&repaired.from));
     }
     text
 }
@@ -136,7 +141,7 @@ fn text(verified: &Verified) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Finding, LostVersion};
+    use crate::wire::{Finding, LostVersion, RepairedFile};
 
     #[test]
     fn watch_mode_for_people() {
@@ -172,6 +177,7 @@ mod tests {
             versions: 12,
             bytes: 48_672_768,
             findings: Vec::new(),
+            repaired: Vec::new(),
             lost: Vec::new(),
         };
         let mut verified = Verified { store: "report".to_owned(), found };
@@ -188,10 +194,18 @@ mod tests {
             file: "report/3.pack".to_owned(),
             what: "its checksum does not match".to_owned(),
             versions: vec!["report@3".to_owned(), "report@4".to_owned()],
+            repaired: false,
             hint: "bring the file back".to_owned(),
         });
         let expected = "report: 12 versions, 46.4 MiB read, DAMAGED\n  report/3.pack: its checksum does not match\n    \
                         cannot be read in full: report@3, report@4\n    hint: bring the file back\n";
+        assert_eq!(text(&verified), expected);
+        verified.found.findings[0].repaired = true;
+        let (file, from) = ("report/3.pack".to_owned(), "the store".to_owned());
+        verified.found.repaired.push(RepairedFile { file, from });
+        let expected = "report: 12 versions, 46.4 MiB read, damage was found, and is put right\n  report/3.pack: its checksum \
+                        does not match\n    could not be read in full: report@3, report@4\n    hint: bring the file back\n  \
+                        put right: report/3.pack, from the store\n";
         assert_eq!(text(&verified), expected);
     }
 }

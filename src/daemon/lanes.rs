@@ -2,7 +2,7 @@
 //!
 //! Each store has a lane of its own, in which its cuts and retirements follow one another in the order in which
 //! they were intended, another one in which versions come out of their snapshots into the archive, and one in which
-//! the archive is compacted and weighed, which takes its time. As-at copies
+//! the archive is compacted, weighed and repaired, which takes its time. As-at copies
 //! have one lane for all stores, and so has the removal of snapshots. A lane is a thread that lives from its
 //! first effect to the daemon's end.
 //!
@@ -47,8 +47,10 @@ impl Lane {
             }
             Effect::Archive { version } => Self::Archive(version.store.clone()),
             Effect::DropSnapshot { .. } => Self::Volumes,
-            // What is weighed is what compaction has left.
-            Effect::Compact { store } | Effect::Weigh { store } => Self::Compaction(store.clone()),
+            // What is weighed is what compaction has left, and no file is written anew by both at once.
+            Effect::Compact { store } | Effect::Weigh { store } | Effect::Repair { store } => {
+                Self::Compaction(store.clone())
+            }
             Effect::MakeCopy { .. } | Effect::DropCopy { .. } => Self::Copies,
         };
         vec![lane]

@@ -11,9 +11,9 @@ mod ground;
 mod held;
 mod hot;
 mod marker;
-mod mend;
 mod opening;
 mod relied;
+mod repair;
 mod restore;
 mod room;
 mod seen;
@@ -31,11 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use asat_archive::{Archive, Report, Stats};
+use asat_archive::{Archive, Stats};
 use asat_core::clock::{self, Anchor, Believed, Bounds, Reading};
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
@@ -50,8 +50,7 @@ use asat_host::scratch::Scratch;
 use asat_host::worker::Workers;
 use jiff::Timestamp;
 
-use super::handle::{Notice, Notices};
-use super::progress::Meter;
+use super::handle::{Handle, Notice, Notices};
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -64,6 +63,7 @@ pub(super) use held::expect_archived;
 use hot::{Hot, Witnessed};
 pub(in crate::daemon) use opening::open_archives;
 use opening::workers;
+pub use repair::found;
 pub use seen::Hold;
 use seen::Seen;
 pub use source::VersionBytes;
@@ -94,6 +94,8 @@ pub struct Machine {
     /// Where versions lie while a store is brought back to them.
     scratch: PathBuf,
     notices: Notices,
+    /// Who is told of damage that nobody has looked for.
+    driver: OnceLock<Handle>,
     /// The versions that are held by snapshots.
     hot: Mutex<BTreeMap<VersionId, Hot>>,
     /// What each store's file was like when its last version was cut by a snapshot.
@@ -140,6 +142,7 @@ impl Machine {
             recent: Recent::default(),
             scratch: config.scratch(),
             notices,
+            driver: OnceLock::new(),
             hot: Mutex::default(),
             witnesses: Mutex::default(),
             seen: Seen::default(),
@@ -150,6 +153,12 @@ impl Machine {
             stopping: Arc::default(),
         };
         Ok((machine, backings))
+    }
+
+    /// Tells a driver from now on of damage that is met.
+    pub(super) fn drive_by(&self, driver: Handle) {
+        // It has one driver for as long as it lives.
+        let _ = self.driver.set(driver);
     }
 
     /// A store's archive.
@@ -211,41 +220,6 @@ impl Machine {
             (_, Some(_)) => Some(self.copies.path(&version.id)),
             (_, None) => None,
         }
-    }
-
-    /// Verifies what is kept of a store, or what one version of it needs; answers also how many bytes were read. What is
-    /// damaged is put right, where that can be.
-    ///
-    /// # Errors
-    /// Where the archive cannot be read at all, or the daemon stops.
-    pub fn verify(
-        &self,
-        store: &StoreName,
-        number: Option<u64>,
-        gone: &AtomicBool,
-    ) -> Result<(Report, u64), Problem> {
-        let archive = self.archive(store)?;
-        let mut meter = Meter::new(store.to_string(), "verify", "bytes", |progress| self.tell(progress));
-        let mut read = 0;
-        let mut report = archive.verify(number, &mut |done, total| {
-            read = done;
-            meter.expect(total);
-            meter.reach(done);
-            let is_gone = gone.load(Ordering::Relaxed);
-            if is_gone {
-                tracing::info!(store = %store, "the verification of {store} is stopped: its caller has gone");
-            }
-            if is_gone || self.stopping.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        if !report.findings.is_empty() {
-            self.distrust(store);
-        }
-        self.mend(store, &mut report);
-        Ok((report, read))
     }
 
     fn drop_copy(&self, id: &VersionId) -> Result<(), Problem> {
@@ -399,6 +373,7 @@ impl Host for Machine {
             Effect::Retire { version } => Outcome::Retire(self.retire(version)),
             Effect::Compact { store } => Outcome::Compact(self.compact(store)),
             Effect::Weigh { store } => Outcome::Weigh(self.weigh(store)),
+            Effect::Repair { store } => Outcome::Repair(self.repair(store)),
             Effect::MakeCopy { version, in_snapshot, .. } => {
                 Outcome::MakeCopy(self.make_copy(version, *in_snapshot))
             }

@@ -10,11 +10,11 @@ use crate::common::World;
 use crate::common::ground::held_by;
 use crate::{publish_change, world};
 
-fn code(output: &Output) -> Option<i32> {
+pub(crate) fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn alarm(world: &World, key: &str) -> Value {
 }
 
 /// Everybody who may be asked whether all is well, with what he says of damage: a nightly check stays green on none of them.
-fn check_told(world: &World, said: &str) {
+pub(crate) fn check_told(world: &World, said: &str) {
     for path in ["/healthz", "/readyz"] {
         let health = world.get(path).json();
         assert_eq!((&health["status"], &health["trouble"]["code"]), (&json!("degraded"), &json!("damaged")));

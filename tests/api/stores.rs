@@ -77,7 +77,10 @@ fn a_store_that_is_no_longer_configured_keeps_its_versions_and_takes_no_new_ones
 fn verification_reads_everything_or_one_version() {
     let world = world();
     let nothing = verify(&world, "");
-    assert_eq!(nothing, json!({ "ok": true, "versions": 0, "bytes": 0, "findings": [], "lost": [] }));
+    assert_eq!(
+        nothing,
+        json!({ "ok": true, "versions": 0, "bytes": 0, "findings": [], "repaired": [], "lost": [] })
+    );
     world.publish("1");
     publish_change(&world, "2");
     world.archived("report@2");

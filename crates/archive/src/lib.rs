@@ -54,7 +54,7 @@ pub use meta::{Cut, Meta};
 pub use reader::Reader;
 pub use rebuild::Rebuild;
 pub use relied::GoOn;
-pub use repair::{Contents, Damage};
+pub use repair::{Contents, Damage, PutRight, Remedy};
 pub use retire::Retired;
 pub use stats::{Stats, VersionStats};
 pub use verify::{Finding, Progress, Report};

@@ -29,6 +29,28 @@ pub struct Damage {
     around: BTreeSet<(u64, u64)>,
 }
 
+/// A layer that was put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutRight {
+    /// The newest version that it covers.
+    pub number: u64,
+    /// Its file.
+    pub file: PathBuf,
+    /// How.
+    pub by: Remedy,
+}
+
+/// What puts a layer right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A bit was flipped back.
+    Bit,
+    /// All its pages come out, and were written once more.
+    Itself,
+    /// These pages came from elsewhere.
+    Pages(Vec<PageHash>),
+}
+
 /// Pages by their hashes.
 pub type Contents = BTreeMap<PageHash, Vec<u8>>;
 
@@ -55,14 +77,15 @@ impl Damage {
 
 impl Archive {
     /// Corrects what is one flipped bit around the frames, and writes those damaged layers anew of which at least one page is
-    /// among `contents`; answers their files. What is not there stays damaged.
-    pub fn repair(&self, damage: &Damage, contents: &Contents) -> Result<Vec<PathBuf>, Error> {
+    /// among `contents`; answers which. What is not there stays damaged.
+    pub fn repair(&self, damage: &Damage, contents: &Contents) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let mut repaired = Vec::new();
         for &(from, number) in &damage.around {
             let Some(layer) = archive.layer(from, number) else { continue };
-            repaired.extend(archive.correct(&layer)?);
+            let file = archive.correct(&layer)?;
+            repaired.extend(file.map(|file| PutRight { number, file, by: Remedy::Bit }));
         }
         for (&(from, number), pages) in &damage.layers {
             let can_be = pages.is_empty() || pages.values().any(|hash| contents.contains_key(hash));
@@ -82,7 +105,10 @@ impl Archive {
             if let Some(layer) =
                 archive.write_anew(&layer, &mut |_| ControlFlow::Continue(()), &mut repair)?
             {
-                repaired.push(archive.folder.path().join(layer.name().text()));
+                let given = pages.values().copied().filter(|hash| contents.contains_key(hash));
+                let by = if pages.is_empty() { Remedy::Itself } else { Remedy::Pages(given.collect()) };
+                let file = archive.folder.path().join(layer.name().text());
+                repaired.push(PutRight { number, file, by });
             }
         }
         Ok(repaired)

@@ -5,13 +5,18 @@
 mod common;
 
 use asat_archive::fingerprint::page_hash;
-use asat_archive::{Archive, Contents, Damage, Meta};
+use asat_archive::{Archive, Contents, Damage, Meta, PutRight, Remedy};
 use asat_core::Problem;
 use common::{Content, Model, assert_holds, files, open, page, read, verify, write};
 
 /// The pages of a content by their hashes.
 fn contents(content: &Content) -> Contents {
     content.pages.iter().map(|page| (page_hash(page), page.clone())).collect()
+}
+
+/// The files that were put right.
+fn named(repaired: &[PutRight]) -> Vec<&std::path::PathBuf> {
+    repaired.iter().map(|repaired| &repaired.file).collect()
 }
 
 /// Three versions; the second and the third have a page each that is a difference.
@@ -45,7 +50,7 @@ fn every_flipped_bit_is_repaired() {
             let report = verify(&archive, None);
             assert!(!report.findings.is_empty());
             let repaired = archive.repair(&report.damage, &everywhere).unwrap();
-            assert_eq!(repaired, std::slice::from_ref(&path), "byte {byte} of {name}");
+            assert_eq!(named(&repaired), [&path], "byte {byte} of {name}");
             assert_holds(&archive, &model);
             drop(archive);
             assert_holds(&open(folder.path()), &model);
@@ -87,8 +92,9 @@ fn a_flipped_bit_in_a_long_index_is_repaired() {
         write(&archive, number, content).unwrap();
     }
     drop(archive);
-    for (name, encoding) in [("1.pack", 0), ("2.pack", 0), ("3.pack", 3), ("4.pack", 2)] {
-        let path = folder.path().join(name);
+    for (number, encoding) in [(1, 0), (2, 0), (3, 3), (4, 2)] {
+        let name = format!("{number}.pack");
+        let path = folder.path().join(&name);
         let good = std::fs::read(&path).unwrap();
         let entries = entries(&good);
         assert!(entries.len() > 14_000 && good[entries[1] + 1] & 3 == encoding, "{name}");
@@ -109,7 +115,8 @@ fn a_flipped_bit_in_a_long_index_is_repaired() {
             let archive = open(folder.path());
             let report = verify(&archive, None);
             let repaired = archive.repair(&report.damage, &Contents::new()).unwrap();
-            assert_eq!(repaired, std::slice::from_ref(&path), "{name}: entry {nth}, byte {place}, bit {bit}");
+            let flipped = PutRight { number, file: path.clone(), by: Remedy::Bit };
+            assert_eq!(repaired, [flipped], "{name}: entry {nth}, byte {place}, bit {bit}");
             assert!(std::fs::read(&path).unwrap() == good, "{name}: entry {nth}, byte {place}, bit {bit}");
         }
     }
@@ -264,9 +271,13 @@ fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
     let forged: Contents = damage.wanted().map(|hash| (hash, vec![7; 512])).collect();
     archive.repair(&damage, &forged).unwrap();
     assert_eq!(verify(&archive, None).damage, damage);
-    assert_eq!(archive.repair(&damage, &Contents::new()).unwrap(), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(archive.repair(&damage, &Contents::new()).unwrap(), []);
     // The second page is in the store still, and the first is not.
-    assert_eq!(archive.repair(&damage, &contents(&model[&3])).unwrap(), [path]);
+    let by = Remedy::Pages(vec![page_hash(&model[&1].pages[1])]);
+    assert_eq!(
+        archive.repair(&damage, &contents(&model[&3])).unwrap(),
+        [PutRight { number: 1, file: path, by }]
+    );
     assert!(read(&archive, 1).is_err());
     let report = verify(&archive, None);
     assert_eq!(report.findings.iter().flat_map(|finding| finding.affects.clone()).collect::<Vec<_>>(), [1]);
@@ -287,7 +298,7 @@ fn what_was_given_up_or_is_gone_meanwhile_is_no_obstacle() {
     let damage = verify(&archive, None).damage;
     archive.retire(1).unwrap();
     let repaired = archive.repair(&damage, &contents(&model[&1])).unwrap();
-    assert_eq!(repaired, [folder.path().join("1.layer")]);
+    assert_eq!(named(&repaired), [&folder.path().join("1.layer")]);
     model.remove(&1);
     assert_holds(&archive, &model);
     common::compact(&archive);

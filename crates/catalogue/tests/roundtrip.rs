@@ -225,7 +225,7 @@ fn a_copy_is_a_catalogue() {
 fn a_copy_has_nothing_in_it_that_is_being_cut() {
     let mut dice = Dice(8);
     let mut twin = Twin::new();
-    let [.., archive, _, _, _, _, _, _] = common::effects(&mut dice, &id(1));
+    let [.., archive, _, _, _, _, _, _, _] = common::effects(&mut dice, &id(1));
     let [_, set, ..] = common::effects(&mut dice, &id(2));
     let [cut, ..] = common::effects(&mut dice, &id(3));
     let intended = |dice: &mut Dice, number, effect: &Effect| {

@@ -77,11 +77,13 @@ pub enum Action {
     /// What the machine's clock says was accepted, although it was doubted: by that, versions may go. It stands at the newest
     /// version of each store.
     Accept,
+    /// What is kept of a version was damaged, and was put right, or nothing has its content any more.
+    Repair,
 }
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Publish,
         Self::Import,
         Self::Pin,
@@ -96,6 +98,7 @@ impl Action {
         Self::Lose,
         Self::Recover,
         Self::Accept,
+        Self::Repair,
     ];
 
     /// The action as it is written.
@@ -116,6 +119,7 @@ impl Action {
             Self::Lose => "lose",
             Self::Recover => "recover",
             Self::Accept => "accept",
+            Self::Repair => "repair",
         }
     }
 }

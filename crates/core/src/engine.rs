@@ -15,6 +15,7 @@ mod label;
 mod leases;
 mod open;
 mod publish;
+mod repair;
 mod restore;
 mod retain;
 mod revoke;
@@ -171,6 +172,7 @@ impl Engine {
             Event::AcceptClock { reading, reason } => {
                 self.accept_clock(&mut draft, reading, reason.as_deref())
             }
+            Event::Verified { store, whole, findings } => self.verified(&mut draft, store, *whole, findings),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {
@@ -226,6 +228,7 @@ impl Engine {
             }
             (Effect::Compact { .. }, Outcome::Compact(result)) => done(result.clone()),
             (Effect::Weigh { store }, Outcome::Weigh(result)) => self.finish_weigh(draft, store, result),
+            (Effect::Repair { store }, Outcome::Repair(result)) => self.finish_repair(draft, store, result),
             (Effect::MakeCopy { .. }, Outcome::MakeCopy(result)) => {
                 self.finish_copy(draft, &intent.effect, result)
             }

@@ -16,11 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{By, Deed};
 use crate::clock::{Anchor, Reading};
+use crate::harm::Finding;
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
 use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
-pub use outcome::{ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Outcome, Remark, Retired, SetCut};
+pub use outcome::{
+    ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
+};
 pub use request::{Open, Publish, PublishSet, Restore};
 pub use survey::{Archived, Condition, Damaged, Described, Found, Survey, Surveyed};
 
@@ -145,6 +148,15 @@ pub enum Event {
         /// Why, if somebody said.
         reason: Option<String>,
     },
+    /// What is kept of a store was read and compared with its checksums.
+    Verified {
+        /// The store.
+        store: StoreName,
+        /// Whether all of it was read.
+        whole: bool,
+        /// What is not as it was written.
+        findings: Vec<Finding>,
+    },
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }
@@ -226,6 +238,11 @@ pub enum Effect {
         /// The store.
         store: StoreName,
     },
+    /// Put right what is damaged in a store's archive, from whatever still has the content.
+    Repair {
+        /// The store.
+        store: StoreName,
+    },
     /// Have an intact as-at copy, then grant the lease.
     MakeCopy {
         /// The version.
@@ -286,6 +303,7 @@ impl Effect {
             Self::Retire { .. } => "retire",
             Self::Compact { .. } => "compact",
             Self::Weigh { .. } => "weigh",
+            Self::Repair { .. } => "repair",
             Self::MakeCopy { .. } => "make_copy",
             Self::DropCopy { .. } => "drop_copy",
         }
@@ -320,7 +338,7 @@ impl Effect {
             | Self::Retire { version }
             | Self::MakeCopy { version, .. }
             | Self::DropCopy { version } => Some(version),
-            Self::CutSet { .. } | Self::Compact { .. } | Self::Weigh { .. } => None,
+            Self::CutSet { .. } | Self::Compact { .. } | Self::Weigh { .. } | Self::Repair { .. } => None,
         }
     }
 }
@@ -397,6 +415,8 @@ pub enum Reply {
         /// The version that it led to.
         before: Option<VersionId>,
     },
+    /// This is what came of repairing a store's archive.
+    Repaired(Repaired),
     /// Nothing else is to be said.
     Done,
 }

@@ -1,5 +1,7 @@
 //! Harm: what of a store's history can no longer be read, as the records have it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,17 @@ pub struct Damage {
     pub versions: Vec<u64>,
 }
 
+/// A file that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// The versions that cannot be read in full because of it, by their numbers.
+    pub versions: Vec<u64>,
+}
+
 impl Lost {
     /// What is lost, in a sentence.
     #[must_use]
@@ -65,6 +78,19 @@ impl Lost {
 }
 
 impl Damage {
+    /// What was found, as the records keep it; `None` if that is nothing.
+    #[must_use]
+    pub fn of(found_at: Timestamp, findings: &[Finding]) -> Option<Self> {
+        let first = findings.first()?;
+        let versions: BTreeSet<u64> =
+            findings.iter().flat_map(|finding| finding.versions.iter().copied()).collect();
+        let what = match findings.len() - 1 {
+            0 => first.what.clone(),
+            others => format!("{}; and {others} other findings", first.what),
+        };
+        Some(Self { found_at, what, versions: versions.into_iter().collect() })
+    }
+
     /// What is damaged, with the versions that cannot be read in full because of it.
     #[must_use]
     pub fn what(&self, store: &StoreName) -> String {

@@ -25,7 +25,9 @@ fn lane(effect: &Effect) -> Lane {
         }
         // Its stores are never published together.
         Effect::CutSet { set, .. } => (5, set.to_string()),
-        Effect::Compact { store } | Effect::Weigh { store } => (4, store.to_string()),
+        Effect::Compact { store } | Effect::Weigh { store } | Effect::Repair { store } => {
+            (4, store.to_string())
+        }
         Effect::Archive { version } => (1, version.store.to_string()),
         Effect::DropSnapshot { .. } => (2, String::new()),
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => (3, String::new()),
@@ -312,6 +314,7 @@ fn failure(outcome: &Outcome) -> Option<String> {
         Outcome::CutSet(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Restore(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Weigh(result) => result.as_ref().err().map(ToString::to_string),
+        Outcome::Repair(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::Retire(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::MakeCopy(result) => result.as_ref().err().map(ToString::to_string),
         Outcome::DropSnapshot(result) | Outcome::Compact(result) | Outcome::DropCopy(result) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use asat_core::event::{
     ArchiveFailure, Archived, Condition, Copied, Cut, CutFailure, Described, Effect, EffectId, Filed, Kept,
-    Outcome, Retired, Survey, Surveyed,
+    Outcome, Repaired, Retired, Survey, Surveyed,
 };
 use asat_core::guard;
 use asat_core::retention::Weight;
@@ -55,6 +55,7 @@ impl Sim {
             | Effect::DropCopy { .. }
             | Effect::Compact { .. }
             | Effect::Weigh { .. }
+            | Effect::Repair { .. }
             | Effect::CutSet { .. }
             | Effect::Restore { .. } => self.dice.between(5, 100),
         };
@@ -109,6 +110,7 @@ impl Sim {
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
             Effect::Weigh { .. } => Outcome::Weigh(Ok(Weight::default())),
+            Effect::Repair { .. } => Outcome::Repair(Ok(Repaired::default())),
             Effect::Restore { .. }
             | Effect::Cut { .. }
             | Effect::CutSet { .. }

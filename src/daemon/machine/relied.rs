@@ -3,6 +3,9 @@
 
 use std::sync::atomic::Ordering;
 
+use asat_archive::Archive;
+use asat_core::event::Event;
+use asat_core::harm::Finding;
 use asat_core::{Problem, StoreName};
 
 use super::{Machine, lock};
@@ -16,12 +19,32 @@ impl Machine {
         let archive = self.archive(store)?;
         let lost = archive.read_newest(&|| !self.stopping.load(Ordering::Relaxed))?;
         if lost > 0 {
-            tracing::warn!(
-                store = %store,
-                "{store}: {lost} pages of its newest archived version cannot be read; the next version stores them again. Type: asat verify {store}"
-            );
+            self.tell_damage(store, &archive, lost);
         }
         Ok(())
+    }
+
+    /// Has it recorded and put right that pages of the newest version cannot be read.
+    fn tell_damage(&self, store: &StoreName, archive: &Archive, lost: usize) {
+        let what = format!(
+            "{store}: {lost} pages of its newest archived version cannot be read; the next version stores them again"
+        );
+        tracing::warn!(store = %store, "{what}");
+        let finding = Finding {
+            file: archive.folder().display().to_string(),
+            what,
+            versions: archive.newest().into_iter().collect(),
+        };
+        if let Some(driver) = self.driver.get() {
+            let event = Event::Verified { store: store.clone(), whole: false, findings: vec![finding] };
+            let of = store.clone();
+            driver.tell(event, move |answer| match answer {
+                Ok(_) => {}
+                Err(problem) => {
+                    tracing::warn!(store = %of, "{of}: what is damaged was not put right: {problem}")
+                }
+            });
+        }
     }
 
     /// Does so for every store, one after another.

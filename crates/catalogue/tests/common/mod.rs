@@ -196,7 +196,7 @@ pub(crate) fn lease(dice: &mut Dice, id: LeaseId, version: VersionId) -> Lease {
     Lease { id, version, holder, actor, granted_at: dice.instant(), expires_at: dice.instant() }
 }
 
-pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 10] {
+pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 11] {
     let version = version.clone();
     let lease = LeaseId(dice.text());
     [
@@ -226,6 +226,7 @@ pub(crate) fn effects(dice: &mut Dice, version: &VersionId) -> [Effect; 10] {
         Effect::Retire { version: version.clone() },
         Effect::Compact { store: version.store.clone() },
         Effect::Weigh { store: version.store.clone() },
+        Effect::Repair { store: version.store.clone() },
         Effect::MakeCopy {
             version: version.clone(),
             in_snapshot: dice.coin(),
@@ -282,7 +283,7 @@ pub(crate) fn change(dice: &mut Dice, register: &Register) -> Change {
         }
         6 => Change::LeaseEnded(LeaseId(format!("lease-{}", dice.below(8)))),
         7 => {
-            let effect = effects(dice, &id)[dice.below(8)].clone();
+            let effect = effects(dice, &id)[dice.below(9)].clone();
             Change::Intended(Intent { id: register.next_effect(), at: dice.instant(), by: dice.by(), effect })
         }
         8 => Change::Noted(Box::new(deed(dice, id))),

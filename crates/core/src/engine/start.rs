@@ -164,6 +164,8 @@ impl Engine {
             Effect::Retire { .. } | Effect::DropSnapshot { .. } => {
                 draft.intend(intent.effect.clone());
             }
+            // What is damaged is found out anew, and what was put right already is not damaged any more.
+            Effect::Repair { .. } => _ = draft.intend_for(intent.by.clone(), intent.effect.clone()),
             // Where a copy is recorded, it was made anew after this one was dropped.
             Effect::DropCopy { version } => {
                 if !self.has_copy(version) {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::check::CheckResult;
+use crate::harm::Finding;
 use crate::retention::Weight;
 use crate::snapshot::{Cost, Snapshot};
 use crate::version::Content;
@@ -27,6 +28,8 @@ pub enum Outcome {
     Compact(Result<(), Problem>),
     /// What the archive takes, and for whom.
     Weigh(Result<Weight, Problem>),
+    /// What could be put right was, and what is left is known.
+    Repair(Result<Repaired, Problem>),
     /// The copy is there.
     MakeCopy(Result<Copied, Problem>),
     /// The copy is gone.
@@ -121,6 +124,28 @@ pub struct Retired {
     pub freed_bytes: u64,
     /// Whether compaction would give back more.
     pub worth_compacting: bool,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was put right.
+    pub mended: Vec<Mended>,
+    /// What is not as it was written after that.
+    pub left: Vec<Finding>,
+    /// The versions that can be put together now, by their numbers.
+    pub readable: Vec<u64>,
+}
+
+/// A file of an archive that was put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mended {
+    /// The newest version that it holds pages of, by its number.
+    pub version: u64,
+    /// The file.
+    pub file: String,
+    /// What gave the content.
+    pub from: String,
 }
 
 /// Something that an administrator should know, for the log.

@@ -127,14 +127,14 @@ pub(crate) fn check_trail(before: &Register, changes: &[Change]) {
         }
         known.evolve(change);
     }
-    // A revocation looks like any other end of a lease, and a restore like nothing, as does a clock that is accepted.
+    // A revocation looks like any other end of a lease, and a restore like nothing, as do a repair and a clock that is accepted.
     let mut noted: Vec<(Action, String)> = changes
         .iter()
         .filter_map(|change| match change {
             Change::Noted(deed) => Some((deed.action, deed.version.to_string())),
             _ => None,
         })
-        .filter(|(action, _)| !matches!(action, Action::Revoke | Action::Restore | Action::Accept))
+        .filter(|(action, _)| !matches!(action, Action::Revoke | Action::Restore | Action::Accept | Action::Repair))
         .collect();
     done.sort();
     noted.sort();

@@ -17,6 +17,7 @@ mod leases;
 mod open;
 mod publish;
 mod query;
+mod repair;
 mod restore;
 mod retain;
 mod room;

@@ -67,7 +67,7 @@ fn lanes(effect: &Effect) -> Vec<Option<StoreName>> {
         }
         Effect::MakeCopy { .. } | Effect::DropCopy { .. } => None,
         // Lanes of their own, for which no store's name stands.
-        Effect::Compact { .. } | Effect::Weigh { .. } => Some(store("compaction")),
+        Effect::Compact { .. } | Effect::Weigh { .. } | Effect::Repair { .. } => Some(store("compaction")),
         Effect::Archive { .. } => Some(store("archive")),
         Effect::DropSnapshot { .. } => Some(store("volumes")),
     };
@@ -86,6 +86,7 @@ fn failure(world: &mut World, effect: &Effect, begun: bool) -> Outcome {
         Effect::Retire { .. } => Outcome::Retire(Err(problem)),
         Effect::Compact { .. } => Outcome::Compact(Err(problem)),
         Effect::Weigh { .. } => Outcome::Weigh(Err(problem)),
+        Effect::Repair { .. } => Outcome::Repair(Err(problem)),
         Effect::MakeCopy { .. } => Outcome::MakeCopy(Err(problem)),
         Effect::DropCopy { .. } => Outcome::DropCopy(Err(problem)),
     }
@@ -97,7 +98,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let name = version.to_string();
     let store = version.store.clone();
     let tag = || format!("tag-{}", b % 3).parse().unwrap();
-    match kind % 16 {
+    match kind % 17 {
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
         2 if a % 3 == 0 => World::opening_in_tree(&name, &lease.0, 1 + u32::from(a) * 14),
@@ -118,6 +119,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
         12 => Event::Tag { store, name: tag(), version: named },
         13 => Event::Untag { store, name: tag() },
         14 => World::publishing_set(SETS[usize::from(a) % SETS.len()].0, (b % 4 == 0).then_some("key-7")),
+        15 => world.verified(some_store(a)),
         _ => Event::retire(named),
     }
 }

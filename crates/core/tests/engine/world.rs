@@ -10,9 +10,10 @@ use asat_core::audit::{By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Damaged, Described, Effect,
-    EffectId, Event, Filed, Found, Kept, Open, Outcome, Publish, Reply, Restore, Retired, SetCut, SetMember,
-    Survey, Surveyed,
+    EffectId, Event, Filed, Found, Kept, Mended, Open, Outcome, Publish, Repaired, Reply, Restore, Retired,
+    SetCut, SetMember, Survey, Surveyed,
 };
+use asat_core::harm::Finding;
 use asat_core::register::{Entry, Register};
 use asat_core::retention::{Part, Retention, Weight};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
@@ -385,6 +386,7 @@ impl World {
             }
             Effect::Compact { .. } => Outcome::Compact(Ok(())),
             Effect::Weigh { store } => Outcome::Weigh(Ok(self.weigh(store))),
+            Effect::Repair { store } => Outcome::Repair(Ok(self.repair(store))),
             Effect::MakeCopy { version, in_snapshot: true, .. } if self.can_be_shown(version) => {
                 self.snapshots.get_mut(version).unwrap().shown = true;
                 Outcome::MakeCopy(Ok(Copied { bytes: COPY, in_snapshot: true }))
@@ -409,6 +411,33 @@ impl World {
                 Outcome::DropCopy(Ok(()))
             }
         }
+    }
+
+    /// Puts those versions of a store right that the store is still, or that are in a snapshot.
+    fn repair(&mut self, store: &StoreName) -> Repaired {
+        let mut repaired = Repaired::default();
+        for id in self.damaged.clone().iter().filter(|id| id.store == *store) {
+            let is_live = self.archive[id].content.fingerprint == Some(self.live_content(store));
+            let from = match (is_live, self.is_in_snapshot(id)) {
+                (true, _) => "the store".to_owned(),
+                (false, true) => format!("the snapshot of {id}"),
+                (false, false) => {
+                    repaired.left.push(finding(id));
+                    continue;
+                }
+            };
+            self.damaged.remove(id);
+            repaired.mended.push(Mended { version: id.number, file: pack(id), from });
+        }
+        let sound = self.archive.keys().filter(|id| id.store == *store && !self.damaged.contains(id));
+        repaired.readable = sound.map(|id| id.number).collect();
+        repaired
+    }
+
+    /// The event that all that is kept of a store was verified.
+    pub(crate) fn verified(&self, name: &str) -> Event {
+        let damaged = self.damaged.iter().filter(|id| id.store == store(name));
+        Event::Verified { store: store(name), whole: true, findings: damaged.map(finding).collect() }
     }
 
     fn is_read_in_copy(&self, id: &VersionId) -> bool {
@@ -731,6 +760,16 @@ impl World {
     }
 }
 
+/// The file of a version in the archive.
+fn pack(id: &VersionId) -> String {
+    format!("{}.pack", id.number)
+}
+
+/// What is found of a damaged version.
+pub(crate) fn finding(id: &VersionId) -> Finding {
+    Finding { file: pack(id), what: format!("{} is damaged", pack(id)), versions: vec![id.number] }
+}
+
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Cut { version, .. } => format!("cut {version}"),
@@ -744,6 +783,7 @@ fn show(effect: &Effect) -> String {
         Effect::Retire { version } => format!("retire {version}"),
         Effect::Compact { store } => format!("compact {store}"),
         Effect::Weigh { store } => format!("weigh {store}"),
+        Effect::Repair { store } => format!("repair {store}"),
         Effect::MakeCopy { version, lease, .. } => format!("copy {version} for {}", lease.0),
         Effect::DropCopy { version } => format!("drop {version}"),
     }

@@ -1,0 +1,110 @@
+//! Damage is put right from whatever still has the content, by an effect that stands in the audit trail; of what is left everybody is told.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::common::World;
+use crate::common::ground::held_by;
+use crate::harm::{alarm, check_told, code, out};
+use crate::{publish_change, world};
+
+/// A page of the first version's file is another; answers the file and what it was.
+fn flip_first(world: &World) -> (PathBuf, Vec<u8>) {
+    let pack = world.path("state/archive/report/1.pack");
+    let whole = fs::read(&pack).unwrap();
+    let mut bytes = whole.clone();
+    let half = bytes.len() / 2;
+    bytes[half] ^= 0x10;
+    fs::write(&pack, bytes).unwrap();
+    (pack, whole)
+}
+
+/// The repairs in the audit trail, newest first.
+fn repairs(world: &World) -> Vec<Value> {
+    world.get("/audit?action=repair").json()["entries"].as_array().unwrap().clone()
+}
+
+/// A store whose first version is in the archive alone.
+fn archived() -> World {
+    let world = world();
+    world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
+    world.publish("1");
+    publish_change(&world, "2");
+    world.settled("report@2");
+    world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
+    world
+}
+
+#[test]
+fn what_is_put_right_is_told_and_written_down_with_what_gave_the_content() {
+    let world = archived();
+    let (pack, _) = flip_first(&world);
+    let file = pack.display().to_string();
+    let ran = world.asat(&["verify"]);
+    // That a disk changes bytes somebody should know, even if nothing is lost.
+    assert_eq!(code(&ran), Some(9), "{ran:?}");
+    for said in ["damage was found, and is put right", &format!("put right: {file}, from the store")] {
+        assert!(out(&ran).contains(said), "{said}: {ran:?}");
+    }
+    let ran = world.asat(&["verify"]);
+    assert!(code(&ran) == Some(0) && out(&ran).contains("everything as it was written"), "{ran:?}");
+    let [entry] = repairs(&world).try_into().unwrap();
+    assert_eq!(entry["version"], "report@1");
+    let details = json!({ "file": file, "from": "the store", "outcome": "put right" });
+    assert_eq!(entry["details"], details, "{entry}");
+    assert_ne!(entry["actor"], "asat");
+    assert_eq!(world.get("/healthz").json()["status"], "ok");
+}
+
+#[test]
+fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
+    let world = archived();
+    world.sqlite().execute_batch("delete from ledger; vacuum; insert into ledger values ('x')").unwrap();
+    for label in ["3", "4"] {
+        publish_change(&world, label);
+    }
+    world.settled("report@4");
+    for version in ["report@2", "report@3"] {
+        world.until(version, |version| held_by(version) == BTreeSet::from(["archive"]));
+    }
+    let (pack, whole) = flip_first(&world);
+    assert_eq!(code(&world.asat(&["verify"])), Some(9));
+    check_told(&world, "cannot be read in full: report@1");
+    let damaged = alarm(&world, "store report: damaged");
+    assert!(damaged["hint"].as_str().unwrap().contains("docs/recover.md"), "{damaged}");
+    let outcome = &repairs(&world)[0]["details"]["outcome"];
+    assert_eq!(outcome, "nothing has the content any more");
+
+    fs::write(pack, whole).unwrap();
+    let ran = world.asat(&["verify"]);
+    assert_eq!(code(&ran), Some(0), "{ran:?}");
+    assert_eq!(world.get("/healthz").json()["status"], "ok");
+    assert_eq!(repairs(&world)[0]["details"]["outcome"], "found as it was written");
+}
+
+/// The next version is stored without what is damaged below, and the versions that are there get it back from the store.
+#[test]
+fn what_a_start_finds_damaged_below_the_next_version_is_put_right_without_being_asked() {
+    let mut world = archived();
+    if world.ground.is_volume() {
+        // It is stored upon what its snapshot has, and nothing is read for it before.
+        return;
+    }
+    let content = world.get("/versions/report@1/database").body;
+    assert!(world.stop().success());
+    flip_first(&world);
+    world.start();
+    world.daemon.as_mut().unwrap().wait_for("is put right from the store").unwrap();
+    let entry = repairs(&world).remove(0);
+    assert_eq!(
+        (&entry["actor"], &entry["details"]["outcome"]),
+        (&json!("asat"), &json!("put right")),
+        "{entry}"
+    );
+    assert!(world.get("/versions/report@1/database").body == content);
+    let ran = world.asat(&["verify"]);
+    assert_eq!(code(&ran), Some(0), "{ran:?}");
+}
