@@ -256,13 +256,14 @@ pub struct RepairedFile {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut`, `archive`, `copy`, `restore`, `verify` or `repair`.
+    /// What is being done: `cut` or `archive` while the pages of a version are read, then `store` while those that changed are
+    /// compressed and written, and `sync` while the file is made durable; `copy`, `restore`, `verify` or `repair`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,
     /// How many are done.
     pub done: u64,
-    /// How many there are.
+    /// How many there are; 0 while nothing can be counted.
     pub total: u64,
 }
 

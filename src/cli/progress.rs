@@ -99,17 +99,26 @@ async fn follow(client: &Client, bar: &ProgressBar, concerns: impl Fn(&str) -> b
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) {
-    if bar.length() != Some(progress.total) {
+    let doing = message(progress);
+    if bar.length() != Some(progress.total) || bar.message() != doing {
+        bar.set_style(style(match progress.unit.as_str() {
+            _ if progress.total == 0 => WAITING,
+            "bytes" => BYTES,
+            _ => PAGES,
+        }));
+        bar.set_position(0);
         bar.set_length(progress.total);
-        bar.set_style(style(if progress.unit == "bytes" { BYTES } else { PAGES }));
+        bar.reset_eta();
     }
-    bar.set_message(message(progress));
+    bar.set_message(doing);
     bar.set_position(progress.done.min(progress.total));
 }
 
 fn message(progress: &Progress) -> String {
     let doing = match progress.phase.as_str() {
-        "cut" => "reading the pages of",
+        "cut" | "archive" => "reading the pages of",
+        "store" => "storing what changed in",
+        "sync" => "waiting for the disk to have",
         "copy" => "copying",
         "restore" => "restoring",
         "verify" => "verifying",
@@ -150,5 +159,21 @@ mod tests {
         show(&bar, &progress);
         assert_eq!((bar.position(), bar.length()), (5, Some(5)));
         assert_eq!(bar.message(), "reading the pages of report@13\\u{1b}");
+        // What was read is stored: that begins anew, though there may be as much of it.
+        let (subject, unit) = ("report@13".to_owned(), "pages".to_owned());
+        show(
+            &bar,
+            &Progress {
+                subject: subject.clone(),
+                phase: "store".into(),
+                unit: unit.clone(),
+                done: 0,
+                total: 5,
+            },
+        );
+        assert_eq!((bar.position(), bar.length()), (0, Some(5)));
+        assert_eq!(bar.message(), "storing what changed in report@13");
+        show(&bar, &Progress { subject, phase: "sync".into(), unit, done: 0, total: 0 });
+        assert_eq!(bar.message(), "waiting for the disk to have report@13");
     }
 }

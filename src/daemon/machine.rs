@@ -295,6 +295,12 @@ impl Machine {
         Ok(self.archive(store)?.weigh()?)
     }
 
+    /// Tells progress from any thread, for as long as that likes.
+    fn teller(&self) -> impl Fn(crate::wire::Progress) + Send + use<> {
+        let notices = self.notices.clone();
+        move |progress| _ = notices.send(Notice::Progress(progress))
+    }
+
     fn tell(&self, progress: crate::wire::Progress) {
         // Nobody has to listen.
         let _ = self.notices.send(Notice::Progress(progress));

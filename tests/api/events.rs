@@ -70,14 +70,25 @@ fn a_large_cut_tells_how_far_it_is() {
     let pages = published["version"]["size_bytes"].as_u64().unwrap() / 512;
     // Where a snapshot holds it first, its pages are read later.
     let phase = if world.ground.is_volume() { "archive" } else { "cut" };
-    let heard = events.until(|name, data| name == "progress" && data["done"] == pages);
+    let heard = events.until(|name, data| name == "progress" && data["phase"] == "sync");
     let progress = named(&heard, "progress");
-    assert_eq!(
-        *progress[progress.len() - 1],
-        json!({ "subject": "report@1", "phase": phase, "unit": "pages", "done": pages, "total": pages })
+    let of = |phase: &str| -> Vec<&Value> {
+        progress.iter().copied().filter(|progress| progress["phase"] == phase).collect()
+    };
+    let said = |phase: &str, done: u64, total: u64| json!({ "subject": "report@1", "phase": phase, "unit": "pages", "done": done, "total": total });
+    assert_eq!(**of(phase).last().unwrap(), said(phase, pages, pages));
+    // To compress and write what was read is the longer part of it, and counts by itself.
+    assert_eq!((**of("store").first().unwrap()).clone(), said("store", 0, pages));
+    assert_eq!(of("sync"), [&said("sync", 0, 0)]);
+    let order: Vec<&str> = progress.iter().map(|progress| progress["phase"].as_str().unwrap()).collect();
+    assert!(
+        order.is_sorted_by_key(|name| [phase, "store", "sync"].iter().position(|of| of == name)),
+        "{order:?}"
     );
-    let done: Vec<u64> = progress.iter().map(|progress| progress["done"].as_u64().unwrap()).collect();
-    assert!(done.is_sorted(), "{done:?}");
+    for phase in [phase, "store"] {
+        let done: Vec<u64> = of(phase).iter().map(|progress| progress["done"].as_u64().unwrap()).collect();
+        assert!(done.is_sorted(), "{done:?}");
+    }
 }
 
 #[test]

@@ -35,6 +35,9 @@ const BATCHES_WAITING: usize = 16;
 const MOST_HANDS: usize = 4;
 const LEAST_SHARE: usize = 16;
 
+/// Hears from the compressing thread how many pages are stored.
+pub type Told = Arc<dyn Fn(u64) + Send + Sync>;
+
 /// The compressing thread and the way to it.
 pub(crate) struct Press {
     folder: PathBuf,
@@ -47,18 +50,20 @@ pub(crate) struct Press {
 }
 
 impl Press {
-    /// Starts the thread, which appends to `packer`. `before` is the version that the pages differ from.
+    /// Starts the thread, which appends to `packer`. `before` is the version that the pages differ from. `told` hears after each batch
+    /// how many pages are stored.
     pub(crate) fn start(
         packer: Packer,
         page_size: PageSize,
         before: Option<(Arc<Inner>, u64)>,
+        told: Option<Told>,
     ) -> Result<Self, Error> {
         let folder = packer.folder().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
         let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || forked.run(|| press(packer, page_size, before, &receiver)))
+            .spawn(move || forked.run(|| press(packer, page_size, before, &receiver, told.as_deref())))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
     }
@@ -136,6 +141,7 @@ fn press(
     page_size: PageSize,
     before: Option<(Arc<Inner>, u64)>,
     batches: &Receiver<Batch>,
+    told: Option<&(dyn Fn(u64) + Send + Sync)>,
 ) -> Result<Packer, Error> {
     // Where the version before cannot be found whole, neither can the pages that the new one has in common with it.
     let map = match &before {
@@ -152,6 +158,7 @@ fn press(
     let page_len = page_size.as_usize();
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
     let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
+    let mut stored = 0;
     while let Some(batch) = next_batch(batches) {
         let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
         let data = batch.data.chunks(share * page_len);
@@ -168,6 +175,10 @@ fn press(
         });
         for hand in &mut hands {
             hand.deliver(&mut packer, past.as_mut())?;
+        }
+        stored += u64::try_from(batch.pages.len()).unwrap_or(u64::MAX);
+        if let Some(told) = told {
+            told(stored);
         }
     }
     Ok(packer)

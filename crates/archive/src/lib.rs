@@ -47,6 +47,7 @@ mod writer;
 
 pub use archive::{Archive, Opened, stores_in};
 pub use compact::Compacted;
+pub use compress::Told;
 pub use error::Error;
 pub use fingerprint::Fingerprinter;
 pub use fold::Pace;

@@ -6,7 +6,7 @@ use asat_core::{Fingerprint, PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
 use crate::chain::{Layer, lock};
-use crate::compress::Press;
+use crate::compress::{Press, Told};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::meta::{Cut, Meta};
@@ -54,6 +54,8 @@ pub struct Writer {
     pages_changed: u32,
     /// Started at the first page that changed.
     press: Option<Press>,
+    /// Hears how many of the pages that changed are stored.
+    told: Option<Told>,
     broken: bool,
 }
 
@@ -75,6 +77,7 @@ impl Archive {
             hashes: Vec::new(),
             pages_changed: 0,
             press: None,
+            told: None,
             broken: false,
         };
         if let Some(head_number) = head_number {
@@ -149,6 +152,17 @@ impl Writer {
         self.comparable().map(|head| head.number)
     }
 
+    /// Has `told` hear from another thread how many of the pages that changed are stored. It is said before the first page comes.
+    pub fn tell(&mut self, told: Told) {
+        self.told = Some(told);
+    }
+
+    /// How many of the pages that came differ from the version before, or are new.
+    pub fn changed(&mut self) -> Result<u32, Error> {
+        self.look_at_waiting()?;
+        Ok(self.pages_changed)
+    }
+
     /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page, and it can
     /// be read; if not, nothing was taken, and the page itself must come.
     pub fn same(&mut self, number: u32) -> Result<bool, Error> {
@@ -213,7 +227,7 @@ impl Writer {
             None => {
                 let packer = Packer::create(&self.archive.folder, self.number)?;
                 let before = self.comparable().map(|head| (Arc::clone(&self.archive), head.number));
-                self.press.insert(Press::start(packer, self.page_size, before)?)
+                self.press.insert(Press::start(packer, self.page_size, before, self.told.clone())?)
             }
         };
         match press.page(number, page, hash) {

@@ -1,6 +1,7 @@
 //! A cut by pages: they go straight into the archive while SQLite holds the store's state.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use asat_archive::{Archive, Writer};
 use asat_core::check::{Check, CheckResult};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hot::micros;
 use super::{Machine, lock};
-use crate::daemon::progress::Meter;
+use crate::daemon::progress::{Meter, Storing};
 use crate::wire::Progress;
 
 /// What a pack says of the publication that it was made for, so that a lost catalogue can be rebuilt.
@@ -103,7 +104,7 @@ impl Machine {
     ) -> Result<Cut, CutFailure> {
         let id = cutting.id;
         let archive = self.archive(&id.store).map_err(not_begun)?;
-        let meter = Meter::new(id.to_string(), "cut", "pages", |progress| self.tell(progress));
+        let meter = Meter::new(id.to_string(), "cut", "pages", self.teller());
         let mut sink = Sink::new(&archive, id.number, meter);
         let (read, checks) = read(&self.asking(cutting), &mut sink).map_err(CutFailure::from)?;
         let read = Read { cut_at: self.instant(cutting, read.cut_at), ..read };
@@ -159,18 +160,20 @@ pub(super) fn not_begun(problem: Problem) -> CutFailure {
 }
 
 /// Hands the pages of a version to the archive.
-pub(super) struct Sink<'a, F: Fn(Progress)> {
+pub(super) struct Sink<'a, F: Fn(Progress) + Send + 'static> {
     archive: &'a Archive,
     number: u64,
     writer: Option<Writer>,
     /// The version whose unchanged pages need not come, where there is one.
     base: Option<u64>,
-    meter: Meter<F>,
+    /// Told by the thread that compresses, too.
+    storing: Arc<Mutex<Storing<F>>>,
 }
 
-impl<'a, F: Fn(Progress)> Sink<'a, F> {
+impl<'a, F: Fn(Progress) + Send + 'static> Sink<'a, F> {
     pub(super) fn new(archive: &'a Archive, number: u64, meter: Meter<F>) -> Self {
-        Self { archive, number, writer: None, base: None, meter }
+        let storing = Arc::new(Mutex::new(Storing::new(meter)));
+        Self { archive, number, writer: None, base: None, storing }
     }
 
     /// Takes the word of whoever reads the pages for those that are as they were in this version.
@@ -188,9 +191,10 @@ impl<'a, F: Fn(Progress)> Sink<'a, F> {
         even_if_unchanged: bool,
     ) -> Result<asat_archive::Kept, Problem> {
         let internal = |what: String| Problem::new(Code::Internal, what, "report this as a defect");
-        let writer = self.writer.ok_or_else(|| internal(format!("{id} was cut without pages")))?;
+        let mut writer = self.writer.ok_or_else(|| internal(format!("{id} was cut without pages")))?;
         let note = serde_json::to_value(note).map_err(|error| internal(error.to_string()))?;
         let store = id.store.clone();
+        lock(&self.storing).is_read(u64::from(writer.changed()?));
         Ok(writer.finish(asat_archive::Cut { store, cut_at, wal, note, even_if_unchanged })?)
     }
 
@@ -212,15 +216,18 @@ impl<'a, F: Fn(Progress)> Sink<'a, F> {
     }
 }
 
-impl<F: Fn(Progress)> PageSink for Sink<'_, F> {
+impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
     fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem> {
-        self.meter.expect(u64::from(page_count));
-        self.writer = Some(self.archive.begin(self.number, page_size, page_count)?);
+        lock(&self.storing).expect(u64::from(page_count));
+        let (mut writer, storing) =
+            (self.archive.begin(self.number, page_size, page_count)?, Arc::clone(&self.storing));
+        writer.tell(Arc::new(move |pages| lock(&storing).stored(pages)));
+        self.writer = Some(writer);
         Ok(())
     }
 
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem> {
-        self.meter.reach(u64::from(number));
+        lock(&self.storing).read(u64::from(number));
         match &mut self.writer {
             Some(writer) => Ok(writer.page(number, page)?),
             None => {
@@ -230,7 +237,7 @@ impl<F: Fn(Progress)> PageSink for Sink<'_, F> {
     }
 
     fn same(&mut self, number: u32) -> Result<bool, Problem> {
-        self.meter.reach(u64::from(number));
+        lock(&self.storing).read(u64::from(number));
         match &mut self.writer {
             // What is in the archive may be later than the clone that the pages were compared with.
             Some(writer) if self.base.is_some() && writer.compared_with() == self.base => {

@@ -73,7 +73,7 @@ impl Machine {
         // A snapshot that is full may still answer from the machine's cache, and with anything.
         self.check_whole(id, hot)?;
         let archive = self.archive(&id.store)?;
-        let meter = Meter::new(id.to_string(), "archive", "pages", |progress| self.tell(progress));
+        let meter = Meter::new(id.to_string(), "archive", "pages", self.teller());
         let mut sink = Sink::new(&archive, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);
         if let Some((base, unchanged)) = self.unchanged(id, hot) {
