@@ -85,6 +85,25 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
     assert_eq!(repairs(&world)[0]["details"]["outcome"], "found as it was written");
 }
 
+#[test]
+fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_content() {
+    let world = archived();
+    let (pack, _) = flip_first(&world);
+    let aside = world.path("aside.db");
+    fs::rename(world.store(), &aside).unwrap();
+    let ran = world.asat(&["verify"]);
+    assert!(code(&ran) == Some(9) && out(&ran).contains("it could not be put right"), "{ran:?}");
+    let outcome = repairs(&world)[0]["details"]["outcome"].as_str().unwrap().to_owned();
+    assert!(outcome.starts_with("failed: ") && outcome.contains("report.db"), "{outcome}");
+    let health = world.get("/healthz").json();
+    assert_eq!(health["status"], "degraded", "{health}");
+
+    fs::rename(&aside, world.store()).unwrap();
+    let ran = world.asat(&["verify"]);
+    assert!(out(&ran).contains(&format!("put right: {}, from the store", pack.display())), "{ran:?}");
+    assert_eq!(world.get("/healthz").json()["status"], "ok");
+}
+
 /// The next version is stored without what is damaged below, and the versions that are there get it back from the store.
 #[test]
 fn what_a_start_finds_damaged_below_the_next_version_is_put_right_without_being_asked() {

@@ -283,11 +283,11 @@ impl<'a> Check<'a> {
     }
 
     fn find(&mut self, file: PathBuf, error: Error) {
-        let advice = match error {
-            Error::Damaged { .. } => {
-                "restore this file from a backup, or give up the versions that it affects"
+        let advice = match &error {
+            error if error.is_loss() => {
+                "put this file back from a backup, import an export of the versions that need it, or give them up (docs/recover.md)"
             }
-            _ => error.hint(),
+            error => error.hint(),
         };
         let (what, advice) = (error.to_string(), advice.to_owned());
         self.report.findings.push(Finding { file, what, affects: Vec::new(), advice });

@@ -68,7 +68,8 @@ impl Machine {
     /// Finds out what is damaged in a store's archive, puts right what can be, and looks what is left.
     ///
     /// # Errors
-    /// If the archive cannot be read at all, or the daemon stops.
+    /// If the archive cannot be read at all, the daemon stops, or nothing could be put right and what may have the content could not be
+    /// read.
     pub(super) fn repair(&self, store: &StoreName) -> Result<Repaired, Problem> {
         let archive = self.archive(store)?;
         let look = || self.read_through(store, None, "repair", || false).map(|(report, _)| report);
@@ -77,9 +78,13 @@ impl Machine {
             if report.findings.is_empty() {
                 break;
             }
-            let mended = self.mend(store, &archive, &report);
+            let (mended, trouble) = self.mend(store, &archive, &report);
             if mended.is_empty() {
-                break;
+                match trouble.filter(|_| repaired.mended.is_empty()) {
+                    // It may be there, and could not be had at this moment.
+                    Some(problem) => return Err(problem),
+                    None => break,
+                }
             }
             repaired.mended.extend(mended);
             report = look()?;
@@ -94,12 +99,13 @@ impl Machine {
         Ok(repaired)
     }
 
-    /// Puts right what can be of what a report names; answers what was. That the store cannot be read does not keep what the
-    /// snapshots have from being used.
-    fn mend(&self, name: &StoreName, archive: &Archive, report: &Report) -> Vec<Mended> {
-        let Gather { found, from, .. } = self.gather(name, report);
+    /// Puts right what can be of what a report names; answers what was, and what was in the way of more. That the store cannot be read
+    /// does not keep what the snapshots have from being used.
+    fn mend(&self, name: &StoreName, archive: &Archive, report: &Report) -> (Vec<Mended>, Option<Problem>) {
+        let Gather { found, from, mut trouble, .. } = self.gather(name, report);
         let put_right = archive.repair(&report.damage, &found).unwrap_or_else(|error| {
             tracing::warn!(store = %name, %error, "{name}: cannot write what is damaged anew");
+            trouble = Some(error.into());
             Vec::new()
         });
         let mended = |PutRight { number, file, by }: PutRight| {
@@ -116,7 +122,7 @@ impl Machine {
         };
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
         all.extend(self.rebuild(name, archive));
-        all
+        (all, trouble)
     }
 
     /// Writes versions anew that cannot be put together any more, and that the store or their snapshot is still; answers which.
@@ -151,6 +157,7 @@ impl Machine {
             STORE.clone_into(&mut sink.source);
             if let Err(problem) = self.gather_from_store(name, &mut sink) {
                 tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
+                sink.trouble = Some(problem);
             }
         }
         let snapshots: Vec<_> = lock(&self.hot).iter().map(|(id, hot)| (id.clone(), hot.clone())).collect();
@@ -160,6 +167,7 @@ impl Machine {
                 && let Err(problem) = self.read_hot(id, hot, &mut sink)
             {
                 tracing::warn!(version = %id, %problem, "{id}: cannot look in its snapshot for what is damaged");
+                sink.trouble = Some(problem);
             }
         }
         sink
@@ -214,6 +222,8 @@ struct Gather {
     source: String,
     found: Contents,
     from: BTreeMap<PageHash, String>,
+    /// Why a source could not be read.
+    trouble: Option<Problem>,
     bytes: usize,
 }
 
