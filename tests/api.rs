@@ -30,6 +30,8 @@ mod commits;
 mod download;
 #[path = "api/events.rs"]
 mod events;
+#[path = "api/few_files.rs"]
+mod few_files;
 #[path = "api/finding.rs"]
 mod finding;
 #[path = "api/grounds.rs"]

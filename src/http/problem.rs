@@ -116,6 +116,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::MarkerFailed => StatusCode::UNPROCESSABLE_ENTITY,
         Code::StoreBusy
         | Code::HoldExceeded
+        | Code::TooManyFiles
         | Code::LvmStuck
         | Code::Overloaded
         | Code::Stopping

@@ -20,6 +20,7 @@ use crate::wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, Re
         (status = 400, description = "The name cannot be read", body = ProblemBody),
         (status = 404, description = "No such store", body = ProblemBody),
         (status = 500, description = "The archive cannot be read", body = ProblemBody),
+        (status = 503, description = "The daemon may open no more files", body = ProblemBody),
     )
 )]
 pub(super) async fn plan(
@@ -44,6 +45,7 @@ pub(super) async fn plan(
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A rule cannot be understood", body = ProblemBody),
         (status = 500, description = "The archive cannot be read", body = ProblemBody),
+        (status = 503, description = "The daemon may open no more files", body = ProblemBody),
     )
 )]
 pub(super) async fn plan_by(

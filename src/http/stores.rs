@@ -64,6 +64,7 @@ fn backend(backing: Option<&Backing>) -> &'static str {
         (status = 400, description = "The name cannot be read", body = ProblemBody),
         (status = 404, description = "No such store", body = ProblemBody),
         (status = 500, description = "The archive cannot be read", body = ProblemBody),
+        (status = 503, description = "The daemon may open no more files", body = ProblemBody),
     )
 )]
 pub(super) async fn archive(

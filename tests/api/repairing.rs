@@ -104,6 +104,9 @@ fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_conte
     assert_eq!(world.get("/healthz").json()["status"], "ok");
 }
 
+/// What the log says of what was put right.
+const PUT_RIGHT: &str = "is put right from the store";
+
 /// The next version is stored without what is damaged below, and the versions that are there get it back from the store.
 #[test]
 fn what_a_start_finds_damaged_below_the_next_version_is_put_right_without_being_asked() {
@@ -115,8 +118,10 @@ fn what_a_start_finds_damaged_below_the_next_version_is_put_right_without_being_
     let content = world.get("/versions/report@1/database").body;
     assert!(world.stop().success());
     flip_first(&world);
-    world.start();
-    world.daemon.as_mut().unwrap().wait_for("is put right from the store").unwrap();
+    let until_ready = world.start();
+    if !until_ready.contains(PUT_RIGHT) {
+        world.wait_for_log(PUT_RIGHT);
+    }
     let entry = repairs(&world).remove(0);
     assert_eq!(
         (&entry["actor"], &entry["details"]["outcome"]),

@@ -138,8 +138,9 @@ impl Error {
                 "type asat verify: it puts right what it can, and names the versions that need this file; for the rest, put \
                  the file back from a backup, or import an export of the version (docs/recover.md)"
             }
-            Self::Io { source, .. } if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)) => {
-                "raise the daemon's limit of open files (LimitNOFILE=), or retire and compact old versions"
+            Self::Io { source, .. } if is_out_of_files(source) => {
+                "an archive has a file open for each version that it reads through: raise the daemon's limit of open files (LimitNOFILE=), \
+                 or retire old versions; nothing is damaged"
             }
             Self::Io { .. } => "look at the disk and the folder's permissions, then try again",
             Self::Full { .. } => "free or add space under the archive, or retire versions",
@@ -168,12 +169,18 @@ const EMFILE: i32 = 24;
 /// `ENFILE` on Linux: so has the machine.
 const ENFILE: i32 = 23;
 
+/// Whether no more files can be opened.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Full { .. } => Code::StorageFull,
             Error::Damaged { .. } => Code::Damaged,
             Error::Io { .. } if error.is_of_stored_data() => Code::Damaged,
+            Error::Io { ref source, .. } if is_out_of_files(source) => Code::TooManyFiles,
             Error::Older { .. } | Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
             Error::TooManyPages { .. } => Code::StoreUnreadable,
@@ -195,8 +202,8 @@ mod tests {
             ("open", 2, Code::Damaged),
             ("read", 5, Code::Damaged),
             ("create", 2, Code::Internal),
-            ("open", 24, Code::Internal),
-            ("open", 23, Code::Internal),
+            ("open", 24, Code::TooManyFiles),
+            ("open", 23, Code::TooManyFiles),
             ("open", 13, Code::Internal),
             ("read", 12, Code::Internal),
         ] {

@@ -62,6 +62,8 @@ pub enum Code {
     Tagged,
     /// Something under way forbids it for a moment.
     InUse,
+    /// The daemon has as many files open as it may.
+    TooManyFiles,
     /// As many leases are open as may be, in all or by one caller.
     TooManyLeases,
     /// Another publication of the store has the label.
@@ -98,7 +100,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -124,6 +126,7 @@ impl Code {
         Self::Pinned,
         Self::Tagged,
         Self::InUse,
+        Self::TooManyFiles,
         Self::TooManyLeases,
         Self::LabelTaken,
         Self::StoreBusy,
@@ -171,6 +174,7 @@ impl Code {
             Self::Pinned => ("pinned", "The version is pinned"),
             Self::Tagged => ("tagged", "The version has a tag"),
             Self::InUse => ("in_use", "The version is in use"),
+            Self::TooManyFiles => ("too_many_files", "The daemon has as many files open as it may"),
             Self::TooManyLeases => ("too_many_leases", "As many leases are open as may be"),
             Self::LabelTaken => ("label_taken", "The label is taken"),
             Self::StoreBusy => ("store_busy", "The store is busy"),
@@ -197,6 +201,7 @@ impl Code {
             self,
             Self::StoreBusy
                 | Self::HoldExceeded
+                | Self::TooManyFiles
                 | Self::LvmStuck
                 | Self::Overloaded
                 | Self::Stopping

@@ -134,7 +134,9 @@ pub(crate) fn check_trail(before: &Register, changes: &[Change]) {
             Change::Noted(deed) => Some((deed.action, deed.version.to_string())),
             _ => None,
         })
-        .filter(|(action, _)| !matches!(action, Action::Revoke | Action::Restore | Action::Accept | Action::Repair))
+        .filter(|(action, _)| {
+            !matches!(action, Action::Revoke | Action::Restore | Action::Accept | Action::Repair)
+        })
         .collect();
     done.sort();
     noted.sort();
