@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use asat_core::clock::Bounds;
 use asat_core::retention::Retention;
 use asat_core::snapshot::{Backend, Origin as Ground};
 use asat_core::{Backing, Policy, StorePolicy};
+use jiff::SignedDuration;
 
 use crate::Scenario;
 use crate::dice::Dice;
@@ -50,6 +52,8 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
         max_copy_bytes: 1 << 40,
         max_ttl_s: 31 * 86_400,
         may_demote,
+        // Leases last an hour at the most: a clock that is out by as much as is usually followed would end them unnoticed.
+        clock: Bounds { max_jump: SignedDuration::from_mins(2), ..Bounds::default() },
         ..Policy::default()
     };
     let world = World {
