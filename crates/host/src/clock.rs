@@ -4,10 +4,11 @@
 //! once, so that an instant compares equal before and after it went through the catalogue or over the wire.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use asat_core::clock::{Moment, Reading};
 use jiff::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 
 /// The time, in whole microseconds.
 #[must_use]
@@ -21,8 +22,9 @@ pub fn now() -> Timestamp {
 pub fn read() -> Reading {
     static BOOT: OnceLock<String> = OnceLock::new();
     let named = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let uptime = clock_gettime(ClockId::Boottime);
-    let uptime_ms = uptime.tv_sec.saturating_mul(1000).saturating_add(uptime.tv_nsec / 1_000_000);
+    // Every kernel that this runs on has that clock. It is asked through the C library: some kernels offer no vDSO.
+    let uptime = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
+    let uptime_ms = uptime.map_or(0, |uptime| uptime.as_millis());
     let boot = BOOT.get_or_init(|| named().trim().to_owned()).clone();
     Reading { wall: now(), moment: Moment { boot, uptime_ms: u64::try_from(uptime_ms).unwrap_or(0) } }
 }
