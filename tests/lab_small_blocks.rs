@@ -15,6 +15,7 @@
 mod lab;
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use asat_catalogue::{Catalogue, Error};
@@ -53,6 +54,13 @@ fn store(number: u64) -> Change {
 /// Records, whether or not all of it fits; answers what was acknowledged.
 fn fill(path: &Path, round: u64) -> Result<Register, Error> {
     let mut catalogue = Catalogue::open(path)?;
+    let mapped = fs::metadata(path.with_extension("db-shm")).unwrap();
+    assert!(
+        mapped.blocks() * 512 >= mapped.len(),
+        "{} of {} bytes have blocks",
+        mapped.blocks() * 512,
+        mapped.len()
+    );
     let mut register = catalogue.load()?;
     for number in 0..30 {
         let change = store(1000 * round + number);
