@@ -89,7 +89,7 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
 fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_content() {
     let world = archived();
     let (pack, _) = flip_first(&world);
-    let aside = world.path("aside.db");
+    let aside = world.store_at("aside.db");
     fs::rename(world.store(), &aside).unwrap();
     let ran = world.asat(&["verify"]);
     assert!(code(&ran) == Some(9) && out(&ran).contains("it could not be put right"), "{ran:?}");
