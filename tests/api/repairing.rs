@@ -92,6 +92,11 @@ fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_conte
     let aside = world.store_at("aside.db");
     fs::rename(world.store(), &aside).unwrap();
     let ran = world.asat(&["verify"]);
+    if world.ground.keeps_base() {
+        // The newest version's snapshot has the content, too.
+        assert!(out(&ran).contains(&format!("put right: {}", pack.display())), "{ran:?}");
+        return;
+    }
     assert!(code(&ran) == Some(9) && out(&ran).contains("it could not be put right"), "{ran:?}");
     let outcome = repairs(&world)[0]["details"]["outcome"].as_str().unwrap().to_owned();
     assert!(outcome.starts_with("failed: ") && outcome.contains("report.db"), "{outcome}");
