@@ -147,16 +147,28 @@ impl World {
             let mut words = line.split(' ');
             words.next().zip(words.next()).filter(|(_, at)| Path::new(at).starts_with(&mounts))
         });
-        let mut devices: BTreeSet<String> = self.unmounted().into_iter().collect();
+        let mut devices = BTreeSet::new();
         for (device, at) in mounted {
             run("umount", &[at]);
             devices.insert(device.to_owned());
         }
-        if !devices.is_empty() {
-            let devices = devices.iter().map(String::as_str);
-            let arguments: Vec<&str> = ["-q", "--force", "--yes"].into_iter().chain(devices).collect();
-            run("lvremove", &arguments);
+        // While another world mounts or unmounts a snapshot of the volume, LVM gives up in the middle, and leaves the volume suspended
+        // for all of them until it is told again.
+        let mut said = None;
+        for _ in 0..10 {
+            devices.retain(|device| Path::new(device).exists());
+            devices.extend(self.unmounted());
+            if devices.is_empty() {
+                return;
+            }
+            let output =
+                Command::new("lvremove").args(["-q", "--force", "--yes"]).args(&devices).output().unwrap();
+            if output.status.success() {
+                return;
+            }
+            said = Some(output);
         }
+        assert!(std::thread::panicking(), "lvremove {devices:?}: {said:?}");
     }
 
     /// The snapshots of this world that are mounted nowhere: its daemon may have been killed as it had just made one.
