@@ -6,21 +6,20 @@
 //! The file's text is the process id, for people and for the error that the second daemon gets.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use asat_core::{Code, Problem};
 use rustix::fs::FlockOperation;
-use rustix::process::{Pid, test_kill_process};
 
 use crate::lvm::InstallationId;
 
 /// The file with the installation's id.
 const INSTALLATION: &str = "installation";
-/// How long a daemon waits for the lock of one that is not running any more.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a daemon waits for the lock: the one that has it may be ending.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How its second line begins, which says of which folder that was written.
 const PLACE: &str = "folder ";
 
@@ -165,9 +164,8 @@ fn take_lock(folder: &Path) -> Result<File, Error> {
         if errno != rustix::io::Errno::WOULDBLOCK {
             return Err(io("lock")(errno.into()));
         }
-        let by = read_pid(&lock);
-        if by.is_none_or(is_running) || Instant::now() > patience {
-            return Err(Error::Claimed { path: folder.to_owned(), by });
+        if Instant::now() > patience {
+            return Err(Error::Claimed { path: folder.to_owned(), by: read_pid(&lock) });
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -179,16 +177,8 @@ fn take_lock(folder: &Path) -> Result<File, Error> {
 /// Who has written its process id into the lock file. Its writer may be just about to.
 fn read_pid(lock: &File) -> Option<u32> {
     let mut text = String::new();
-    (&*lock).seek(io::SeekFrom::Start(0)).ok()?;
     lock.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
-}
-
-/// Whether there is such a process. One that has ended and was not waited for has no lock any more, and counts as running: whoever started
-/// it waits for it before it starts the next one.
-fn is_running(id: u32) -> bool {
-    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-    pid.is_none_or(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 /// Why the state folder could not be claimed.
@@ -287,9 +277,7 @@ mod tests {
     fn a_lock_that_a_killed_daemons_child_still_has_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let mut killed = std::process::Command::new("true").spawn().unwrap();
-        killed.wait().unwrap();
-        fs::write(&path, format!("{}\n", killed.id())).unwrap();
+        fs::write(&path, "").unwrap();
         let mut child =
             std::process::Command::new("flock").arg(&path).args(["sleep", "0.3"]).spawn().unwrap();
         let other = File::open(&path).unwrap();
