@@ -46,12 +46,12 @@ impl Replay {
     }
 
     /// Lays the next layer upon those before, which `older` opens, newest first; answers the pages in it that can be
-    /// judged, and how they are stored.
+    /// judged, how they are stored, and whether these are all of its pages.
     pub(crate) fn lay(
         &mut self,
         pack: &Arc<Pack>,
         older: impl Fn() -> Result<Vec<Arc<Pack>>, Error>,
-    ) -> Result<Vec<(u32, Encoding)>, Error> {
+    ) -> Result<(Vec<(u32, Encoding)>, bool), Error> {
         let page_size = pack.meta().page_size;
         let mut pages = Vec::new();
         pack.index()?.each(|entry| pages.push((entry.page, entry.encoding)))?;
@@ -76,12 +76,14 @@ impl Replay {
                 };
             }
         }
+        let all = pages.len();
         pages.retain(|&(page, encoding)| match encoding {
             Encoding::Raw | Encoding::Zstd => true,
             Encoding::Difference => nth_of(page).and_then(|nth| self.sound.get(nth)) == Some(&true),
             Encoding::Earlier => has_older,
         });
-        Ok(pages)
+        let are_all = pages.len() == all;
+        Ok((pages, are_all))
     }
 
     fn fit(&mut self, page_size: PageSize, meta: &Meta) {

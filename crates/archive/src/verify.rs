@@ -170,15 +170,20 @@ impl<'a> Check<'a> {
         replay: &mut Replay,
         older: impl Fn() -> Result<Vec<Arc<Pack>>, Error>,
     ) -> Result<bool, Error> {
-        let pages = replay.lay(pack, older)?;
+        let (pages, are_all) = replay.lay(pack, older)?;
         let mut as_written = true;
         if let Err(error) = pack.check_bytes(|read| self.advance(read)) {
             if !error.is_finding() {
                 return Err(error);
             }
             as_written = false;
-            self.report.damage.note(pack.meta(), []);
             self.find(pack.path().to_owned(), error);
+        }
+        // To write a layer anew is to vouch for all its bytes. Where they are not as they were written, and pages lie upon what is
+        // damaged or gone itself, that is put right first.
+        let can_be_repaired = as_written || are_all;
+        if !as_written && can_be_repaired {
+            self.report.damage.note(pack.meta(), []);
         }
         let (mut damaged, mut doubtful) = (Pages::new(), Pages::new());
         for (nth, (page, encoding)) in pages.into_iter().enumerate() {
@@ -193,7 +198,7 @@ impl<'a> Check<'a> {
                 false => damaged.push((page, replay.hash(page))),
             }
         }
-        self.find_pages(pack, damaged);
+        self.find_pages(pack, damaged, can_be_repaired);
         if !doubtful.is_empty() {
             self.doubtful.push((Arc::clone(pack), doubtful));
         }
@@ -201,14 +206,16 @@ impl<'a> Check<'a> {
     }
 
     /// Notes damaged pages, and what each must hash to.
-    fn find_pages(&mut self, pack: &Pack, damaged: Pages) {
+    fn find_pages(&mut self, pack: &Pack, damaged: Pages, can_be_repaired: bool) {
         let Some((first, _)) = damaged.first() else { return };
         let what =
             format!("{} of its pages do not match their hashes, the first is page {first}", damaged.len());
         let finding = self.report.findings.len();
         self.find(pack.path().to_owned(), Error::damaged(pack.path(), what));
         self.bad.extend(damaged.iter().map(|&(page, _)| (pack.meta().number, page, finding)));
-        self.report.damage.note(pack.meta(), damaged);
+        if can_be_repaired {
+            self.report.damage.note(pack.meta(), damaged);
+        }
     }
 
     /// Finds those doubtful differences that are needed: by the version asked for, or else by the one next above, since
@@ -228,7 +235,7 @@ impl<'a> Check<'a> {
             pages.retain(|&(page, _)| nth_of(page).is_some_and(is_needed));
             // What was laid upon files of before a compaction and of after comes out of those of after.
             pages.retain(|&(page, _)| !comes_out(&map, page));
-            self.find_pages(&pack, pages);
+            self.find_pages(&pack, pages, true);
         }
         Ok(())
     }

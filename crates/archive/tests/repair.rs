@@ -287,6 +287,33 @@ fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
 }
 
 #[test]
+fn nothing_is_written_anew_that_cannot_be_judged_until_what_it_lies_upon_is_back() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    let everywhere: Contents = model.values().flat_map(contents).collect();
+    let (below, path, away) = (folder.path().join("2.pack"), folder.path().join("3.pack"), common::folder());
+    let good = std::fs::read(&path).unwrap();
+    for byte in 0..good.len() {
+        let mut damaged = good.clone();
+        damaged[byte] ^= 1 << (byte % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        let archive = open(folder.path());
+        std::fs::rename(&below, away.path().join("2.pack")).unwrap();
+        let repaired = archive.repair(&verify(&archive, None).damage, &Contents::new()).unwrap();
+        drop(archive);
+        std::fs::rename(away.path().join("2.pack"), &below).unwrap();
+        let archive = open(folder.path());
+        let report = verify(&archive, None);
+        // What was called put right is that.
+        assert_eq!(report.findings.is_empty(), !repaired.is_empty(), "byte {byte}: {repaired:?}, {report:?}");
+        archive.repair(&report.damage, &everywhere).unwrap();
+        assert_holds(&archive, &model);
+        drop(archive);
+        std::fs::write(&path, &good).unwrap();
+    }
+}
+
+#[test]
 fn what_was_given_up_or_is_gone_meanwhile_is_no_obstacle() {
     let folder = common::folder();
     let mut model = history(folder.path());
