@@ -77,6 +77,10 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
     assert!(damaged["hint"].as_str().unwrap().contains("docs/recover.md"), "{damaged}");
     let outcome = &repairs(&world)[0]["details"]["outcome"];
     assert_eq!(outcome, "nothing has the content any more");
+    // Whoever may read may verify, and the trail cannot be trimmed.
+    let noted = repairs(&world);
+    assert_eq!(code(&world.asat(&["verify"])), Some(9));
+    assert_eq!(repairs(&world), noted);
 
     fs::write(pack, whole).unwrap();
     let ran = world.asat(&["verify"]);

@@ -38,6 +38,18 @@ pub struct Damage {
     pub what: String,
     /// The versions that cannot be read in full because of it, by their numbers.
     pub versions: Vec<u64>,
+    /// What has come of putting it right, as far as the audit trail has it.
+    pub tried: Option<Tried>,
+}
+
+/// What comes of putting damage right that stays. What is later here says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tried {
+    /// The repair failed.
+    Failed,
+    /// Nothing has the content any more.
+    InVain,
 }
 
 /// A file that is not as it was written.
@@ -88,7 +100,13 @@ impl Damage {
             0 => first.what.clone(),
             others => format!("{}; and {others} other findings", first.what),
         };
-        Some(Self { found_at, what, versions: versions.into_iter().collect() })
+        Some(Self { found_at, what, versions: versions.into_iter().collect(), tried: None })
+    }
+
+    /// Whether this is the same damage, whatever has come of putting it right.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.what, &self.versions) == (&other.what, &other.versions)
     }
 
     /// What is damaged, with the versions that cannot be read in full because of it.

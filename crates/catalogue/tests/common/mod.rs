@@ -8,7 +8,7 @@ use asat_core::audit::{Action, By, Deed};
 use asat_core::check::CheckResult;
 use asat_core::clock::{Anchor, Doubt, Moment};
 use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
-use asat_core::harm::Damage;
+use asat_core::harm::{Damage, Tried};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
@@ -78,6 +78,7 @@ pub(crate) fn store(dice: &mut Dice, name: StoreName) -> Store {
         found_at: dice.instant(),
         what: dice.text(),
         versions: (0..dice.below(3)).map(|_| dice.bytes()).collect(),
+        tried: [None, Some(Tried::Failed), Some(Tried::InVain)][dice.below(3)],
     });
     Store { name, path, added_at: dice.instant(), damage }
 }

@@ -3,7 +3,7 @@
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{Answer, Change, Effect, Repaired, Reply};
-use crate::harm::{Damage, Finding};
+use crate::harm::{Damage, Finding, Tried};
 use crate::register::History;
 use crate::version::{State, Store, Version};
 use crate::{Code, Problem, StoreName, VersionId};
@@ -25,7 +25,7 @@ impl Engine {
         let history = self.register.history(store)?;
         let is_known = history.store.damage.is_some();
         if whole || !is_known && !findings.is_empty() {
-            record(draft, history, findings);
+            record(draft, history, as_found(draft, history, findings));
         }
         if findings.is_empty() {
             if whole {
@@ -57,16 +57,21 @@ impl Engine {
                     );
                     note(draft, id, &mended.file, "put right", Some(&mended.from));
                 }
+                let mut damage = as_found(draft, history, &repaired.left);
+                // The trail cannot be trimmed, and whoever may read may have the same found again and again.
+                let is_news = damage.as_mut().is_some_and(|damage| came_to(damage, Tried::InVain));
                 for finding in &repaired.left {
                     if let Some(&number) = finding.versions.last() {
                         draft.remark(&of(number), format!("{}: {NOTHING_HAS_IT}", finding.what));
-                        note(draft, of(number), &finding.file, NOTHING_HAS_IT, None);
+                        if is_news {
+                            note(draft, of(number), &finding.file, NOTHING_HAS_IT, None);
+                        }
                     }
                 }
                 if repaired.mended.is_empty() && repaired.left.is_empty() {
                     note_recovered(draft, history);
                 }
-                record(draft, history, &repaired.left);
+                record(draft, history, damage);
                 self.find_again(draft, history, &repaired.readable);
                 Ok(Answer::Now(Ok(Reply::Repaired(repaired.clone()))))
             }
@@ -75,8 +80,11 @@ impl Engine {
                 Err(problem.clone())
             }
             Err(problem) => {
-                if let Some(&number) = history.store.damage.as_ref().and_then(|damage| damage.versions.last())
+                if let Some(mut damage) = history.store.damage.clone()
+                    && let Some(&number) = damage.versions.last()
+                    && came_to(&mut damage, Tried::Failed)
                 {
+                    record(draft, history, Some(damage));
                     note(draft, of(number), "", &format!("failed: {}", problem.detail), None);
                 }
                 Err(problem.clone())
@@ -94,12 +102,23 @@ impl Engine {
     }
 }
 
-/// Records what is damaged of a store, since it was found first.
-fn record(draft: &mut Draft<'_>, history: &History, findings: &[Finding]) {
-    let known = &history.store.damage;
-    let found_at = known.as_ref().map_or(draft.now, |damage| damage.found_at);
-    let damage = Damage::of(found_at, findings);
-    if damage != *known {
+/// What is damaged of a store, since it was found first, with what is known of the same already.
+fn as_found(draft: &Draft<'_>, history: &History, findings: &[Finding]) -> Option<Damage> {
+    let known = history.store.damage.as_ref();
+    let damage = Damage::of(known.map_or(draft.now, |known| known.found_at), findings)?;
+    let tried = known.filter(|known| known.is_same(&damage)).and_then(|known| known.tried);
+    Some(Damage { tried, ..damage })
+}
+
+/// Has it known what has come of putting damage right; answers whether that says more than what was known.
+fn came_to(damage: &mut Damage, tried: Tried) -> bool {
+    let is_news = damage.tried < Some(tried);
+    damage.tried = damage.tried.max(Some(tried));
+    is_news
+}
+
+fn record(draft: &mut Draft<'_>, history: &History, damage: Option<Damage>) {
+    if damage != history.store.damage {
         draft.changes.push(Change::Store(Store { damage, ..history.store.clone() }));
     }
 }

@@ -73,6 +73,26 @@ fn of_what_nothing_has_any_more_the_trail_and_the_records_tell() {
 }
 
 #[test]
+fn what_stays_damaged_is_written_down_once_however_often_it_is_found() {
+    let mut world = World::with_versions(3);
+    world.damaged.insert(id("report@1"));
+    let verify = |world: &mut World, failed: Option<Code>| {
+        let repair = world.begin(&world.verified("report"));
+        let _ = match failed {
+            Some(code) => world.finish(repair, Outcome::Repair(Err(trouble(code)))),
+            None => world.perform(repair),
+        };
+        noted(world).len()
+    };
+    assert_eq!([(); 3].map(|()| verify(&mut world, Some(Code::StorageFull))), [1; 3]);
+    assert_eq!([(); 3].map(|()| verify(&mut world, None)), [2; 3]);
+    assert_eq!(verify(&mut world, Some(Code::StorageFull)), 2, "it is known that nothing has it");
+    // What is damaged since is told of, with what was before.
+    world.damaged.insert(id("report@2"));
+    assert_eq!([(); 3].map(|()| verify(&mut world, None)), [4; 3]);
+}
+
+#[test]
 fn a_verification_of_one_version_takes_no_other_ones_damage_for_gone() {
     let mut world = World::with_versions(3);
     world.damaged.insert(id("report@1"));

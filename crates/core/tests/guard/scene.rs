@@ -55,7 +55,12 @@ impl Scene {
     pub(crate) fn harmed(mut self, lost: Option<&str>, is_damaged: bool) -> Self {
         let lost =
             lost.map(|id| Lost { newest: id.parse().unwrap(), reason: "it was full".to_owned(), count: 1 });
-        let damage = Damage { found_at: Timestamp::UNIX_EPOCH, what: "1.pack".to_owned(), versions: vec![1] };
+        let damage = Damage {
+            found_at: Timestamp::UNIX_EPOCH,
+            what: "1.pack".to_owned(),
+            versions: vec![1],
+            tried: None,
+        };
         self.seen.harms.push(Harm {
             store: "a".parse().unwrap(),
             lost,
