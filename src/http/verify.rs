@@ -56,6 +56,7 @@ pub(super) async fn verify(
     if version.is_some() && !lost.is_empty() {
         return Ok(Json(Verification { ok: false, lost, ..Verification::default() }));
     }
+    let known = face.handle.engine().register().history(&store)?.store.damage.clone();
     let share = face.work.verifications.take(&caller)?;
     let (machine, name) = (Arc::clone(&face.machine), store.clone());
     // A caller who has gone drops this, and nobody wants to know what would be found.
@@ -73,7 +74,7 @@ pub(super) async fn verify(
     let is_damaged = !findings.is_empty();
     let mut repaired = Ok(Repaired::default());
     if is_damaged || version.is_none() {
-        let event = Event::Verified { store: store.clone(), whole: version.is_none(), findings };
+        let event = Event::Verified { store: store.clone(), whole: version.is_none(), known, findings };
         repaired = match face.handle.ask(caller.by, event).await {
             Ok(Reply::Repaired(repaired)) => Ok(repaired),
             Ok(_) => repaired,

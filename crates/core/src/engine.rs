@@ -172,7 +172,9 @@ impl Engine {
             Event::AcceptClock { reading, reason } => {
                 self.accept_clock(&mut draft, reading, reason.as_deref())
             }
-            Event::Verified { store, whole, findings } => self.verified(&mut draft, store, *whole, findings),
+            Event::Verified { store, whole, known, findings } => {
+                self.verified(&mut draft, store, *whole, known.as_ref(), findings)
+            }
             Event::Tick => self.tick(&mut draft),
         };
         match answer {

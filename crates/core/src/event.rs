@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::{By, Deed};
 use crate::clock::{Anchor, Reading};
-use crate::harm::Finding;
+use crate::harm::{Damage, Finding};
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
 use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
@@ -154,6 +154,8 @@ pub enum Event {
         store: StoreName,
         /// Whether all of it was read.
         whole: bool,
+        /// What was known to be damaged before it was read: of what is damaged since, a verification that finds nothing says nothing.
+        known: Option<Damage>,
         /// What is not as it was written.
         findings: Vec<Finding>,
     },

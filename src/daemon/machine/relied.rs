@@ -36,7 +36,8 @@ impl Machine {
             versions: archive.newest().into_iter().collect(),
         };
         if let Some(driver) = self.driver.get() {
-            let event = Event::Verified { store: store.clone(), whole: false, findings: vec![finding] };
+            let event =
+                Event::Verified { store: store.clone(), whole: false, known: None, findings: vec![finding] };
             let of = store.clone();
             driver.tell(event, move |answer| match answer {
                 Ok(_) => {}

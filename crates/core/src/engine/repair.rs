@@ -14,24 +14,27 @@ const NOTHING_HAS_IT: &str = "nothing has the content any more";
 const NOTHING_IS_DAMAGED: &str = "found as it was written";
 
 impl Engine {
-    /// Has put right what a verification found. That nothing was found says something only if all was read.
+    /// Has put right what a verification found. That nothing was found says something only of damage
+    /// that was `known` before, and if all was read.
     pub(super) fn verified(
         &self,
         draft: &mut Draft<'_>,
         store: &StoreName,
         whole: bool,
+        known: Option<&Damage>,
         findings: &[Finding],
     ) -> Result<Answer, Problem> {
         let history = self.register.history(store)?;
-        let is_known = history.store.damage.is_some();
-        if whole || !is_known && !findings.is_empty() {
-            record(draft, history, as_found(draft, history, findings));
-        }
+        let recorded = history.store.damage.as_ref();
         if findings.is_empty() {
-            if whole {
+            if whole && recorded == known {
                 note_recovered(draft, history);
+                record(draft, history, None);
             }
             return Ok(Answer::Now(Ok(Reply::Done)));
+        }
+        if whole || recorded.is_none() {
+            record(draft, history, as_found(draft, history, findings));
         }
         let repairs = |effect: &Effect| matches!(effect, Effect::Repair { store: other } if other == store);
         let open = self.register.intents().find(|intent| repairs(&intent.effect));

@@ -25,7 +25,7 @@ fn damage(world: &World) -> Option<Vec<u64>> {
 /// A verification of one version found this.
 fn verified(found: &[&str]) -> Event {
     let findings = found.iter().map(|version| finding(&id(version))).collect();
-    Event::Verified { store: store("report"), whole: false, findings }
+    Event::Verified { store: store("report"), whole: false, known: None, findings }
 }
 
 #[test]
@@ -104,6 +104,23 @@ fn a_verification_of_one_version_takes_no_other_ones_damage_for_gone() {
     let repair = world.begin(&verified(&["report@3"]));
     world.perform(repair).unwrap();
     assert_eq!(damage(&world), Some(vec![1]));
+}
+
+#[test]
+fn a_verification_that_finds_nothing_says_nothing_of_what_was_found_damaged_since_it_began() {
+    let mut world = World::with_versions(2);
+    let early = world.verified("report");
+    world.damaged.insert(id("report@1"));
+    let repair = world.begin(&world.verified("report"));
+    world.perform(repair).unwrap();
+    let (before, told) = (noted(&world), damage(&world));
+    assert_eq!(world.ask(&early), Ok(Reply::Done));
+    assert_eq!((noted(&world), damage(&world)), (before, told.clone()));
+    assert_eq!(told, Some(vec![1]));
+    // One that began after that says it.
+    world.damaged.clear();
+    assert_eq!(world.ask(&world.verified("report")), Ok(Reply::Done));
+    assert_eq!(damage(&world), None);
 }
 
 #[test]

@@ -437,7 +437,9 @@ impl World {
     /// The event that all that is kept of a store was verified.
     pub(crate) fn verified(&self, name: &str) -> Event {
         let damaged = self.damaged.iter().filter(|id| id.store == store(name));
-        Event::Verified { store: store(name), whole: true, findings: damaged.map(finding).collect() }
+        let known =
+            self.register().history(&store(name)).ok().and_then(|history| history.store.damage.clone());
+        Event::Verified { store: store(name), whole: true, known, findings: damaged.map(finding).collect() }
     }
 
     fn is_read_in_copy(&self, id: &VersionId) -> bool {
