@@ -113,6 +113,43 @@ fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_conte
     assert_eq!(world.get("/healthz").json()["status"], "ok");
 }
 
+/// What the daemon has read so far, with its workers, in bytes.
+fn bytes_read(world: &World) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", world.daemon.as_ref().unwrap().child.id())).unwrap();
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+}
+
+/// Whoever may read may verify, and in the rollback-journal modes the store's writers wait for each read of it.
+#[test]
+fn the_store_is_read_once_however_many_versions_are_lost() {
+    const VERSIONS: u64 = 12;
+    let world = archived();
+    if world.ground.keeps_base() {
+        // The newest version's snapshot is read as well.
+        return;
+    }
+    world.sqlite().execute("insert into ledger values (randomblob(4000000))", []).unwrap();
+    for number in 3..=VERSIONS {
+        publish_change(&world, &number.to_string());
+    }
+    world.settled(&format!("report@{VERSIONS}"));
+    world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
+    // The index, and more of it than one bit, so that no version comes out.
+    let pack = world.path("state/archive/report/1.pack");
+    let mut bytes = fs::read(&pack).unwrap();
+    let index = bytes.windows(9).position(|window| window == b"{\"store\":").unwrap() - 40;
+    bytes[index..index + 20].fill(0);
+    fs::write(&pack, bytes).unwrap();
+
+    let before = bytes_read(&world);
+    let ran = world.asat(&["verify"]);
+    let read = bytes_read(&world) - before;
+    assert_eq!(code(&ran), Some(9), "{ran:?}");
+    let size = fs::metadata(world.store()).unwrap().len();
+    // The archive is read twice, and what of the store is read passes through a worker.
+    assert!(read < 6 * size, "{read} bytes were read, and the store has {size}");
+}
+
 /// What the log says of what was put right.
 const PUT_RIGHT: &str = "is put right from the store";
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use asat_archive::fingerprint::{PageHash, page_hash};
+use asat_archive::fingerprint::{Fingerprinter, PageHash, page_hash};
 use asat_archive::{Archive, Contents, PutRight, Rebuild, Remedy, Report};
 use asat_core::event::{CutFailure, Mended, Repaired};
 use asat_core::harm::Finding;
-use asat_core::{Code, PageSize, Problem, StoreName, VersionId};
+use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::PageSink;
 
 use super::{Machine, lock};
@@ -102,7 +102,10 @@ impl Machine {
     /// Puts right what can be of what a report names; answers what was, and what was in the way of more. That the store cannot be read
     /// does not keep what the snapshots have from being used.
     fn mend(&self, name: &StoreName, archive: &Archive, report: &Report) -> (Vec<Mended>, Option<Problem>) {
-        let Gather { found, from, mut trouble, .. } = self.gather(name, report);
+        // What a newer asat has written is not damaged.
+        let lost = archive.unreadable().into_iter().filter(|(_, error)| error.is_loss());
+        let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
+        let Gather { found, from, content, mut trouble, .. } = self.gather(name, report, !lost.is_empty());
         let put_right = archive.repair(&report.damage, &found).unwrap_or_else(|error| {
             tracing::warn!(store = %name, %error, "{name}: cannot write what is damaged anew");
             trouble = Some(error.into());
@@ -121,16 +124,25 @@ impl Machine {
             Mended { version: number, file: file.display().to_string(), from }
         };
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
-        all.extend(self.rebuild(name, archive));
+        all.extend(self.rebuild(name, archive, &lost, content));
         (all, trouble)
     }
 
-    /// Writes versions anew that cannot be put together any more, and that the store or their snapshot is still; answers which.
-    fn rebuild(&self, name: &StoreName, archive: &Archive) -> Vec<Mended> {
+    /// Writes versions anew that cannot be put together any more, and that their snapshot or the store, of this content, is still;
+    /// answers which.
+    fn rebuild(
+        &self,
+        name: &StoreName,
+        archive: &Archive,
+        lost: &[u64],
+        content: Option<Fingerprint>,
+    ) -> Vec<Mended> {
         let mut rebuilt = Vec::new();
-        // What a newer asat has written is not damaged.
-        let lost = archive.unreadable().into_iter().filter(|(_, error)| error.is_loss());
-        for (number, _) in lost {
+        for &number in lost {
+            // It may have lacked what is put right by now.
+            if archive.read(number).is_ok() {
+                continue;
+            }
             let id = VersionId { store: name.clone(), number };
             let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>, from: String| {
                 let file = archive.rebuild(number, |rebuild| read(&mut Anew(rebuild))).unwrap_or_else(
@@ -143,21 +155,28 @@ impl Machine {
             };
             let from_snapshot =
                 |hot| anew(&|sink: &mut Anew<'_>| self.read_hot(&id, &hot, sink), of_snapshot(&id));
-            let from_store =
-                || anew(&|sink: &mut Anew<'_>| self.gather_from_store(name, sink), STORE.to_owned());
+            // The store is read for no version that it is not: that may be thousands.
+            let is_store = || archive.describe(number).is_ok_and(|meta| Some(meta.fingerprint) == content);
+            let from_store = || {
+                let read = |sink: &mut Anew<'_>| self.gather_from_store(name, sink);
+                is_store().then(|| anew(&read, STORE.to_owned())).flatten()
+            };
             rebuilt.extend(self.hot(&id).ok().and_then(from_snapshot).or_else(from_store));
         }
         rebuilt
     }
 
-    /// The pages that are wanted, as far as the store or one of its snapshots has them.
-    fn gather(&self, name: &StoreName, report: &Report) -> Gather {
+    /// The pages that are wanted, as far as the store or one of its snapshots has them; and what the store is, if versions are lost.
+    fn gather(&self, name: &StoreName, report: &Report, is_lost: bool) -> Gather {
         let mut sink = Gather { wanted: report.damage.wanted().collect(), ..Gather::default() };
-        if !sink.wanted.is_empty() {
+        if is_lost || !sink.wanted.is_empty() {
             STORE.clone_into(&mut sink.source);
-            if let Err(problem) = self.gather_from_store(name, &mut sink) {
-                tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
-                sink.trouble = Some(problem);
+            match self.gather_from_store(name, &mut sink) {
+                Ok(()) => sink.content = sink.fingerprinter.take().map(|pages| pages.finish()),
+                Err(problem) => {
+                    tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
+                    sink.trouble = Some(problem);
+                }
             }
         }
         let snapshots: Vec<_> = lock(&self.hot).iter().map(|(id, hot)| (id.clone(), hot.clone())).collect();
@@ -222,18 +241,23 @@ struct Gather {
     source: String,
     found: Contents,
     from: BTreeMap<PageHash, String>,
+    /// Of what is read at the moment.
+    fingerprinter: Option<Fingerprinter>,
+    /// What the store is.
+    content: Option<Fingerprint>,
     /// Why a source could not be read.
     trouble: Option<Problem>,
     bytes: usize,
 }
 
 impl PageSink for Gather {
-    fn begin(&mut self, _: PageSize, _: u32) -> Result<(), Problem> {
+    fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem> {
+        self.fingerprinter = Some(Fingerprinter::new(page_size, page_count));
         Ok(())
     }
 
     fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
-        let hash = page_hash(page);
+        let hash = self.fingerprinter.as_mut().map_or_else(|| page_hash(page), |pages| pages.page(page));
         if self.bytes < MOST_BYTES && self.wanted.remove(&hash) {
             self.bytes += page.len();
             self.found.insert(hash, page.to_vec());
