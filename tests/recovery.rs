@@ -17,7 +17,7 @@ mod gone;
 mod newer;
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -92,6 +92,28 @@ fn catalogues(world: &World) -> Vec<String> {
     names.retain(|name| name.starts_with("catalogue"));
     names.sort();
     names
+}
+
+/// Flips a bit in the middle of a file.
+fn flip_middle(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+/// Flips a bit of a label, wherever the catalogue's file has it. Answers the label that it has then.
+fn flip_label(world: &World, label: &str) -> String {
+    let file = fs::File::options().read(true).write(true).open(world.path("state/catalogue.db")).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let mut other = label.as_bytes().to_vec();
+    other[0] ^= 1;
+    let places: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(label.as_bytes())).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| file.write_all_at(&other, at as u64).unwrap());
+    String::from_utf8(other).unwrap()
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::{ASAT, asat, catalogues, refused, world};
+use crate::common::World;
+use crate::{ASAT, asat, catalogues, flip_label, flip_middle, refused, world};
 
 #[test]
 fn no_copy_is_made_in_the_state_folder() {
@@ -40,4 +41,30 @@ fn a_copy_may_have_any_name_that_a_file_may_have() {
         assert!(copy.starts_with(b"SQLite format 3\0"), "{name}");
     }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+}
+
+/// Refuses to make a copy of what the daemon would refuse to start with, and leaves nothing where it was to be.
+fn check_no_copy(world: &World, said: &str) {
+    let folder = world.path("copies");
+    fs::create_dir(&folder).unwrap();
+    let output = asat(world, &["backup", folder.join("copy.db").to_str().unwrap()]);
+    let refusal = refused(&output);
+    assert!(output.status.code() == Some(9) && refusal.contains(said), "{refusal}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
+fn no_copy_is_made_where_the_log_has_lost_what_was_acknowledged() {
+    let mut world = world();
+    world.kill();
+    flip_middle(&world.path("state/catalogue.db-wal"));
+    check_no_copy(&world, "was acknowledged");
+}
+
+#[test]
+fn no_copy_is_made_of_records_that_are_not_what_was_committed() {
+    let mut world = world();
+    assert!(world.stop().success());
+    flip_label(&world, "close 3");
+    check_no_copy(&world, "its records are not what was committed");
 }

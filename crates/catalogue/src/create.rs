@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::migrate::{self, Migration, OLDEST};
-use crate::{newest, seal};
+use crate::{newest, read, seal};
 
 /// The mark of an asat catalogue in the file header ("asat" in ASCII).
 const APPLICATION_ID: i32 = 0x6173_6174;
@@ -106,16 +106,18 @@ const LEAVE_OUT_CUTS: &str = "pragma foreign_keys = on;
     delete from intent where open = 0 and id < (select max(id) from intent);
     commit";
 
-/// Writes a consistent copy of an open catalogue, in place of whatever is at `path`.
-pub(crate) fn copy(connection: &Connection, path: &Path) -> Result<(), Error> {
-    copy_and(connection, path, |_| Ok(()))
+/// Writes a consistent copy of the open catalogue at `from`, in place of whatever is at `path`.
+pub(crate) fn copy(connection: &Connection, from: &Path, path: &Path) -> Result<(), Error> {
+    copy_and(connection, from, path, |_| Ok(()))
 }
 
-/// The same, and changes the copy before it is there.
+/// The same, and changes the copy before it is there. A copy of what was not committed is refused: it would be given a seal of its own,
+/// and nothing would tell any more that it is damaged.
 fn copy_and(
     connection: &Connection,
+    from: &Path,
     path: &Path,
-    change: impl FnOnce(&Path) -> Result<(), Error>,
+    change: impl FnOnce(&Connection) -> rusqlite::Result<()>,
 ) -> Result<(), Error> {
     put_in_place(path, |draft| {
         // The path is bound as text; Linux paths that are not UTF-8 cannot be named in SQL.
@@ -123,27 +125,29 @@ fn copy_and(
             let source = io::Error::new(io::ErrorKind::InvalidFilename, "the name is not UTF-8");
             return Err(Error::io("write a copy of the catalogue to", path, source));
         };
-        let copied = connection.execute("vacuum into ?1", [name]);
-        copied.map_err(|error| Error::sqlite("copy", path, error))?;
-        change(draft)?;
-        // It may be put in the catalogue's place, and be older than what was acknowledged then.
+        // Before anything is copied: more may be committed meanwhile, and not less.
+        let acknowledged = newest::read(from)?;
+        let refused = |error| Error::sqlite("copy", path, error);
+        connection.execute("vacuum into ?1", [name]).map_err(|error| Error::sqlite("copy", from, error))?;
         let copy = crate::connect(draft)?;
-        seal::renew(&copy).map_err(|error| Error::sqlite("copy", path, error))
+        // The copy has the seal of the transaction that was copied, and its rows and indexes are what SQLite found then.
+        seal::check_newest(&copy, acknowledged.as_ref(), from)?;
+        read::check_structure(&copy, from)?;
+        seal::check(&copy, from)?;
+        change(&copy).map_err(refused)?;
+        // It may be put in the catalogue's place, and be older than what was acknowledged then.
+        seal::renew(&copy).map_err(refused)
     })
 }
 
 /// Writes a consistent copy of an open catalogue to a path of somebody else's choice, where there is nothing yet. What is being cut
 /// is not in it: once the copy is put back, that is a version like any that came later, and its snapshot is left alone. A daemon
 /// that found it begun would take it for one that nobody was told of, and remove it.
-pub(crate) fn copy_to_new(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn copy_to_new(connection: &Connection, from: &Path, path: &Path) -> Result<(), Error> {
     // Two may do so at once, and what has the usual name of a draft there may be anybody's.
     let draft = beside(path, &format!(".{}.asat-draft", std::process::id()));
-    let leave_out_cuts = |copy: &Path| {
-        let connection = crate::connect(copy)?;
-        let changed = connection.execute_batch(LEAVE_OUT_CUTS);
-        changed.map_err(|error| Error::sqlite("copy", path, error))
-    };
-    let made = copy_and(connection, &draft, leave_out_cuts).and_then(|()| {
+    let leave_out_cuts = |copy: &Connection| copy.execute_batch(LEAVE_OUT_CUTS);
+    let made = copy_and(connection, from, &draft, leave_out_cuts).and_then(|()| {
         // A link takes no other file's place. Where the file system has none, nobody else's is looked for again.
         match fs::hard_link(&draft, path) {
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => fs::rename(&draft, path),

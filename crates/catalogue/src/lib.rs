@@ -227,9 +227,7 @@ impl Catalogue {
         let connection = read_only(path)?;
         let refused = |error| Error::sqlite("read", path, error);
         let transaction = connection.unchecked_transaction().map_err(refused)?;
-        if let Some(seal) = seal::read(&transaction, path)? {
-            newest::check(&seal, acknowledged.as_ref(), path)?;
-        }
+        seal::check_newest(&transaction, acknowledged.as_ref(), path)?;
         drop(transaction);
         read::load(&connection, path).map(drop)
     }
@@ -255,14 +253,15 @@ impl Catalogue {
     /// file yet. What is being cut at this moment is not in it.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Newer`] and [`Error::Taken`], or what the machine answered. Nothing is left at `to` then.
+    /// [`Error::Foreign`], [`Error::Newer`] and [`Error::Taken`]; [`Error::Damaged`] if its records are not what was committed, or the
+    /// newest commit is older than one that was acknowledged; or what the machine answered. Nothing is left at `to` then.
     pub fn back_up(path: &Path, to: &Path) -> Result<(), Error> {
         create::check_identity(path, MIGRATIONS.len())?;
         let taken = to.try_exists().map_err(|source| Error::io("look at", to, source))?;
         if taken {
             return Err(Error::Taken { path: to.to_owned() });
         }
-        create::copy_to_new(&read_only(path)?, to)
+        create::copy_to_new(&read_only(path)?, path, to)
     }
 
     /// An empty catalogue of this installation, or of a new one, that is to take the place of the one at `path`, or of none. Until

@@ -42,9 +42,7 @@ fn read_all(path: &Path) -> Result<Vec<Harm>, Error> {
     // An older one is read once it is brought forward.
     if usize::try_from(version).is_ok_and(|version| version == MIGRATIONS.len()) {
         read::installation(&connection, path)?;
-        if let Some(seal) = seal::read(&connection, path)? {
-            newest::check(&seal, newest::read(path)?.as_ref(), path)?;
-        }
+        seal::check_newest(&connection, newest::read(path)?.as_ref(), path)?;
         return Ok(read::load(&connection, path)?.harms());
     }
     Ok(Vec::new())

@@ -49,15 +49,13 @@ pub(crate) fn bring_forward(
     if found > known {
         return Err(Error::Newer { path: path.to_owned(), found, known });
     }
-    if let Some(seal) = seal::read(connection, path)? {
-        newest::check(&seal, newest::read(path)?.as_ref(), path)?;
-        if found < known {
-            seal::check(connection, path)?;
-        }
+    seal::check_newest(connection, newest::read(path)?.as_ref(), path)?;
+    if found < known {
+        seal::check(connection, path)?;
     }
     crate::keep_log(connection, false).map_err(refused)?;
     if found < known {
-        create::copy(connection, &create::beside(path, &format!(".v{found}")))?;
+        create::copy(connection, path, &create::beside(path, &format!(".v{found}")))?;
         run(connection, path, found, migrations)?;
     }
     Ok(())

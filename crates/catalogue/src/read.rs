@@ -55,7 +55,7 @@ pub(crate) fn installation(connection: &Connection, path: &Path) -> Result<Strin
 }
 
 /// Asks SQLite about what reading the rows does not show: indexes, free pages, constraints.
-fn check_structure(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<(), Error> {
     let found = connection.query_row("pragma integrity_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|error| Error::sqlite("check", path, error))?.as_str() {
         "ok" => Ok(()),

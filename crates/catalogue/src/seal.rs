@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _, Result, params};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
+use crate::newest;
 use crate::values::Int;
 
 /// The tables whose rows are not in the sum.
@@ -96,6 +97,15 @@ pub(crate) fn read(connection: &Connection, path: &Path) -> Result<Option<Seal>,
             Err(_) => Err(bad("its sum is none")),
         },
     }
+}
+
+/// Refuses a catalogue that ends before the newest commit that was acknowledged.
+pub(crate) fn check_newest(
+    connection: &Connection,
+    acknowledged: Option<&Seal>,
+    path: &Path,
+) -> Result<(), Error> {
+    read(connection, path)?.map_or(Ok(()), |found| newest::check(&found, acknowledged, path))
 }
 
 /// Refuses records that are not those that were committed.

@@ -190,6 +190,34 @@ fn an_older_catalogue_is_refused_unless_it_is_a_backup() {
 }
 
 #[test]
+fn a_copy_of_damaged_records_is_refused_and_leaves_no_file() {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (_open, images) = lived(folder.path());
+    let backup = copy.path().join("backup.db");
+    for (commits, file, every) in [(CARRIED_OVER, 0, 4999), (12, 0, 4999), (12, 1, 40_009)] {
+        let (whole, truth) = &images[commits - 1];
+        let (mut refused, mut all) = (0, 0);
+        for bit in whole.bits(file).step_by(every) {
+            all += 1;
+            let path = whole.flipped(file, bit).put(copy.path());
+            match Catalogue::back_up(&path, &backup) {
+                Err(_) => refused += 1,
+                Ok(()) => {
+                    let told = Catalogue::open(&backup).unwrap().load().unwrap();
+                    assert!(told == *truth, "bit {bit} of {}: other records", FILES[file]);
+                    fs::remove_file(&backup).unwrap();
+                }
+            }
+            let left = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let left: Vec<_> = left.filter(|name| name.to_str().unwrap().contains("draft")).collect();
+            assert!(!backup.exists() && left.is_empty(), "bit {bit} of {}: {left:?}", FILES[file]);
+            let _ = fs::remove_file(copy.path().join("backup.db-newest"));
+        }
+        assert!(refused > 0, "none of {all} bits of {}", FILES[file]);
+    }
+}
+
+#[test]
 fn what_a_power_cut_leaves_is_no_damage() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_open, images) = lived(folder.path());
