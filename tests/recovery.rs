@@ -286,6 +286,27 @@ fn a_catalogue_that_cannot_be_read_is_kept_and_made_anew() {
     assert_eq!(known(&world), before);
 }
 
+/// What is kept may tell somebody what became of it, and what is in it still.
+#[test]
+fn a_catalogue_whose_log_is_damaged_is_kept_with_all_that_belongs_to_it_as_it_is() {
+    let mut world = world();
+    world.kill();
+    flip_middle(&world.path("state/catalogue.db-wal"));
+    let read = |name: &str, suffix: &str| fs::read(format!("{name}{suffix}")).unwrap();
+    let suffixes = ["", "-wal", "-newest"];
+    let path = world.path("state/catalogue.db");
+    let before = suffixes.map(|suffix| read(path.to_str().unwrap(), suffix));
+    let rebuilt = answer(&asat(&world, &["rebuild-catalogue", "--replace"]));
+    let kept = rebuilt["kept"].as_str().unwrap();
+    for (suffix, before) in suffixes.iter().zip(&before) {
+        assert!(read(kept, suffix) == *before, "{kept}{suffix} is another one");
+    }
+    world.start();
+    for (suffix, before) in suffixes.iter().zip(&before) {
+        assert!(read(kept, suffix) == *before, "{kept}{suffix} was changed by a start");
+    }
+}
+
 #[cfg(debug_assertions)]
 #[test]
 fn whoever_is_killed_amid_it_leaves_the_one_or_the_other() {

@@ -187,21 +187,20 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
     synced.map_err(|source| Error::io("make durable", folder, source))
 }
 
-/// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its log. Whoever
-/// opens the catalogue after a crash finds one of the two, whole.
+/// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its log and the name of its
+/// newest commit. Whoever opens the catalogue after a crash finds one of the two, whole.
 ///
-/// A log that could not be folded in is a part of the old one, and would be applied to the new one: the old file must not be
-/// found without it, nor the new file with it. No step changes both names at once, so the new one is first renamed to where
+/// What is kept is not opened: it may be damaged, and to fold its log in would change it. The log is a part of the old one, and would
+/// be applied to the new one: the old file must not be found without it, nor the new file with it. No step changes both names at once, so the new one is first renamed to where
 /// [`take_place`] finds it; that decides it, and what is left to do is done by whoever comes next.
 pub(crate) fn exchange(draft: &Path, path: &Path, kept: &str) -> Result<Option<PathBuf>, Error> {
     take_place(path)?;
     let synced = File::open(draft).and_then(|file| file.sync_all());
     synced.map_err(|source| Error::io("make durable", draft, source))?;
-    fold_log(path);
     let aside = |suffix: &str| beside(path, &format!(".{kept}{suffix}"));
     // Linked, and not moved: until it is decided, the old one is where it was.
     let found = link(path, &aside(""))?;
-    for suffix in ["-wal", "-journal"] {
+    for suffix in ["-wal", "-journal", newest::SUFFIX] {
         link(&beside(path, suffix), &aside(suffix))?;
     }
     boundary::pass("catalogue: kept");
@@ -253,17 +252,6 @@ fn link(file: &Path, name: &Path) -> Result<bool, Error> {
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(source) => Err(Error::io("keep", file, source)),
         Ok(()) => Ok(true),
-    }
-}
-
-/// Has SQLite carry a log over into its catalogue, so that this is whole without. Where it cannot, both are kept as they are.
-fn fold_log(path: &Path) {
-    if check_identity(path, usize::MAX).is_ok()
-        && let Ok(connection) = crate::connect(path)
-    {
-        let _ = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
-        // The last one that closes removes it.
-        let _ = connection.close();
     }
 }
 
