@@ -24,7 +24,7 @@ use asat_core::{Engine, Host, Policy, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use tracing::field::display;
 
-use super::handle::{Handle, Notice, Notices, Recording};
+use super::handle::{Handle, LastFound, Notice, Notices};
 use super::lanes::Lanes;
 use super::message::{Heard, Listener, Message};
 use crate::log;
@@ -56,7 +56,7 @@ pub(super) struct Driver<H: Host> {
     /// Outcomes that the catalogue could not commit yet, and why not.
     unrecorded: Vec<(EffectId, Outcome, Problem)>,
     /// Whether anything can be recorded, for others to see.
-    recording: Recording,
+    recording: LastFound,
     ticked_at: Timestamp,
     /// The archives that were weighed: how large they were, and when.
     weighed: BTreeMap<StoreName, (u64, Timestamp)>,

@@ -291,6 +291,8 @@ impl Guard {
         let unrecorded = self.handle.recording().problem();
         let state = self.state.display().to_string();
         plan.steps.extend(unrecorded.map(|problem| guard::unrecorded(&state, &problem)));
+        let damaged = self.handle.verified().problem();
+        plan.steps.extend(damaged.map(|problem| guard::records_damaged(&state, &problem)));
         let grows = !seen.snapshots.is_empty() || seen.pools.iter().any(|pool| pool.may_grow);
         // Of a pool that may not be extended it matters how large what is in it looks, which seldom changes.
         self.want_room(grows || !seen.pools.is_empty(), since.in_peace || !grows);

@@ -44,18 +44,18 @@ pub fn notices() -> Notices {
     broadcast::channel(NOTICES).0
 }
 
-/// Whether anything can be recorded, as the driver last found.
+/// What is wrong with the catalogue, if something is, as whoever looks at it has last found.
 #[derive(Clone, Debug, Default)]
-pub struct Recording(Arc<RwLock<Option<Problem>>>);
+pub struct LastFound(Arc<RwLock<Option<Problem>>>);
 
-impl Recording {
-    /// What keeps the driver from recording anything, if something does.
+impl LastFound {
+    /// What was found, if something was.
     #[must_use]
     pub fn problem(&self) -> Option<Problem> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes in what the driver has found; answers whether it is news.
+    /// Takes in what is found now; answers whether it is news.
     pub(super) fn set(&self, problem: Option<Problem>) -> bool {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *known, problem.clone()) != problem
@@ -71,7 +71,8 @@ pub struct Handle {
     catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<Standing>>,
-    recording: Recording,
+    recording: LastFound,
+    verified: LastFound,
     watches: Watches,
     metrics: Arc<Metrics>,
 }
@@ -86,8 +87,20 @@ impl Handle {
         notices: Notices,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
-        let (standing, recording, watches) = (Arc::default(), Recording::default(), Watches::default());
-        Self { messages, engine, revision, catalogue, notices, standing, recording, watches, metrics }
+        let (standing, watches) = (Arc::default(), Watches::default());
+        let (recording, verified) = (LastFound::default(), LastFound::default());
+        Self {
+            messages,
+            engine,
+            revision,
+            catalogue,
+            notices,
+            standing,
+            recording,
+            verified,
+            watches,
+            metrics,
+        }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -166,10 +179,16 @@ impl Handle {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything can be recorded.
+    /// Whether anything can be recorded, as the driver has last found.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
+    pub fn recording(&self) -> &LastFound {
         &self.recording
+    }
+
+    /// Whether the catalogue is what was recorded, as the last verification has found.
+    #[must_use]
+    pub fn verified(&self) -> &LastFound {
+        &self.verified
     }
 
     /// How watch mode stands.
@@ -222,18 +241,27 @@ impl Handle {
     }
 
     /// What is wrong with the catalogue, if something is: whether every record is what was committed, the newest commit is the newest that
-    /// was acknowledged, and the audit trail is whole. All of it is read, beside the driver; that may block.
+    /// was acknowledged, and the audit trail is whole. All of it is read, beside the driver; that may block. What is found is known
+    /// until the next verification.
     #[must_use]
     pub fn verify_catalogue(&self) -> Option<Problem> {
+        if let Some(problem) = self.recording.problem() {
+            return Some(problem);
+        }
+        let found = self.read_catalogue();
+        self.verified.set(found.clone());
+        found
+    }
+
+    fn read_catalogue(&self) -> Option<Problem> {
         let broken = |(_, what): (u64, String)| {
             let detail = format!("the audit trail in {} is damaged: {what}", self.catalogue.display());
             let hint = "put a copy of the catalogue by `asat backup` in its place (docs/recover.md); the records themselves are whole";
             Problem::new(Code::Damaged, detail, hint)
         };
-        let recording = self.recording.problem();
-        match recording.map_or_else(|| Catalogue::verify(&self.catalogue).map_err(Problem::from), Err) {
+        match Catalogue::verify(&self.catalogue) {
             Ok(()) => self.verify_trail(None).map_or_else(Some, |verdict| verdict.broken.map(broken)),
-            Err(problem) => Some(problem),
+            Err(error) => Some(error.into()),
         }
     }
 

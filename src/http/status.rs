@@ -54,8 +54,10 @@ pub(super) async fn readyz(
 /// before other harm: it may harm others.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
-    let harm = || face.handle.engine().register().harms().first().map(Harm::problem);
-    match face.handle.recording().problem().or_else(|| standing.trouble.clone()).or_else(harm) {
+    let handle = &face.handle;
+    let harm = || handle.engine().register().harms().first().map(Harm::problem);
+    let trouble = handle.recording().problem().or_else(|| standing.trouble.clone());
+    match trouble.or_else(|| handle.verified().problem()).or_else(harm) {
         None => health("ok"),
         Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
         Some(problem) => degraded(Trouble::of_kind(&problem)),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::common::World;
-use crate::{asat, world};
+use crate::{asat, flip_label, world};
 
 /// What the doctor says of the catalogue: the level, the words, and the advice.
 fn examined(world: &World) -> [Value; 3] {
@@ -101,4 +101,35 @@ fn the_doctor_is_not_in_the_way_of_a_daemon() {
     let before = listed(&world);
     assert_eq!(examined(&world)[0], "ok");
     assert_eq!(listed(&world), before);
+}
+
+/// Somebody who looks later, or elsewhere, hears of it, too.
+#[test]
+fn what_a_verification_finds_in_the_catalogue_is_told_of_until_one_finds_it_sound() {
+    let mut world = world();
+    assert!(world.stop().success());
+    world.start();
+    let flipped = flip_label(&world, "close 3");
+    let code = |command: &[&str]| world.asat(command).status.code();
+    assert_eq!(code(&["verify"]), Some(9));
+    let said = "its records are not what was committed";
+    for path in ["/healthz", "/readyz"] {
+        let health = world.get(path).json();
+        assert!(health["trouble"]["detail"].as_str().unwrap().contains(said), "{health}");
+    }
+    let has_alarm = || world.get("/capacity").json()["alarms"].to_string().contains(said);
+    let mut events = world.listen();
+    while !has_alarm() {
+        events.next().expect("the daemon goes on");
+    }
+    assert_eq!(code(&["capacity"]), Some(13));
+    let examined = asat(&world, &["doctor"]);
+    assert!(!examined.status.success() && String::from_utf8_lossy(&examined.stdout).contains(said));
+
+    flip_label(&world, &flipped);
+    assert_eq!(code(&["verify"]), Some(0));
+    assert_eq!(world.get("/healthz").json()["status"], "ok");
+    while has_alarm() {
+        events.next().expect("the daemon goes on");
+    }
 }

@@ -29,7 +29,7 @@ mod target;
 mod text;
 
 pub use action::{Action, AlarmKey, AlarmKind, Assessment, Level, Plan, Scope, Step};
-pub use alarm::unrecorded;
+pub use alarm::{records_damaged, unrecorded};
 pub use case::first_size;
 pub use entry::{Entry, Outcome};
 pub use memory::Memory;

@@ -93,7 +93,17 @@ impl Draft<'_> {
 /// The alarm that nothing can be recorded in the state folder of this path, and why not.
 #[must_use]
 pub fn unrecorded(folder: &str, problem: &Problem) -> Step {
-    let key = AlarmKey { target: Target::Folder(folder.to_owned()), kind: AlarmKind::Broken };
+    of_folder(folder, AlarmKind::Broken, problem)
+}
+
+/// The alarm that the catalogue in the state folder of this path is not what was recorded.
+#[must_use]
+pub fn records_damaged(folder: &str, problem: &Problem) -> Step {
+    of_folder(folder, AlarmKind::Damaged, problem)
+}
+
+fn of_folder(folder: &str, kind: AlarmKind, problem: &Problem) -> Step {
+    let key = AlarmKey { target: Target::Folder(folder.to_owned()), kind };
     step((key, (problem.detail.clone(), problem.hint.clone())))
 }
 
