@@ -211,7 +211,8 @@ fn state(config: &Config) -> State {
         max_copy_bytes: config.max_copy_bytes,
         copy_bytes: host::bytes_below(&config.copies()),
         begun: host::entry(&config.catalogue()) != Entry::Missing,
-        catalogue: Catalogue::look(&config.catalogue()).map_err(Problem::from),
+        catalogue: Catalogue::look(&config.catalogue(), || StateFolder::hold_free(&config.state))
+            .map_err(Problem::from),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::common::World;
-use crate::{asat, flip_label, world};
+use crate::{asat, flip_label, flip_middle, world};
 
 /// What the doctor says of the catalogue: the level, the words, and the advice.
 fn examined(world: &World) -> [Value; 3] {
@@ -101,6 +101,21 @@ fn the_doctor_is_not_in_the_way_of_a_daemon() {
     let before = listed(&world);
     assert_eq!(examined(&world)[0], "ok");
     assert_eq!(listed(&world), before);
+}
+
+/// It looks into a copy, and not beside a daemon that has the catalogue open.
+#[test]
+fn the_doctor_says_of_the_log_of_a_daemon_that_was_killed_what_a_start_would() {
+    let mut world = world();
+    world.kill();
+    flip_middle(&world.path("state/catalogue.db-wal"));
+    let before = listed(&world);
+    let [level, what, _] = examined(&world);
+    assert_eq!(listed(&world), before);
+    assert!(level == "problem" && what.as_str().unwrap().contains("was acknowledged"), "{level} {what}");
+    let mut daemon = world.spawn();
+    let log = daemon.wait_for("listen: ready").expect_err("it should not start");
+    assert!(daemon.exit().code() == Some(9) && log.contains(what.as_str().unwrap()), "{log}");
 }
 
 /// Somebody who looks later, or elsewhere, hears of it, too.

@@ -241,12 +241,13 @@ impl Catalogue {
     }
 
     /// Finds out what would keep a daemon from opening the catalogue at `path`, as far as that shows without changing anything, and
-    /// without being in the way of one that has it open.
+    /// without being in the way of one that has it open. `hold` is asked if that may be so: it answers something that keeps daemons away
+    /// while it lives, and nothing if one is there; then no more than the header is looked at.
     ///
     /// # Errors
     /// What opening it would answer.
-    pub fn look(path: &Path) -> Result<Vec<Harm>, Error> {
-        look::look(path)
+    pub fn look<T>(path: &Path, hold: impl FnOnce() -> Option<T>) -> Result<Vec<Harm>, Error> {
+        look::look(path, hold)
     }
 
     /// Writes a consistent copy of the catalogue at `path`, which a daemon may have open, to a path at which there is no

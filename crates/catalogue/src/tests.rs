@@ -116,7 +116,7 @@ fn a_catalogue_with_fingerprints_of_another_kind_is_refused_and_untouched() {
     let before = fs::read(&path).unwrap();
     let refusals = [
         Catalogue::open(&path).map(drop),
-        Catalogue::look(&path).map(drop),
+        Catalogue::look(&path, || None::<()>).map(drop),
         Catalogue::back_up(&path, &folder.path().join("copy.db")),
     ];
     for refused in refusals {

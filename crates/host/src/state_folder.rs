@@ -18,6 +18,8 @@ use crate::lvm::InstallationId;
 
 /// The file with the installation's id.
 const INSTALLATION: &str = "installation";
+/// The file that is locked.
+const LOCK: &str = "lock";
 /// How long a daemon waits for the lock: the one that has it may be ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How its second line begins, which says of which folder that was written.
@@ -49,6 +51,14 @@ impl StateFolder {
         check_folder(&path)?;
         let lock = take_lock(&path)?;
         Ok(Self { path, _lock: lock })
+    }
+
+    /// Keeps daemons from a folder for as long as the answer lives, and changes nothing there; `None` if one has it, or that cannot be
+    /// told. A daemon that starts meanwhile waits, but not for long.
+    #[must_use]
+    pub fn hold_free(path: &Path) -> Option<File> {
+        let lock = OpenOptions::new().read(true).custom_flags(no_follow()).open(path.join(LOCK)).ok()?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
     }
 
     /// The installation that the folder is of, as [`Self::keep`] has written it down. `None` where nothing is written down yet, and in
@@ -149,15 +159,18 @@ fn check_folder(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+fn no_follow() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
+}
+
 fn take_lock(folder: &Path) -> Result<File, Error> {
-    let path = folder.join("lock");
+    let path = folder.join(LOCK);
     let io = |doing| {
         let path = path.clone();
         move |source| Error::Io { doing, path, source }
     };
-    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow);
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow());
     let mut lock = options.open(&path).map_err(io("open"))?;
     let patience = Instant::now() + PATIENCE;
     while let Err(errno) = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
