@@ -69,14 +69,20 @@ impl<H: Host> Driver<H> {
     /// Where the machine cannot be looked at or the catalogue cannot commit.
     pub(super) fn start(
         host: Arc<H>,
-        engine: Engine,
-        catalogue: Catalogue,
+        mut engine: Engine,
+        mut catalogue: Catalogue,
         metrics: Arc<Metrics>,
         notices: Notices,
     ) -> Result<(Self, Handle), Problem> {
         let (sender, messages) = channel();
         engine.register().clock().into_iter().for_each(|anchor| host.go_by(anchor));
         let survey = host.survey(engine.register())?;
+        if let Some(anchor) = engine.witnessed(&survey, catalogue.written_at(), &host.clocks()) {
+            host.go_by(&anchor);
+            let first = Change::Clock(anchor);
+            catalogue.record(std::slice::from_ref(&first))?;
+            engine.evolve(&first);
+        }
         let engine = Arc::new(RwLock::new(engine));
         let revision = Arc::default();
         let read = (Arc::clone(&engine), Arc::clone(&revision));

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::By;
-use asat_core::event::{Archived, Event};
+use asat_core::clock;
+use asat_core::event::{Archived, Change, Event, Survey};
 use asat_core::version::State;
 use asat_core::{Code, Engine, Problem, VersionId};
 use asat_host::StateFolder;
@@ -107,10 +108,11 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
     let damaged: BTreeSet<VersionId> =
         survey.archived.iter().filter(is_damaged).map(|archived| archived.version.clone()).collect();
     let decision = engine.decide_for(asat_host::clock::now(), &By::asat(), &Event::Started(survey));
-    let remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
-    remarks.iter().for_each(|remark| tell(remark));
+    let mut remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
     anew.record(&decision.changes)?;
     decision.changes.iter().for_each(|change| engine.evolve(change));
+    remarks.extend(witness_clock(&mut engine, anew)?);
+    remarks.iter().for_each(|remark| tell(remark));
     let entries = engine.register().stores().flat_map(|history| history.versions.values());
     let (mut versions, mut lost) = (Vec::new(), Vec::new());
     for version in entries.map(|entry| &entry.version) {
@@ -122,6 +124,19 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
     }
     let installation = installation.as_str().to_owned();
     Ok(Rebuilt { versions, damaged: lost, kept: None, installation, remarks })
+}
+
+/// Records what the versions say of the time, as what was believed of the clock is lost. Nothing else is asked: the new catalogue was
+/// written by the very clock that is to be held against it. Says so if the clock will be doubted.
+fn witness_clock(engine: &mut Engine, anew: &mut Catalogue) -> Result<Option<String>, Problem> {
+    let reading = asat_host::clock::read();
+    let Some(anchor) = engine.witnessed(&Survey::default(), None, &reading) else { return Ok(None) };
+    let first = Change::Clock(anchor);
+    anew.record(std::slice::from_ref(&first))?;
+    engine.evolve(&first);
+    let believed = engine.believed(&reading);
+    let hint = clock::hint(&engine.policy().clock);
+    Ok(believed.doubted.then(|| format!("{}, as the newest version was cut then ({hint})", believed.what())))
 }
 
 fn no_id(named: &str) -> Problem {

@@ -130,3 +130,30 @@ fn a_restart_forgets_no_doubt_and_what_was_accepted_can_be_taken_back_for_a_week
         assert_eq!(world.get(&format!("/versions/{version}/database")).status, 200);
     }
 }
+
+#[test]
+fn a_catalogue_that_was_lost_gives_nothing_up_by_a_clock_that_nothing_of_it_was_recorded_of() {
+    let (mut world, clock) = machine();
+    let catalogue = world.path("state/catalogue.db");
+    for is_rebuilt in [true, false] {
+        clock.set(0);
+        assert!(world.stop().success());
+        if is_rebuilt {
+            let config = world.path("asat.toml");
+            let rebuilt =
+                world.asat(&["rebuild-catalogue", "--replace", "--config", config.to_str().unwrap()]);
+            assert!(rebuilt.status.success(), "{rebuilt:?}");
+        } else {
+            std::fs::remove_file(&catalogue).unwrap();
+        }
+        clock.set(3650 * DAY);
+        world.start_under_contract();
+        tick(&mut world);
+        assert_eq!((ready(&world), is_doubted(&world)), (13, true), "{is_rebuilt}");
+        assert!(alarm(&world, KEY)["reason"].as_str().unwrap().contains("3650 days ahead of"));
+    }
+    clock.set(0);
+    tick(&mut world);
+    assert_eq!((ready(&world), is_doubted(&world)), (13, false));
+    wait_for_quiet(&world);
+}

@@ -32,6 +32,7 @@ use asat_core::boundary;
 use asat_core::event::Change;
 use asat_core::harm::Harm;
 use asat_core::register::Register;
+use jiff::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -59,6 +60,8 @@ pub struct Catalogue {
     unsure: Option<String>,
     /// Why the newest commit is not named beside the catalogue.
     unnamed: Option<Error>,
+    /// When it was written last before it was opened, as its files say.
+    written_at: Option<Timestamp>,
 }
 
 impl Catalogue {
@@ -86,6 +89,8 @@ impl Catalogue {
 
     fn open_with(path: &Path, migrations: &[Migration]) -> Result<Self, Error> {
         create::take_place(path)?;
+        // Bringing it forward writes to it.
+        let written_at = written_at(path);
         if create::is_missing(path)? {
             create::create(path, migrations, None)?;
         }
@@ -109,13 +114,19 @@ impl Catalogue {
         let place = Place::of(path)?;
         let path = path.to_owned();
         let (unsure, unnamed) = (None, None);
-        Ok(Self { connection, path, installation, seal, keeping, newest, place, unsure, unnamed })
+        Ok(Self { connection, path, installation, seal, keeping, newest, place, unsure, unnamed, written_at })
     }
 
     /// The name of this installation: 32 hexadecimal digits that were drawn when the catalogue was created.
     #[must_use]
     pub fn installation(&self) -> &str {
         &self.installation
+    }
+
+    /// When it was written last before it was opened, by what the machine's clock said then; nothing where its files do not tell.
+    #[must_use]
+    pub fn written_at(&self) -> Option<Timestamp> {
+        self.written_at
     }
 
     /// Its file.
@@ -298,6 +309,13 @@ impl Catalogue {
         newest::forget(&draft)?;
         create::exchange(&draft, path, kept)
     }
+}
+
+/// When a catalogue or its log was written last.
+fn written_at(path: &Path) -> Option<Timestamp> {
+    let files = [path.to_owned(), create::beside(path, "-wal")];
+    let modified = |file: &PathBuf| std::fs::metadata(file).and_then(|found| found.modified()).ok();
+    files.iter().filter_map(modified).filter_map(|time| Timestamp::try_from(time).ok()).max()
 }
 
 /// Opens a connection that changes nothing.

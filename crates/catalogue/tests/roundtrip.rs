@@ -300,3 +300,14 @@ fn a_catalogue_that_is_begun_anew_takes_the_place_of_another_which_is_kept_with_
     assert_eq!(std::fs::read(kept).unwrap(), b"rubbish");
     Catalogue::open(&orphan).unwrap();
 }
+
+#[test]
+fn a_catalogue_says_when_it_was_written_before_it_was_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue.db");
+    drop(Catalogue::open(&path).unwrap());
+    let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_hours(480_000);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+    let opened = Catalogue::open(&path).unwrap();
+    assert_eq!(opened.written_at(), Some(then.try_into().unwrap()));
+}

@@ -9,6 +9,9 @@
 //! - After another boot it is known only that at least the uptime has passed. The wall clock is believed if the machine would have
 //!   been off for no longer than [`Bounds::max_off`].
 //!
+//! Where nothing was believed before, as in a catalogue that was made anew, the newest instant that is recorded of anything is
+//! taken for what was believed in a boot of which nothing is known ([`witnessed`]).
+//!
 //! Otherwise the time that is known to have passed counts, until the clock agrees again, a person accepts what it says, or it has
 //! said so for [`Bounds::accept_after`]. What was believed last is recorded now and then as an [`Anchor`], so that a start of the
 //! daemon knows as much as the run before.
@@ -23,6 +26,9 @@ use serde::{Deserialize, Serialize};
 
 /// The least time between two records of what is believed, while nothing else is to be recorded.
 pub const RECORD_EVERY: SignedDuration = SignedDuration::from_mins(10);
+
+/// The boot of what is only witnessed: any that was before.
+const UNKNOWN_BOOT: &str = "unknown";
 
 /// A clock that gains or loses more than this part of the time that passes is not followed for long.
 const MOST_DRIFT: i32 = 50;
@@ -183,11 +189,22 @@ pub fn accepted(reading: &Reading) -> Anchor {
     Anchor { time: reading.wall, moment: reading.moment.clone(), doubt: None }
 }
 
+/// What is to be recorded where nothing was believed before, and something that is kept says that it was this time once.
+#[must_use]
+pub fn witnessed(time: Timestamp, reading: &Reading) -> Anchor {
+    let moment = Moment { boot: UNKNOWN_BOOT.to_owned(), uptime_ms: reading.moment.uptime_ms };
+    Anchor { time, moment, doubt: None }
+}
+
 impl Anchor {
     /// The time that has passed at least, and whether that is all of it as it is the same boot.
     fn passed(&self, now: &Moment) -> (SignedDuration, bool) {
         match since(&self.moment, now) {
             Some(passed) => (passed, true),
+            // It may have been in this boot, so only what has passed since it was found counts.
+            None if self.moment.boot == UNKNOWN_BOOT => {
+                (millis(now.uptime_ms.saturating_sub(self.moment.uptime_ms)), false)
+            }
             None => (millis(now.uptime_ms), false),
         }
     }

@@ -74,6 +74,32 @@ fn what_is_believed() {
 }
 
 #[test]
+fn what_is_witnessed_is_held_against_the_clock_as_if_the_machine_had_been_off_since() {
+    let bounds = Bounds::default();
+    // It was found in the same boot, after ten days: how much of them has passed since, nobody knows.
+    let first = |wall| {
+        let found = reading(wall, "a", 10 * DAY);
+        let anchor = witnessed(at(0), &found);
+        (believed(Some(&anchor), &bounds, &found), renewed(Some(&anchor), &bounds, &found).unwrap())
+    };
+    for wall in [0, MINUTE, 7 * DAY] {
+        let (found, recorded) = first(wall);
+        assert_eq!((found.time, found.doubted), (at(wall), false), "{wall}");
+        assert_eq!(recorded, accepted(&reading(wall, "a", 10 * DAY)));
+    }
+    for wall in [7 * DAY + MINUTE, YEARS] {
+        let (found, recorded) = first(wall);
+        assert_eq!((found.time, found.doubted), (at(0), true), "{wall}");
+        // Time passes, and a clock that is set less than a week after what was witnessed is believed.
+        let later = |wall, boot, uptime| believed(Some(&recorded), &bounds, &reading(wall, boot, uptime));
+        assert_eq!(later(wall + HOUR, "a", 10 * DAY + HOUR).time, at(HOUR));
+        assert!(!later(3 * DAY, "a", 10 * DAY + HOUR).doubted);
+        let rebooted = later(wall + HOUR, "b", MINUTE);
+        assert_eq!((rebooted.time, rebooted.doubted), (at(0), true));
+    }
+}
+
+#[test]
 fn what_is_believed_is_recorded_now_and_then() {
     let bounds = Bounds::default();
     let next = |wall, uptime| renewed(Some(&anchor()), &bounds, &reading(wall, "a", uptime));

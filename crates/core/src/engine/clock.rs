@@ -6,7 +6,7 @@ use super::{Draft, Engine};
 use crate::Problem;
 use crate::audit::{Action, Deed};
 use crate::clock::{self, Anchor, Believed, Reading};
-use crate::event::{Answer, Change, Remark, Reply};
+use crate::event::{Answer, Change, Remark, Reply, Survey};
 use crate::version::{Version, check_line};
 
 /// What ends at the next tick if it is a certain time then.
@@ -27,6 +27,32 @@ impl Engine {
     #[must_use]
     pub fn believed(&self, reading: &Reading) -> Believed {
         clock::believed(self.register.clock(), &self.policy.clock, reading)
+    }
+
+    /// What is to be recorded of the clock before it is looked at first, if nothing of it is recorded although something else is: a
+    /// clock that is far ahead of all that is kept is not believed. The newest instant counts that is not in the future: of the
+    /// records, of what a start has found, or when the catalogue was written last by an asat that recorded nothing of the clock.
+    #[must_use]
+    pub fn witnessed(
+        &self,
+        survey: &Survey,
+        written_at: Option<Timestamp>,
+        reading: &Reading,
+    ) -> Option<Anchor> {
+        if self.register.clock().is_some() {
+            return None;
+        }
+        let archived =
+            survey.archived.iter().filter_map(|archived| archived.described.as_ref()?.as_ref().ok());
+        let found = survey.found.iter().filter_map(|found| found.described.as_ref()?.as_ref().ok());
+        let found = archived.chain(found).map(|described| described.content.cut_at);
+        let cut = self.versions().filter_map(|version| Some(version.content.as_ref()?.cut_at));
+        let published = self.register.publications().map(|publication| publication.at);
+        // A catalogue without records was only created, perhaps by a start of just now.
+        let written_at = written_at.filter(|_| self.register.publications().next().is_some());
+        let instants = found.chain(cut).chain(published).chain(written_at);
+        let newest = instants.filter(|instant| *instant <= reading.wall).max()?;
+        Some(clock::witnessed(newest, reading))
     }
 
     /// What would end if it were this time. What a lease or a pin that ends keeps now is counted as well.

@@ -2,7 +2,8 @@
 
 use asat_core::audit::{Action, By};
 use asat_core::clock::{Bounds, Moment, Reading};
-use asat_core::event::{Answer, Change, Event, Reply};
+use asat_core::event::{Answer, Archived, Change, Described, Event, Reply, Survey};
+use asat_core::version::{Attributes, Content};
 use asat_core::{Code, Policy, Toll};
 use jiff::{SignedDuration, Timestamp};
 
@@ -199,4 +200,48 @@ fn while_all_is_well_what_is_believed_is_recorded_each_ten_minutes() {
     let before = recorded(&machine);
     (0..60).for_each(|_| machine.pass(60));
     assert_eq!(recorded(&machine) - before, 6);
+}
+
+#[test]
+fn where_nothing_was_believed_the_newest_instant_counts_that_is_not_in_the_future() {
+    let world = World::with_versions(3);
+    let engine = world.engine();
+    let newest = world.register().publications().map(|publication| publication.at).max().unwrap();
+    let after = |days: i64| newest + SignedDuration::from_hours(24 * days);
+    let reading = |wall| Reading { wall, moment: Moment { boot: "a".to_owned(), uptime_ms: 5000 } };
+    let found_at = |cut_at| {
+        let content = Content { cut_at, ..world.version("report@1").content.clone().unwrap() };
+        let described = Described {
+            content,
+            bytes: 1,
+            attributes: Attributes::default(),
+            key: None,
+            of_set: None,
+            checks: Vec::new(),
+        };
+        Survey {
+            archived: vec![Archived { version: id("report@4"), described: Some(Ok(described)) }],
+            ..Survey::default()
+        }
+    };
+    let nothing = Survey::default();
+    let cases = [
+        // What a start finds, when the catalogue was written last, and what counts.
+        (&nothing, None, newest),
+        (&nothing, Some(after(20)), after(20)),
+        (&nothing, Some(after(4000)), newest),
+        (&found_at(after(10)), None, after(10)),
+        (&found_at(after(10)), Some(after(20)), after(20)),
+        (&found_at(after(4000)), Some(after(20)), after(20)),
+    ];
+    for (survey, written_at, expected) in cases {
+        let witnessed = engine.witnessed(survey, written_at, &reading(after(3650))).unwrap();
+        assert!((witnessed.time - expected).total(jiff::Unit::Second).unwrap().abs() < 60.0, "{witnessed:?}");
+    }
+    let empty = World::new(&[("report", keeping("all for 30 days"))]);
+    assert_eq!(empty.engine().witnessed(&nothing, Some(after(20)), &reading(after(3650))), None);
+    let mut machine = Machine::new();
+    machine.tick();
+    let again = machine.world.engine().witnessed(&nothing, None, &machine.clocks());
+    assert_eq!(again, None, "what was believed is recorded");
 }
