@@ -21,7 +21,7 @@ pub(super) const MEANINGS: [(u8, &str); 16] = [
         5,
         "held by somebody: leased, pinned, tagged, in use, or the key or the label was used for something else",
     ),
-    (6, "busy, try again: store locked, writers held too long, LVM stuck, or daemon stopping"),
+    (6, "busy, try again: store locked, writers held too long, LVM stuck, clock doubted, or daemon stopping"),
     (7, "the store's file is missing or cannot be read"),
     (8, "no room, or as many leases or files are open as may be"),
     (9, "stored data is damaged or lost, or was damaged and is put right"),
@@ -53,7 +53,12 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::UnknownTag
         | Code::BeforeFirst => 4,
         Code::KeyReused | Code::LabelTaken | Code::Leased | Code::Pinned | Code::Tagged | Code::InUse => 5,
-        Code::StoreBusy | Code::HoldExceeded | Code::LvmStuck | Code::Overloaded | Code::Stopping => 6,
+        Code::StoreBusy
+        | Code::HoldExceeded
+        | Code::LvmStuck
+        | Code::ClockDoubted
+        | Code::Overloaded
+        | Code::Stopping => 6,
         Code::StoreMissing | Code::StoreUnreadable | Code::MarkerFailed => 7,
         Code::StorageFull | Code::TooManyFiles | Code::TooManyLeases => 8,
         Code::Damaged => 9,
@@ -128,6 +133,7 @@ mod tests {
             ("marker_failed", 7),
             ("storage_full", 8),
             ("lvm_stuck", 6),
+            ("clock_doubted", 6),
             ("damaged", 9),
             ("stopping", 6),
             ("overloaded", 6),

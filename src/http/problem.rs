@@ -118,6 +118,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::HoldExceeded
         | Code::TooManyFiles
         | Code::LvmStuck
+        | Code::ClockDoubted
         | Code::Overloaded
         | Code::Stopping
         | Code::Unreachable => StatusCode::SERVICE_UNAVAILABLE,

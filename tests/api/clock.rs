@@ -157,3 +157,40 @@ fn a_catalogue_that_was_lost_gives_nothing_up_by_a_clock_that_nothing_of_it_was_
     assert_eq!((ready(&world), is_doubted(&world)), (13, false));
     wait_for_quiet(&world);
 }
+
+#[test]
+fn after_a_boot_nothing_is_published_under_a_clock_that_may_be_right() {
+    let (mut world, clock) = machine();
+    world.store_config +=
+        "[store.watch]\nmarker = \"select max(id) from certification\"\ndeadline = \"10s\"\n";
+    world.sqlite().execute_batch("create table certification (id)").unwrap();
+    assert!(world.stop().success());
+    // The machine is off for ten days. Nobody knows for how long, so the clock may be right.
+    clock.set(10 * DAY);
+    clock.reboot();
+    world.start_under_contract();
+    world.sqlite().execute_batch("insert into certification values (7)").unwrap();
+    let refused = world.send("POST", "/snapshots", &json!({ "label": "after the holidays" }));
+    let problem = refused.expect_problem(503, "clock_doubted");
+    assert!(problem["hint"].as_str().unwrap().contains("asat clock accept"), "{problem}");
+    let typed = world.asat(&["publish", "--label", "after the holidays"]);
+    assert_eq!(typed.status.code(), Some(6), "{typed:?}");
+    let back = world.send("POST", "/stores/report/restore", &json!({ "version": "report@1" }));
+    back.expect_problem(503, "clock_doubted");
+    let watch = |world: &World| world.get("/stores").json()["stores"][0]["watch"].clone();
+    let mut events = world.listen();
+    while watch(&world)["trouble"]["code"] != "clock_doubted" {
+        events.next().expect("the daemon goes on");
+    }
+    assert_eq!((ready(&world), is_doubted(&world)), (13, true), "nothing is given up, and nothing is new");
+
+    // Watch mode has tried again by itself.
+    let accepted = world.asat(&["clock", "accept", "--yes", "--reason", "the holidays"]);
+    assert!(accepted.status.success(), "{accepted:?}");
+    while watch(&world)["published"] != "7" {
+        events.next().expect("the daemon goes on");
+    }
+    let [first, last] = [13, 14].map(|number| world.get(&format!("/versions/report@{number}")).json());
+    let since = instant(&last) - instant(&first);
+    assert!(since.total(jiff::Unit::Hour).unwrap() > 239.0, "{since}");
+}

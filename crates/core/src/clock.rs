@@ -197,6 +197,19 @@ pub fn witnessed(time: Timestamp, reading: &Reading) -> Anchor {
 }
 
 impl Anchor {
+    /// Why nobody knows which time it is: the clock is doubted in another boot than that in which this was believed, so it may be right.
+    #[must_use]
+    pub fn uncertainty(&self) -> Option<String> {
+        let doubt = self.doubt.as_ref().filter(|doubt| doubt.since.boot != self.moment.boot)?;
+        let ahead = SignedDuration::from_secs(doubt.ahead_s);
+        let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
+        let time = seconds(self.time);
+        Some(format!(
+            "nobody knows for how long the machine was off: its clock is {} {direction} what is known to have passed since {time}",
+            Span(ahead.abs())
+        ))
+    }
+
     /// The time that has passed at least, and whether that is all of it as it is the same boot.
     fn passed(&self, now: &Moment) -> (SignedDuration, bool) {
         match since(&self.moment, now) {

@@ -84,6 +84,8 @@ pub enum Code {
     StorageFull,
     /// A command of LVM does not end, and no other may be started until it does.
     LvmStuck,
+    /// After another boot the machine's clock is doubted: nobody knows which time it is.
+    ClockDoubted,
     /// Something in the archive or catalogue is not what was written.
     Damaged,
     /// The daemon is stopping.
@@ -100,7 +102,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -137,6 +139,7 @@ impl Code {
         Self::MarkerFailed,
         Self::StorageFull,
         Self::LvmStuck,
+        Self::ClockDoubted,
         Self::Damaged,
         Self::Stopping,
         Self::Overloaded,
@@ -185,6 +188,7 @@ impl Code {
             Self::MarkerFailed => ("marker_failed", "The marker cannot be used"),
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
+            Self::ClockDoubted => ("clock_doubted", "Nobody knows which time it is"),
             Self::Damaged => ("damaged", "Stored data is damaged"),
             Self::Overloaded => ("overloaded", "The daemon does as much of this at once as it may"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
@@ -203,6 +207,7 @@ impl Code {
                 | Self::HoldExceeded
                 | Self::TooManyFiles
                 | Self::LvmStuck
+                | Self::ClockDoubted
                 | Self::Overloaded
                 | Self::Stopping
                 | Self::Unreachable

@@ -85,6 +85,8 @@ impl Engine {
 
     /// The newest version, where the request says that the store is as it was then, and no other is being cut.
     fn unchanged<'a>(&self, history: &'a History, request: &Publish) -> Option<&'a Entry> {
+        // Whoever asks is refused then.
+        self.check_clock().ok()?;
         let entry = history.newest_readable()?;
         let store = &history.store.name;
         let usable = self

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::{Draft, Engine};
-use crate::Problem;
 use crate::audit::{Action, Deed};
 use crate::clock::{self, Anchor, Believed, Reading};
 use crate::event::{Answer, Change, Remark, Reply, Survey};
 use crate::version::{Version, check_line};
+use crate::{Code, Problem};
 
 /// What ends at the next tick if it is a certain time then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,18 @@ impl Engine {
             graces: self.register.graces().take_while(|(until, _)| *until <= at).count(),
             leases: self.register.leases().filter(|lease| lease.expires_at <= at).count(),
             pins: self.versions().filter(expired).count(),
+        }
+    }
+
+    /// Refuses what would be given an instant for good while nobody knows which time it is. In the boot in which the clock was
+    /// believed, the time that has passed is known exactly, and nothing is refused.
+    pub(super) fn check_clock(&self) -> Result<(), Problem> {
+        match self.register.clock().and_then(Anchor::uncertainty) {
+            None => Ok(()),
+            Some(why) => {
+                let detail = format!("nothing is published without a true instant: {why}");
+                Err(Problem::new(Code::ClockDoubted, detail, clock::hint(&self.policy.clock)))
+            }
         }
     }
 

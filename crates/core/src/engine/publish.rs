@@ -49,10 +49,12 @@ impl Engine {
         }
     }
 
-    /// The volume that a store is cut by, where it is; refuses a store that cannot be cut now.
+    /// The volume that a store is cut by, where it is; refuses a store that cannot be cut now, and every one while
+    /// nobody knows which time it is.
     pub(super) fn origin_of(&self, history: &History) -> Result<Option<Origin>, Problem> {
         let store = &history.store.name;
         self.check_configured(store)?;
+        self.check_clock()?;
         match self.policy.stores.get(store).map(|policy| &policy.backing) {
             Some(Backing::Volume(origin)) => Ok(Some(origin.clone())),
             Some(Backing::Unusable(problem)) => Err(problem.clone()),

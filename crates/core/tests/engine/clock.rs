@@ -2,7 +2,7 @@
 
 use asat_core::audit::{Action, By};
 use asat_core::clock::{Bounds, Moment, Reading};
-use asat_core::event::{Answer, Archived, Change, Described, Event, Reply, Survey};
+use asat_core::event::{Answer, Archived, Change, Described, Event, Publish, Reply, Restore, Survey};
 use asat_core::version::{Attributes, Content};
 use asat_core::{Code, Policy, Toll};
 use jiff::{SignedDuration, Timestamp};
@@ -244,4 +244,42 @@ fn where_nothing_was_believed_the_newest_instant_counts_that_is_not_in_the_futur
     machine.tick();
     let again = machine.world.engine().witnessed(&nothing, None, &machine.clocks());
     assert_eq!(again, None, "what was believed is recorded");
+}
+
+#[test]
+fn nothing_is_published_while_nobody_knows_which_time_it_is() {
+    let publishing = World::publishing("report", "after the holidays", None);
+    let again = Event::Publish(Publish {
+        unchanged: Some(13),
+        ..match publishing.clone() {
+            Event::Publish(publish) => publish,
+            other => panic!("{other:?}"),
+        }
+    });
+    let restore = Event::Restore(Restore {
+        store: "report".parse().unwrap(),
+        version: exactly("report@1"),
+        certified_by: None,
+        note: None,
+    });
+    for off in [10 * DAY, -3650 * DAY] {
+        let mut machine = Machine::new();
+        machine.out = off.min(0);
+        machine.reboot(off.max(60));
+        for event in [&publishing, &again, &restore] {
+            let refused = machine.world.refused(event);
+            assert_eq!(refused.code, Code::ClockDoubted, "{refused}");
+            assert!(refused.hint.contains("asat clock accept"), "{refused}");
+        }
+        machine.out = 0;
+        machine.accept(None);
+        assert!(!machine.is_doubted());
+        machine.world.begin(&publishing);
+    }
+    // In one boot it is known exactly, also for as long as the doubt lasts and after what is believed was recorded again.
+    let mut machine = Machine::new();
+    machine.set(60 * DAY);
+    machine.pass(3600);
+    assert!(machine.is_doubted());
+    machine.world.begin(&publishing);
 }
