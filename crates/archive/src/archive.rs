@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use asat_core::{StoreName, boundary};
 
 use crate::chain::{Chain, Layer, Layers, head, lock};
+use crate::correct::InVain;
 use crate::disk::Folder;
 use crate::error::Error;
 use crate::meta::Meta;
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) reading: Mutex<()>,
     /// The versions whose packs are not there, and may come back.
     pub(crate) missing: Mutex<BTreeSet<u64>>,
+    /// What was found damaged by more than one flipped bit.
+    pub(crate) in_vain: InVain,
 }
 
 /// What opening an archive found and did.
@@ -70,6 +73,7 @@ impl Archive {
             head: Mutex::default(),
             reading: Mutex::default(),
             missing: Mutex::default(),
+            in_vain: InVain::default(),
         };
         Ok((Self { inner: Arc::new(inner) }, opened))
     }

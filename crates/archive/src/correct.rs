@@ -3,14 +3,17 @@
 //! Each of them has a checksum of 256 bits, so the flip that makes it match is the one that happened, and every flip is
 //! tried. The byte is written where it stands: as it was, the layer was of no use, so a crash leaves nothing worse.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::archive::Inner;
 use crate::chain::{Layer, lock};
 use crate::error::Error;
 use crate::fingerprint::hash;
+use crate::fold::Pace;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::pack::{Ends, Pack, each_piece, read_range};
 use crate::suspect::suspects;
@@ -22,6 +25,15 @@ const MOST_TRIED_BYTES: usize = 1 << 34;
 /// whole file can tell: they say the format twice.
 const SUMMED: Range<usize> = 12..180;
 
+/// What was searched through for one flipped bit, and is none: a hash of all that the search goes by. Nothing is searched twice.
+pub(crate) type InVain = Mutex<BTreeSet<[u8; 32]>>;
+
+/// A search, which may be stopped between two bytes.
+struct Search<'a> {
+    pace: Pace<'a>,
+    in_vain: &'a InVain,
+}
+
 /// A byte as it was written.
 struct Correction {
     offset: u64,
@@ -30,13 +42,16 @@ struct Correction {
 
 impl Inner {
     /// Corrects a flipped bit around the frames of a layer; answers its file. `None`: it is not one bit, or the layer is gone
-    /// meanwhile.
-    pub(crate) fn correct(&self, layer: &Layer) -> Result<Option<PathBuf>, Error> {
+    /// meanwhile. It fails if the pace says to stop.
+    pub(crate) fn correct(&self, layer: &Layer, pace: Pace<'_>) -> Result<Option<PathBuf>, Error> {
         let name = layer.name().text();
         let path = self.folder.path().join(&name);
         let file = self.folder.read(&name).map_err(|source| Error::io("open", &path, source))?;
+        let mut search = Search { pace, in_vain: &self.in_vain };
         let suspects = |pack: &Pack, index: &[u8]| suspects(&self.folder, &self.layers(), pack, index);
-        let Some(Correction { offset, byte }) = find(&path, &file, suspects)? else { return Ok(None) };
+        let Some(Correction { offset, byte }) = find(&path, &file, suspects, &mut search)? else {
+            return Ok(None);
+        };
         let _upkeep = lock(&self.upkeep);
         // It may have been given up meanwhile, which changes its name, or be gone.
         let now = self.layer(layer.from, layer.number).filter(|now| now.is_same_file(layer));
@@ -52,6 +67,7 @@ fn find(
     path: &Path,
     file: &File,
     suspects: impl FnOnce(&Pack, &[u8]) -> Result<Vec<Range<usize>>, Error>,
+    search: &mut Search<'_>,
 ) -> Result<Option<Correction>, Error> {
     let at = |source| Error::io("read", path, source);
     let ends = Ends::read(path, file)?;
@@ -64,7 +80,7 @@ fn find(
     let mut meta = read_range(path, file, meta_offset, footer.meta_len)?;
     if hash(&meta) != footer.meta_checksum {
         let all = 0..meta.len();
-        return Ok(flip_back(&mut meta, &[all], footer.meta_checksum, meta_offset));
+        return search.flip_back(&mut meta, &[all], footer.meta_checksum, meta_offset);
     }
     let mut index = read_range(path, file, footer.index_offset, footer.index_len)?;
     if hash(&index) == footer.index_checksum {
@@ -72,30 +88,60 @@ fn find(
     }
     let mut places = suspects(&Pack::read_ends(path.to_owned(), file.try_clone().map_err(at)?)?, &index)?;
     places.push(0..index.len());
-    Ok(flip_back(&mut index, &places, footer.index_checksum, footer.index_offset))
+    search.flip_back(&mut index, &places, footer.index_checksum, footer.index_offset)
 }
 
-/// The byte at one of these places that makes bytes, which stand at this offset, match their checksum with a bit flipped.
-fn flip_back(
-    bytes: &mut [u8],
-    places: &[Range<usize>],
-    checksum: [u8; 32],
-    offset: u64,
-) -> Option<Correction> {
-    let most = MOST_TRIED_BYTES / bytes.len().max(1);
-    let mut tried = vec![false; bytes.len()];
-    let mut is_new = |&nth: &usize| tried.get_mut(nth).is_some_and(|tried| !std::mem::replace(tried, true));
-    for nth in places.iter().cloned().flatten().filter(|nth| is_new(nth)).take(most) {
-        for bit in 0..8 {
-            *bytes.get_mut(nth)? ^= 1 << bit;
-            if hash(bytes) == checksum {
-                let byte = bytes.get(nth).copied()?;
-                return Some(Correction { offset: offset + u64::try_from(nth).ok()?, byte });
-            }
-            *bytes.get_mut(nth)? ^= 1 << bit;
+impl Search<'_> {
+    /// The byte at one of these places that makes bytes, which stand at this offset, match their checksum with a bit flipped.
+    fn flip_back(
+        &mut self,
+        bytes: &mut [u8],
+        places: &[Range<usize>],
+        checksum: [u8; 32],
+        offset: u64,
+    ) -> Result<Option<Correction>, Error> {
+        let goes_by = all_of(bytes, places, checksum);
+        if lock(self.in_vain).contains(&goes_by) {
+            return Ok(None);
         }
+        let most = MOST_TRIED_BYTES / bytes.len().max(1);
+        let mut tried = vec![false; bytes.len()];
+        let mut is_new =
+            |&nth: &usize| tried.get_mut(nth).is_some_and(|tried| !std::mem::replace(tried, true));
+        for nth in places.iter().cloned().flatten().filter(|nth| is_new(nth)).take(most) {
+            if (self.pace)(0).is_break() {
+                return Err(Error::Stopped);
+            }
+            if let Some(byte) = flip_in(bytes, nth, checksum) {
+                let offset = u64::try_from(nth).ok().map(|nth| offset + nth);
+                return Ok(offset.map(|offset| Correction { offset, byte }));
+            }
+        }
+        lock(self.in_vain).insert(goes_by);
+        Ok(None)
+    }
+}
+
+/// What this byte is with that bit flipped that makes all match their checksum.
+fn flip_in(bytes: &mut [u8], nth: usize, checksum: [u8; 32]) -> Option<u8> {
+    for bit in 0..8 {
+        *bytes.get_mut(nth)? ^= 1 << bit;
+        if hash(bytes) == checksum {
+            return bytes.get(nth).copied();
+        }
+        *bytes.get_mut(nth)? ^= 1 << bit;
     }
     None
+}
+
+/// A hash of all that a search goes by. Other places are looked at once what lies below a layer is put right.
+fn all_of(bytes: &[u8], places: &[Range<usize>], checksum: [u8; 32]) -> [u8; 32] {
+    let mut all = blake3::Hasher::new();
+    all.update(&checksum).update(&hash(bytes));
+    for place in places {
+        all.update(&place.start.to_le_bytes()).update(&place.end.to_le_bytes());
+    }
+    all.finalize().into()
 }
 
 /// The same where header and footer cannot be read.

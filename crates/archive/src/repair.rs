@@ -5,7 +5,6 @@
 //! snapshot, or another archive of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use crate::archive::{Archive, Inner};
@@ -78,13 +77,21 @@ impl Damage {
 impl Archive {
     /// Corrects what is one flipped bit around the frames, and writes those damaged layers anew of which at least one page is
     /// among `contents`; answers which. What is not there stays damaged.
-    pub fn repair(&self, damage: &Damage, contents: &Contents) -> Result<Vec<PutRight>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the pace says so; or if the machine refuses.
+    pub fn repair(
+        &self,
+        damage: &Damage,
+        contents: &Contents,
+        pace: Pace<'_>,
+    ) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.compaction);
         let mut repaired = Vec::new();
         for &(from, number) in &damage.around {
             let Some(layer) = archive.layer(from, number) else { continue };
-            let file = archive.correct(&layer)?;
+            let file = archive.correct(&layer, &mut *pace)?;
             repaired.extend(file.map(|file| PutRight { number, file, by: Remedy::Bit }));
         }
         for (&(from, number), pages) in &damage.layers {
@@ -102,9 +109,7 @@ impl Archive {
                     None => Ok(false),
                 }
             };
-            if let Some(layer) =
-                archive.write_anew(&layer, &mut |_| ControlFlow::Continue(()), &mut repair)?
-            {
+            if let Some(layer) = archive.write_anew(&layer, &mut *pace, &mut repair)? {
                 let given = pages.values().copied().filter(|hash| contents.contains_key(hash));
                 let by = if pages.is_empty() { Remedy::Itself } else { Remedy::Pages(given.collect()) };
                 let file = archive.folder.path().join(layer.name().text());

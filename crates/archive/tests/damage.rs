@@ -211,7 +211,12 @@ fn a_newer_format_is_refused_and_not_called_damaged() {
     {
         assert!(matches!(&refused, Err(Error::Newer { path: named, .. }) if *named == path), "{refused:?}");
     }
-    assert!(archive.repair(&report.damage, &Default::default()).unwrap().is_empty());
+    assert!(
+        archive
+            .repair(&report.damage, &Default::default(), &mut |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_empty()
+    );
     assert!(files(folder.path()) == before);
 }
 

@@ -4,14 +4,21 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use asat_archive::fingerprint::page_hash;
-use asat_archive::{Archive, Contents, Damage, Meta, PutRight, Remedy};
+use asat_archive::{Archive, Contents, Damage, Error, Meta, PutRight, Remedy};
 use asat_core::Problem;
 use common::{Content, Model, assert_holds, files, open, page, read, verify, write};
 
 /// The pages of a content by their hashes.
 fn contents(content: &Content) -> Contents {
     content.pages.iter().map(|page| (page_hash(page), page.clone())).collect()
+}
+
+/// A repair that nobody stops.
+fn repair(archive: &Archive, damage: &Damage, contents: &Contents) -> Result<Vec<PutRight>, Error> {
+    archive.repair(damage, contents, &mut |_| ControlFlow::Continue(()))
 }
 
 /// The files that were put right.
@@ -49,7 +56,7 @@ fn every_flipped_bit_is_repaired() {
             let archive = open(folder.path());
             let report = verify(&archive, None);
             assert!(!report.findings.is_empty());
-            let repaired = archive.repair(&report.damage, &everywhere).unwrap();
+            let repaired = repair(&archive, &report.damage, &everywhere).unwrap();
             assert_eq!(named(&repaired), [&path], "byte {byte} of {name}");
             assert_holds(&archive, &model);
             drop(archive);
@@ -114,12 +121,51 @@ fn a_flipped_bit_in_a_long_index_is_repaired() {
             std::fs::write(&path, bytes).unwrap();
             let archive = open(folder.path());
             let report = verify(&archive, None);
-            let repaired = archive.repair(&report.damage, &Contents::new()).unwrap();
+            let repaired = repair(&archive, &report.damage, &Contents::new()).unwrap();
             let flipped = PutRight { number, file: path.clone(), by: Remedy::Bit };
             assert_eq!(repaired, [flipped], "{name}: entry {nth}, byte {place}, bit {bit}");
             assert!(std::fs::read(&path).unwrap() == good, "{name}: entry {nth}, byte {place}, bit {bit}");
         }
     }
+}
+
+/// In a long index it takes twenty seconds: a daemon that stops cannot wait for it, and verifications cannot make it again and again.
+#[test]
+fn the_search_for_a_flipped_bit_can_be_stopped_and_is_not_made_twice_in_vain() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    let path = folder.path().join("2.pack");
+    let good = std::fs::read(&path).unwrap();
+    let index = entries(&good)[0];
+    let put = |flips: &[(usize, u8)]| {
+        let mut bytes = good.clone();
+        flips.iter().for_each(|&(nth, flip)| bytes[index + nth] ^= flip);
+        // In place, as a disk changes bytes.
+        std::fs::write(&path, bytes).unwrap();
+    };
+    put(&[(4, 1), (5, 1)]);
+    let archive = open(folder.path());
+    let tried = |most: u64| {
+        let (damage, mut asked) = (verify(&archive, None).damage, 0);
+        let result = archive.repair(&damage, &Contents::new(), &mut |_| {
+            asked += 1;
+            if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        (result, asked)
+    };
+    let (stopped, asked) = tried(10);
+    assert!(matches!(stopped, Err(Error::Stopped)) && asked == 11, "{stopped:?} {asked}");
+    let (in_vain, asked) = tried(u64::MAX);
+    assert!(
+        in_vain.unwrap().is_empty() && asked > 40,
+        "a search that was stopped has not been made: {asked}"
+    );
+    let (in_vain, asked) = tried(u64::MAX);
+    assert!(in_vain.unwrap().is_empty() && asked == 0, "{asked}");
+    // Other damage of the same file is another search.
+    put(&[(4, 1)]);
+    assert_eq!(tried(u64::MAX).0.unwrap().len(), 1);
+    assert_holds(&archive, &model);
 }
 
 #[test]
@@ -136,7 +182,7 @@ fn a_version_is_written_anew_from_its_whole_content_and_from_no_other() {
     // A page of the third is a difference from what the second has.
     assert_eq!(archive.unreadable().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3]);
     let damage = verify(&archive, None).damage;
-    assert!(archive.repair(&damage, &contents(&model[&2])).unwrap().is_empty(), "it is more than a bit");
+    assert!(repair(&archive, &damage, &contents(&model[&2])).unwrap().is_empty(), "it is more than a bit");
     let rebuild = |from: u64| {
         archive.rebuild(2, |rebuild| {
             assert_eq!((rebuild.meta().number, rebuild.meta().page_count), (2, model[&2].count()));
@@ -269,13 +315,13 @@ fn what_nobody_has_stays_damaged_and_what_somebody_has_is_repaired_beside_it() {
     assert_eq!(damage.wanted().collect::<Vec<_>>(), [0, 1].map(|nth| page_hash(&model[&1].pages[nth])));
     // A content that is not what its hash says is not taken.
     let forged: Contents = damage.wanted().map(|hash| (hash, vec![7; 512])).collect();
-    archive.repair(&damage, &forged).unwrap();
+    repair(&archive, &damage, &forged).unwrap();
     assert_eq!(verify(&archive, None).damage, damage);
-    assert_eq!(archive.repair(&damage, &Contents::new()).unwrap(), []);
+    assert_eq!(repair(&archive, &damage, &Contents::new()).unwrap(), []);
     // The second page is in the store still, and the first is not.
     let by = Remedy::Pages(vec![page_hash(&model[&1].pages[1])]);
     assert_eq!(
-        archive.repair(&damage, &contents(&model[&3])).unwrap(),
+        repair(&archive, &damage, &contents(&model[&3])).unwrap(),
         [PutRight { number: 1, file: path, by }]
     );
     assert!(read(&archive, 1).is_err());
@@ -299,14 +345,14 @@ fn nothing_is_written_anew_that_cannot_be_judged_until_what_it_lies_upon_is_back
         std::fs::write(&path, &damaged).unwrap();
         let archive = open(folder.path());
         std::fs::rename(&below, away.path().join("2.pack")).unwrap();
-        let repaired = archive.repair(&verify(&archive, None).damage, &Contents::new()).unwrap();
+        let repaired = repair(&archive, &verify(&archive, None).damage, &Contents::new()).unwrap();
         drop(archive);
         std::fs::rename(away.path().join("2.pack"), &below).unwrap();
         let archive = open(folder.path());
         let report = verify(&archive, None);
         // What was called put right is that.
         assert_eq!(report.findings.is_empty(), !repaired.is_empty(), "byte {byte}: {repaired:?}, {report:?}");
-        archive.repair(&report.damage, &everywhere).unwrap();
+        repair(&archive, &report.damage, &everywhere).unwrap();
         assert_holds(&archive, &model);
         drop(archive);
         std::fs::write(&path, &good).unwrap();
@@ -324,13 +370,13 @@ fn what_was_given_up_or_is_gone_meanwhile_is_no_obstacle() {
     let archive = open(folder.path());
     let damage = verify(&archive, None).damage;
     archive.retire(1).unwrap();
-    let repaired = archive.repair(&damage, &contents(&model[&1])).unwrap();
+    let repaired = repair(&archive, &damage, &contents(&model[&1])).unwrap();
     assert_eq!(named(&repaired), [&folder.path().join("1.layer")]);
     model.remove(&1);
     assert_holds(&archive, &model);
     common::compact(&archive);
-    assert_eq!(archive.repair(&damage, &contents(&model[&2])).unwrap().len(), 0);
-    assert_eq!(archive.repair(&Damage::default(), &Contents::new()).unwrap().len(), 0);
+    assert_eq!(repair(&archive, &damage, &contents(&model[&2])).unwrap().len(), 0);
+    assert_eq!(repair(&archive, &Damage::default(), &Contents::new()).unwrap().len(), 0);
     assert_holds(&archive, &model);
     assert_eq!(files(folder.path()).len(), 2);
 }

@@ -54,15 +54,16 @@ impl Machine {
             read = done;
             meter.expect(total);
             meter.reach(done);
-            match is_over() || self.stopping.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            if is_over() { ControlFlow::Break(()) } else { self.until_stopped() }
         })?;
         if !report.findings.is_empty() {
             self.distrust(store);
         }
         Ok((report, read))
+    }
+
+    fn until_stopped(&self) -> ControlFlow<()> {
+        if self.stopping.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Finds out what is damaged in a store's archive, puts right what can be, and looks what is left.
@@ -80,7 +81,8 @@ impl Machine {
             }
             let (mended, trouble) = self.mend(store, &archive, &report);
             if mended.is_empty() {
-                match trouble.filter(|_| repaired.mended.is_empty()) {
+                let is_stopped = |problem: &Problem| problem.code == Code::Stopping;
+                match trouble.filter(|trouble| repaired.mended.is_empty() || is_stopped(trouble)) {
                     // It may be there, and could not be had at this moment.
                     Some(problem) => return Err(problem),
                     None => break,
@@ -106,11 +108,12 @@ impl Machine {
         let lost = archive.unreadable().into_iter().filter(|(_, error)| error.is_loss());
         let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
         let Gather { found, from, content, mut trouble, .. } = self.gather(name, report, !lost.is_empty());
-        let put_right = archive.repair(&report.damage, &found).unwrap_or_else(|error| {
-            tracing::warn!(store = %name, %error, "{name}: cannot write what is damaged anew");
-            trouble = Some(error.into());
-            Vec::new()
-        });
+        let put_right =
+            archive.repair(&report.damage, &found, &mut |_| self.until_stopped()).unwrap_or_else(|error| {
+                tracing::warn!(store = %name, %error, "{name}: cannot write what is damaged anew");
+                trouble = Some(error.into());
+                Vec::new()
+            });
         let mended = |PutRight { number, file, by }: PutRight| {
             let from = match by {
                 Remedy::Bit => "its checksum, as a single bit was flipped".to_owned(),

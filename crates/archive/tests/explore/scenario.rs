@@ -260,7 +260,7 @@ impl World {
         let known = self.known().clone();
         let pages = known.contents.values().flat_map(|content| content.pages.clone());
         let contents: Contents = pages.map(|page| (page_hash(&page), page)).collect();
-        self.archive.repair(&report.damage, &contents).map_err(wrong)?;
+        self.archive.repair(&report.damage, &contents, &mut |_| ControlFlow::Continue(())).map_err(wrong)?;
         Ok(!report.findings.is_empty())
     }
 
