@@ -299,7 +299,7 @@ impl<H: Host> Driver<H> {
         }
         self.hand_on(changes);
         if matches!(event, Event::AcceptClock { .. }) {
-            // What ends by the time that is believed now ends at once, and whoever accepted it sees it.
+            // What ends by the time that is believed now ends at once, and the caller who accepted it sees it.
             self.tick();
         }
         Ok(answer)

@@ -188,7 +188,7 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
 }
 
 /// Puts a closed catalogue in the place of what is at `path`, which is kept under a name of its own, with its log and the name of its
-/// newest commit. Whoever opens the catalogue after a crash finds one of the two, whole.
+/// newest commit. The next opening of the catalogue after a crash finds one of the two, whole.
 ///
 /// What is kept is not opened: it may be damaged, and to fold its log in would change it. The log is a part of the old one, and would
 /// be applied to the new one: the old file must not be found without it, nor the new file with it. No step changes both names at once, so the new one is first renamed to where

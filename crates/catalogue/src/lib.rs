@@ -159,7 +159,7 @@ impl Catalogue {
         })
     }
 
-    /// Writes and commits. After an error nothing has changed, neither for those who read now nor for whoever starts after a kill;
+    /// Writes and commits. After an error nothing has changed, neither for those who read now nor for a daemon that starts after a kill;
     /// where that is not certain, nothing is recorded any more.
     fn transact(
         &mut self,

@@ -1,7 +1,7 @@
 //! What a commit that failed leaves in the log.
 //!
 //! SQLite writes a commit's pages to the log, syncs it, and only then counts them in. Where it fails in between, it takes the
-//! commit back for everybody who has the catalogue open; but its pages are there, whole, and whoever reads the log after a kill
+//! commit back for everybody who has the catalogue open; but its pages are there, whole, and the next reader of the log after a kill
 //! takes them for committed. So they are cut off before anybody hears that the commit failed.
 
 use std::fs::OpenOptions;

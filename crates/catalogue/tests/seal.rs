@@ -159,7 +159,7 @@ fn a_log_that_ends_too_early_is_refused_and_kept() {
             problem.hint.contains("asat backup") && problem.hint.contains("rebuild-catalogue"),
             "{problem}"
         );
-        // Nothing of it is changed, so that whoever looks into it finds it as it was.
+        // Nothing of it is changed, so that a person who looks into it finds it as it was.
         if let Some(log) = &image.0[1] {
             assert!(fs::read(copy.path().join(FILES[1])).unwrap() == *log, "{cut:?}");
         }

@@ -85,7 +85,7 @@ impl Engine {
 
     /// The newest version, where the request says that the store is as it was then, and no other is being cut.
     fn unchanged<'a>(&self, history: &'a History, request: &Publish) -> Option<&'a Entry> {
-        // Whoever asks is refused then.
+        // The request is refused then.
         self.check_clock().ok()?;
         let entry = history.newest_readable()?;
         let store = &history.store.name;

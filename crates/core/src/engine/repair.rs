@@ -61,7 +61,7 @@ impl Engine {
                     note(draft, id, &mended.file, "put right", Some(&mended.from));
                 }
                 let mut damage = as_found(draft, history, &repaired.left);
-                // The trail cannot be trimmed, and whoever may read may have the same found again and again.
+                // The trail cannot be trimmed, and a caller with the role `read` can have the same damage found again and again.
                 let is_news = damage.as_mut().is_some_and(|damage| came_to(damage, Tried::InVain));
                 for finding in &repaired.left {
                     if let Some(&number) = finding.versions.last() {

@@ -87,7 +87,7 @@ fn what_stays_damaged_is_written_down_once_however_often_it_is_found() {
     assert_eq!([(); 3].map(|()| verify(&mut world, Some(Code::StorageFull))), [1; 3]);
     assert_eq!([(); 3].map(|()| verify(&mut world, None)), [2; 3]);
     assert_eq!(verify(&mut world, Some(Code::StorageFull)), 2, "it is known that nothing has it");
-    // What is damaged since is told of, with what was before.
+    // Newer damage is noted, together with the damage from before.
     world.damaged.insert(id("report@2"));
     assert_eq!([(); 3].map(|()| verify(&mut world, None)), [4; 3]);
 }
