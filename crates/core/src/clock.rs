@@ -138,34 +138,31 @@ pub fn hint(bounds: &Bounds) -> String {
     )
 }
 
-/// What is believed of what the clocks say, by what was believed last.
+/// What is believed of what the clocks say, by what was believed last. A doubt after another boot lasts until its end is recorded
+/// ([`renewed`]): the time that is believed may leap by days then, and what began meanwhile is to last as long as it was given for.
 #[must_use]
 pub fn believed(anchor: Option<&Anchor>, bounds: &Bounds, reading: &Reading) -> Believed {
     let wall = reading.wall;
     let Some(anchor) = anchor else { return Believed { time: wall, wall, doubted: false } };
-    let (least, is_same_boot) = anchor.passed(&reading.moment);
-    let expected = later(anchor.time, least);
-    let ahead = wall.duration_since(expected);
-    let most = if is_same_boot { bounds.max_jump } else { bounds.max_off.max(bounds.max_jump) };
-    let doubted = ahead > most || ahead < -bounds.max_jump;
-    Believed { time: if doubted { expected } else { wall }, wall, doubted }
+    let doubted = anchor.is_uncertain_at(&reading.moment) || !anchor.agrees(bounds, reading);
+    Believed { time: if doubted { anchor.expected(&reading.moment) } else { wall }, wall, doubted }
 }
 
 /// What is to be recorded of what the clocks say, if anything is.
 #[must_use]
 pub fn renewed(anchor: Option<&Anchor>, bounds: &Bounds, reading: &Reading) -> Option<Anchor> {
     let Some(anchor) = anchor else { return Some(accepted(reading)) };
-    let found = believed(Some(anchor), bounds, reading);
     let (passed, is_same_boot) = anchor.passed(&reading.moment);
     let is_due = passed >= RECORD_EVERY;
-    if !found.doubted {
+    if anchor.agrees(bounds, reading) {
         let is_news = !is_same_boot || anchor.doubt.is_some();
         return (is_due || is_news).then(|| match is_same_boot {
             true => Anchor { time: followed(anchor, passed, reading.wall), ..accepted(reading) },
             false => accepted(reading),
         });
     }
-    let ahead_s = found.ahead().as_secs();
+    let time = anchor.expected(&reading.moment);
+    let ahead_s = reading.wall.duration_since(time).as_secs();
     let lasts = anchor.doubt.as_ref().filter(|doubt| doubt.lasts(&reading.moment, ahead_s, bounds));
     let Some(doubt) = lasts else {
         let doubt = Some(Doubt { since: reading.moment.clone(), ahead_s });
@@ -177,7 +174,7 @@ pub fn renewed(anchor: Option<&Anchor>, bounds: &Bounds, reading: &Reading) -> O
     }
     // After another boot more may have passed than is known: the clock may still come to say so.
     (is_due && is_same_boot).then(|| Anchor {
-        time: found.time,
+        time,
         moment: reading.moment.clone(),
         doubt: Some(doubt.clone()),
     })
@@ -197,6 +194,26 @@ pub fn witnessed(time: Timestamp, reading: &Reading) -> Anchor {
 }
 
 impl Anchor {
+    /// Whether the wall clock says what it may say after what was believed.
+    #[must_use]
+    pub fn agrees(&self, bounds: &Bounds, reading: &Reading) -> bool {
+        let (_, is_same_boot) = self.passed(&reading.moment);
+        let most = if is_same_boot { bounds.max_jump } else { bounds.max_off.max(bounds.max_jump) };
+        let ahead = reading.wall.duration_since(self.expected(&reading.moment));
+        (-bounds.max_jump..=most).contains(&ahead)
+    }
+
+    /// The time that it is at least.
+    fn expected(&self, now: &Moment) -> Timestamp {
+        later(self.time, self.passed(now).0)
+    }
+
+    /// Whether in this boot the clock was doubted, and nobody knows how much time had passed before.
+    fn is_uncertain_at(&self, now: &Moment) -> bool {
+        let doubt = self.doubt.as_ref().filter(|doubt| doubt.since.boot != self.moment.boot);
+        doubt.is_some_and(|doubt| since(&doubt.since, now).is_some())
+    }
+
     /// Why nobody knows which time it is: the clock is doubted in another boot than that in which this was believed, so it may be right.
     #[must_use]
     pub fn uncertainty(&self) -> Option<String> {

@@ -237,7 +237,7 @@ impl Sim {
 
     pub(crate) fn read(&mut self, origin: usize, seconds: u32) -> Result<(), Violation> {
         let Some(version) = self.newest(origin) else { return Ok(()) };
-        let lease = LeaseId(format!("{} {}", self.faults.boots, self.world.now));
+        let lease = LeaseId(format!("{} {} {seconds}", self.faults.boots, self.world.now));
         let version = VersionRef::Exact(version);
         self.tally.count("leases");
         let open = Open { version, lease, holder: "ann".to_owned(), ttl_s: seconds, in_tree: false };

@@ -1,12 +1,12 @@
 //! The machine's clock: what is believed of it is recorded, and a person may accept what it says.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::clock::{self, Anchor, Believed, Reading};
 use crate::event::{Answer, Change, Remark, Reply, Survey};
-use crate::version::{Version, check_line};
+use crate::version::{End, Lease, Version, check_line};
 use crate::{Code, Problem};
 
 /// What ends at the next tick if it is a certain time then.
@@ -87,7 +87,10 @@ impl Engine {
     pub(super) fn look_at_clock(&self, draft: &mut Draft<'_>, reading: &Reading) -> Result<Answer, Problem> {
         let before = self.believed(reading);
         if let Some(anchor) = clock::renewed(self.register.clock(), &self.policy.clock, reading) {
-            if before.doubted && anchor.doubt.is_none() {
+            if before.doubted && self.agrees(reading) {
+                self.postpone(draft, before.ahead());
+                draft.changes.push(Change::Clock(anchor));
+            } else if before.doubted && anchor.doubt.is_none() {
                 let reason = "it has gone on for clock.accept_after";
                 self.accept(draft, &before, anchor, Some(reason));
             } else {
@@ -95,6 +98,28 @@ impl Engine {
             }
         }
         Ok(Answer::Now(Ok(Reply::Done)))
+    }
+
+    /// Whether the clock says what it may say after what was believed.
+    fn agrees(&self, reading: &Reading) -> bool {
+        self.register.clock().is_some_and(|anchor| anchor.agrees(&self.policy.clock, reading))
+    }
+
+    /// Has leases and graces end later by what the believed time leaps at the end of a doubt after another boot. Those that began
+    /// since the boot last as long as they were given for; of those from before nobody knows better how much of them is over.
+    fn postpone(&self, draft: &mut Draft<'_>, leap: SignedDuration) {
+        if !leap.is_positive() {
+            return;
+        }
+        let later = |time: Timestamp| time.checked_add(leap).unwrap_or(Timestamp::MAX);
+        let leases = self.register.leases().cloned();
+        draft.changes.extend(
+            leases.map(|lease| Change::Lease(Lease { expires_at: later(lease.expires_at), ..lease })),
+        );
+        for (until, version) in self.in_grace(None) {
+            let end = version.end.clone().map(|end| End { purge_after: Some(later(until)), ..end });
+            draft.put(Version { end, ..version.clone() });
+        }
     }
 
     /// Believes the machine's clock because a person says so. A clock that is believed anyway needs nobody's word.
@@ -105,6 +130,9 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<Answer, Problem> {
         check_line("reason", reason, 500)?;
+        if self.agrees(reading) {
+            return self.look_at_clock(draft, reading);
+        }
         let before = self.believed(reading);
         if before.doubted {
             self.accept(draft, &before, clock::accepted(reading), reason);

@@ -24,7 +24,7 @@ pub struct Waiting {
 
 impl Engine {
     /// The versions in their grace, of one store or of all, that which is let go first first.
-    fn in_grace<'a>(
+    pub(super) fn in_grace<'a>(
         &'a self,
         store: Option<&'a StoreName>,
     ) -> impl Iterator<Item = (Timestamp, &'a Version)> {

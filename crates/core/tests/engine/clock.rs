@@ -247,6 +247,31 @@ fn where_nothing_was_believed_the_newest_instant_counts_that_is_not_in_the_futur
 }
 
 #[test]
+fn what_begins_while_nobody_knows_which_time_it_is_lasts_as_long_as_it_was_given_for() {
+    for settle in [Machine::tick, |machine: &mut Machine| machine.accept(None)] {
+        let mut machine = Machine::new();
+        machine.out = -3600;
+        machine.reboot(60);
+        assert!(machine.is_doubted());
+        machine.world.open("report@2", "ann");
+        machine.world.ask(&Event::Retire { version: exactly("report@1"), reason: None, now: false }).unwrap();
+        // The clock is set by more than both last, and by no more than the machine may have been off.
+        machine.out = 6 * DAY + 23 * 3600;
+        settle(&mut machine);
+        assert!(!machine.is_doubted());
+        machine.pass(3000);
+        assert_eq!(machine.world.register().leases().count(), 1, "ann has an hour");
+        machine.pass(6 * DAY);
+        assert_eq!(machine.world.register().graces().count(), 1, "it has a week");
+        machine.pass(DAY);
+        assert_eq!(
+            (machine.world.register().leases().count(), machine.world.register().graces().count()),
+            (0, 0)
+        );
+    }
+}
+
+#[test]
 fn nothing_is_published_while_nobody_knows_which_time_it_is() {
     let publishing = World::publishing("report", "after the holidays", None);
     let again = Event::Publish(Publish {
