@@ -8,6 +8,7 @@ use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
 use asat_core::version::{LeaseId, State, Version};
 
 use crate::Violation;
+use crate::braking::HELD_AGAIN_MS;
 use crate::pool::Harm;
 use crate::sim::Sim;
 use crate::world::{EXTENT, Volume};
@@ -242,10 +243,14 @@ impl Sim {
         paces.sum::<u64>() * ms * 9 / 8
     }
 
-    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun.
+    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun. A removal that began
+    /// before lets held writers go for a moment when it ends, and only then is it the turn of the extension.
     fn is_being_held_at_once(&self, id: &VersionId) -> bool {
         let within = self.guard.shortest_tick_ms + self.guard.brake_latency_ms;
-        let is_new = self.acknowledged.get(id).is_some_and(|at| self.world.now <= at + within);
+        let is_new = self.acknowledged.get(id).is_some_and(|at| {
+            let let_go = |(began, ended)| began <= at + within && self.world.now <= ended + HELD_AGAIN_MS;
+            self.world.now <= at + within || self.faults.removal.is_some_and(let_go)
+        });
         let origin = self.world.snapshots[id].origin;
         is_new && self.daemon.as_ref().is_some_and(|daemon| daemon.brakes.contains_key(&origin))
     }

@@ -121,7 +121,7 @@ impl Sim {
     /// The command that ran has ended.
     pub(crate) fn lvm_ended(&mut self) -> Result<(), Violation> {
         self.glance();
-        let Some((task, fate, _)) = self.lvm.running.take() else { return Ok(()) };
+        let Some((task, fate, began)) = self.lvm.running.take() else { return Ok(()) };
         if fate != Fate::Works {
             self.faults.well_since = self.faults.well_since.max(self.world.now);
             self.say(|| format!("{fate:?}: {task:?}"));
@@ -135,6 +135,7 @@ impl Sim {
             Task::Remove(effect) => {
                 let of = self.intended(effect).and_then(|effect| effect.version().cloned());
                 self.removed(effect, fate)?;
+                self.faults.removal = Some((began, self.world.now));
                 self.resumed(of.as_ref());
             }
             Task::Extend(step) => {
