@@ -35,7 +35,7 @@ use alarming::Alarming;
 use asked::Asked;
 pub use standing::{Alarm, Braked, Done, Looks, Standing};
 
-use super::machine::{Look, Machine, Missing, Room};
+use super::machine::{Look, Machine, Missing, Reserved, Room};
 use super::{Handle, Notice};
 use crate::config::{Config, GuardConfig};
 use brakes::Brakes;
@@ -107,6 +107,9 @@ struct Guard {
     room: Room,
     /// The size of what is being extended, when that began.
     extended_from: Option<u64>,
+    /// Whether something is being extended, and the turn, which is kept until the look after that.
+    extends: bool,
+    turn: Option<Reserved>,
     /// The snapshots that there were at the last look, where there was one.
     snapshots: Option<BTreeSet<String>>,
     /// When LVM was asked for the room last, where it matters.
@@ -163,6 +166,8 @@ impl Guarding {
             words: heard,
             recorded: None,
             extended_from: None,
+            extends: false,
+            turn: None,
             snapshots: None,
             room_asked: None,
             glances: Glances::default(),
@@ -279,6 +284,7 @@ impl Guard {
         let look = match self.look(now_ms) {
             Ok(look) => look,
             Err(problem) => {
+                self.give_turn();
                 // Who sees nothing holds nobody.
                 self.brakes.release_all();
                 self.handle.change_standing(|standing| standing.trouble = Some(problem));
@@ -298,6 +304,7 @@ impl Guard {
         self.want_room(grows || !seen.pools.is_empty(), since.in_peace || !grows);
         plan.release.iter().for_each(|origin| self.brakes.release(origin));
         plan.steps.iter().for_each(|step| self.begin(step, &plan, (now_ms, looked)));
+        self.give_turn();
         self.machine.advise(self.advice(&plan, seen));
         self.memory.expect(now_ms.saturating_add(plan.tick_ms));
         let tick = Duration::from_millis(plan.tick_ms);
@@ -305,6 +312,11 @@ impl Guard {
         self.glances.end(since, (&look, looked), &plan, self.memory.is_idle());
         self.say(plan);
         tick
+    }
+
+    /// Lets others change volumes, if nothing is being extended.
+    fn give_turn(&mut self) {
+        self.turn = self.turn.take().filter(|_| self.extends);
     }
 
     /// Has LVM asked how much room there is, where that matters and what is known is old.

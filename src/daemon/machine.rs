@@ -69,6 +69,7 @@ use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
 use throttle::Throttle;
+pub(super) use volumes::Reserved;
 use volumes::{Volumes, record};
 
 /// The stores, volumes, archives and copies of one state folder.

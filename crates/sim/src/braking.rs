@@ -10,7 +10,7 @@ use crate::sim::{Happening, Sim};
 
 /// The longest time until an origin is held again that LVM has resumed, in milliseconds: the brake looks every one, and
 /// then has to suspend it.
-pub(crate) const HELD_AGAIN_MS: u64 = 5;
+const HELD_AGAIN_MS: u64 = 5;
 
 /// A brake that is on, or is being put on.
 pub(crate) struct Brake {

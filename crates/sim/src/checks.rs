@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use asat_core::VersionId;
 use asat_core::event::{Change, Effect, Event};
-use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
+use asat_core::guard::{self, Action, Assessment, Level, Observation, Plan, Rung, Target};
 use asat_core::version::{LeaseId, State, Version};
 
 use crate::Violation;
-use crate::braking::HELD_AGAIN_MS;
 use crate::pool::Harm;
 use crate::sim::Sim;
 use crate::world::{EXTENT, Volume};
@@ -163,12 +162,16 @@ impl Sim {
     /// A plan that was carried out leaves nothing to extend, where there was enough for all and extensions do not fail.
     /// (Where there was not, others may need less once one cannot overflow any more, and what is left is shared anew.)
     fn check_projection(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
+        let is_short =
+            |found: &Assessment| matches!(found.target, Target::Group(_)) && found.level != Level::Safe;
         let short = |action: &Action| {
             matches!(action, Action::Demote { .. } | Action::Retire { .. } | Action::Refuse { .. })
         };
         let extends =
             |plan: &Plan| plan.steps.iter().any(|step| matches!(step.action, Action::Extend { .. }));
-        if self.is_failing() || !extends(plan) || plan.steps.iter().any(|step| short(&step.action)) {
+        let is_short =
+            plan.assessments.iter().any(is_short) || plan.steps.iter().any(|step| short(&step.action));
+        if self.is_failing() || !extends(plan) || is_short {
             return Ok(());
         }
         let Some(daemon) = &self.daemon else { return Ok(()) };
@@ -243,13 +246,19 @@ impl Sim {
         paces.sum::<u64>() * ms * 9 / 8
     }
 
-    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun. A removal that began
-    /// before lets held writers go for a moment when it ends, and only then is it the turn of the extension.
+    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun; or whether LVM had something
+    /// else to do when it became known, and its extension, which began at once after that, takes longer than writers may be held.
     fn is_being_held_at_once(&self, id: &VersionId) -> bool {
         let within = self.guard.shortest_tick_ms + self.guard.brake_latency_ms;
         let is_new = self.acknowledged.get(id).is_some_and(|at| {
-            let let_go = |(began, ended)| began <= at + within && self.world.now <= ended + HELD_AGAIN_MS;
-            self.world.now <= at + within || self.faults.removal.is_some_and(let_go)
+            let extends = |(target, since): (&Target, u64)| {
+                let was_busy = self
+                    .lvm
+                    .before
+                    .is_some_and(|(began, ended)| began <= at + within && since <= ended + within);
+                target.version() == Some(id) && was_busy
+            };
+            self.world.now <= at + within || self.lvm.extending().is_some_and(extends)
         });
         let origin = self.world.snapshots[id].origin;
         is_new && self.daemon.as_ref().is_some_and(|daemon| daemon.brakes.contains_key(&origin))

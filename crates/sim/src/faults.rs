@@ -63,8 +63,6 @@ pub(crate) struct Faults {
     pub(crate) removable_since: BTreeMap<VersionId, u64>,
     /// When a brake last had to wait for a command of LVM.
     pub(crate) waited_at: Option<u64>,
-    /// When the removal began that ended last, and when it ended.
-    pub(crate) removal: Option<(u64, u64)>,
     /// When something that the guard did failed last.
     pub(crate) failed_at: Option<u64>,
 }

@@ -25,6 +25,8 @@ impl Sim {
         let told = self.tell_overflowed()? | self.tell_vanished()?;
         self.let_go_of(&plan.release)?;
         let began = self.carry_out(&plan)? | told;
+        self.lvm.give_turn();
+        self.next_command();
         let wait = self.until_next_look(&seen, &plan, began);
         let now = self.world.now;
         if let Some(daemon) = &mut self.daemon {

@@ -41,6 +41,10 @@ pub(crate) struct Lvm {
     /// With what becomes of it, and when it began.
     running: Option<(Task, Fate, u64)>,
     waiting: VecDeque<Task>,
+    /// When the command began that ended last, and when it ended.
+    pub(crate) before: Option<(u64, u64)>,
+    /// Whether the turn is the guard's: it keeps it from one extension to the next.
+    reserved: bool,
 }
 
 impl Lvm {
@@ -73,6 +77,11 @@ impl Lvm {
         self.running.take().map(|(task, ..)| task)
     }
 
+    /// Gives the turn to others, if the guard extends nothing.
+    pub(crate) fn give_turn(&mut self) {
+        self.reserved &= self.has_extension();
+    }
+
     /// What the guard extends at the moment, and when that began.
     pub(crate) fn extending(&self) -> Option<(&Target, u64)> {
         match &self.running {
@@ -97,7 +106,12 @@ impl Sim {
             return;
         }
         let braking = self.is_braking();
-        let next = self.lvm.waiting.iter().position(|task| !braking || !matches!(task, Task::Take(_)));
+        let reserved = self.lvm.reserved;
+        let next = self.lvm.waiting.iter().position(|task| match task {
+            Task::Extend(_) => true,
+            Task::Take(_) => !reserved && !braking,
+            Task::Remove(_) => !reserved,
+        });
         let Some(task) = next.and_then(|next| self.lvm.waiting.remove(next)) else { return };
         let fate = match (self.faults.lvm_hangs > 0, self.faults.lvm_fails > 0) {
             (true, _) if self.dice.percent(70) => Fate::Hangs { late: self.dice.percent(50) },
@@ -113,6 +127,7 @@ impl Sim {
             (Task::Extend(_), _) if held => self.dice.between(150, 850),
             (Task::Extend(_), _) => self.dice.between(200, 1700),
         };
+        self.lvm.reserved |= matches!(task, Task::Extend(_));
         self.lvm.running = Some((task, fate, self.world.now));
         let life = self.life;
         self.later(takes, Happening::Lvm { life });
@@ -122,6 +137,7 @@ impl Sim {
     pub(crate) fn lvm_ended(&mut self) -> Result<(), Violation> {
         self.glance();
         let Some((task, fate, began)) = self.lvm.running.take() else { return Ok(()) };
+        self.lvm.before = Some((began, self.world.now));
         if fate != Fate::Works {
             self.faults.well_since = self.faults.well_since.max(self.world.now);
             self.say(|| format!("{fate:?}: {task:?}"));
@@ -135,7 +151,6 @@ impl Sim {
             Task::Remove(effect) => {
                 let of = self.intended(effect).and_then(|effect| effect.version().cloned());
                 self.removed(effect, fate)?;
-                self.faults.removal = Some((began, self.world.now));
                 self.resumed(of.as_ref());
             }
             Task::Extend(step) => {

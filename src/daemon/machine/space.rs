@@ -20,7 +20,7 @@ use asat_host::machine;
 use asat_host::volume::{Backing, DeviceUuid, OnLvm};
 
 use super::sight::Presence;
-use super::volumes::{Pool, Turn, record};
+use super::volumes::{Pool, Reserved, Turn, record};
 use super::{Machine, clones, lock};
 
 /// A block of a pool's metadata, in bytes.
@@ -215,6 +215,11 @@ impl Machine {
     /// Keeps commands from changing volumes that would find one suspended and fail, as long as it lasts.
     pub(in crate::daemon) fn turn_to_hold(&self) -> Turn<'_> {
         self.volumes.turn_to_hold()
+    }
+
+    /// Keeps the turn for the guard from one extension to the next.
+    pub(in crate::daemon) fn reserve_turn(&self) -> Reserved {
+        self.volumes.reserve_turn()
     }
 
     /// Gives a snapshot or a pool this size, in bytes. Answers how long LVM's own command ran.

@@ -29,8 +29,8 @@ use super::lock;
 use super::sight::{Presence, Records, Sight};
 use crate::config::Config;
 pub(super) use kernel::Pool;
-pub(in crate::daemon) use turns::Turn;
 use turns::{For, Turns};
+pub(in crate::daemon) use turns::{Reserved, Turn};
 
 /// The volumes that asat works on.
 pub(super) struct Volumes {
@@ -43,7 +43,7 @@ pub(super) struct Volumes {
     /// The pools that keep a state of their metadata for this installation.
     reserved: Reservations,
     tools: OnceLock<Tools>,
-    turns: Turns,
+    turns: Arc<Turns>,
     /// The snapshots that this process has taken, or recognised: whose they are need not be asked of LVM.
     ours: Mutex<BTreeMap<VersionId, Ours>>,
     /// Held while something is mounted, shown or unmounted.
@@ -87,7 +87,7 @@ impl Volumes {
             timing,
             reserved: Reservations::new(config.pools()),
             tools: OnceLock::new(),
-            turns: Turns::default(),
+            turns: Arc::default(),
             ours: Mutex::default(),
             mounting: Mutex::default(),
         }
@@ -275,6 +275,11 @@ impl Volumes {
     /// Waits until no command changes volumes that would find one suspended; none does as long as writers are held.
     pub(super) fn turn_to_hold(&self) -> Turn<'_> {
         self.turns.take(For::Holding)
+    }
+
+    /// Keeps the turn for the guard from one extension to the next.
+    pub(super) fn reserve_turn(&self) -> Reserved {
+        self.turns.reserve()
     }
 
     /// Gives a version's classic snapshot this size in bytes, before anybody else's command has its turn. Answers how long

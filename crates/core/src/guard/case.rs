@@ -272,22 +272,22 @@ impl<'a> Case<'a> {
             Kind::Snapshot(seen) => memory.written(policy, &seen.origin, now_ms).map(with_records),
             Kind::Data(pool) => together(pool),
             Kind::Metadata(pool) => together(pool).map(|rate| {
-                let scattered = rate.min(SCATTERED_RATE) / SCATTERED_WRITE * METADATA_BY_ITSELF;
                 let in_a_row = rate.div_ceil(pool.block.max(1)).saturating_mul(METADATA_OF_A_MAPPING);
-                scattered.saturating_add(in_a_row)
+                scattered(rate).saturating_add(in_a_row)
             }),
         }
     }
 
     /// How fast it fills where its origin is written as fast as the devices can, in bytes a second. Writes wait by
-    /// themselves for data space, so there it is the rate that is expected; and who writes as fast as that writes
-    /// blocks in a row, for which the guide's measure of metadata holds.
+    /// themselves for data space, so there it is the rate that is expected. Who writes as fast as that writes blocks in a row, for which
+    /// the guide's measure of metadata holds; who writes here and there writes less, and fills metadata faster.
     pub(super) fn fastest(&self, full_rate: u64) -> u64 {
         match self.kind {
             Kind::Snapshot(_) => self.rates.fastest.max(with_records(full_rate)),
             Kind::Data(_) => self.rates.fastest,
             Kind::Metadata(pool) => {
-                self.rates.fastest.max((full_rate / pool.block.max(1)).saturating_mul(METADATA_OF_A_MAPPING))
+                let in_a_row = (full_rate / pool.block.max(1)).saturating_mul(METADATA_OF_A_MAPPING);
+                self.rates.fastest.max(in_a_row).max(scattered(full_rate))
             }
         }
     }
@@ -390,6 +390,11 @@ pub fn first_size(policy: &Policy, memory: &Memory, origin: &str, others: u64, n
     let all = memory.latency_ms(policy, now_ms).saturating_mul(others.saturating_add(1));
     let ms = memory.tick_ms(policy, now_ms).saturating_add(all).saturating_add(policy.lasting_ms.max(all));
     within(with_records(fastest), ms).saturating_add(1)
+}
+
+/// What writes here and there add to a pool's metadata.
+fn scattered(rate: u64) -> u64 {
+    rate.min(SCATTERED_RATE) / SCATTERED_WRITE * METADATA_BY_ITSELF
 }
 
 /// What writes to an origin add to its classic snapshots. A record of 16 bytes for each chunk of 4 KiB is a part in

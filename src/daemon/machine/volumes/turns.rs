@@ -4,7 +4,7 @@
 //! classic snapshot may be removed too: for LVM a held origin is one that it has suspended already, and it resumes the
 //! origin at the end, as it does after an extension. Any other command would find the volume suspended, and fail half-way.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Whose turn it is.
 #[derive(Default)]
@@ -40,6 +40,11 @@ pub(in crate::daemon) enum For {
     Removing,
     /// Anything else, beside nothing.
     Anything,
+}
+
+/// The guard's word that it may extend something again in a moment. Until it is dropped, nobody else begins.
+pub(in crate::daemon) struct Reserved {
+    turns: Arc<Turns>,
 }
 
 /// A turn, until it is dropped.
@@ -93,8 +98,22 @@ impl Turns {
         Turn { turns: self, purpose }
     }
 
+    /// Keeps the next turn for an extension: between two of them nobody else begins, for whom the second would have to wait while
+    /// writers are held.
+    pub(super) fn reserve(self: &Arc<Self>) -> Reserved {
+        self.state().to_extend += 1;
+        Reserved { turns: Arc::clone(self) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.turns.state().to_extend -= 1;
+        self.turns.over.notify_all();
     }
 }
 
@@ -149,6 +168,28 @@ mod tests {
         drop(say);
         let expected = ["held", "extended", "removed", "in line", "in line", "in line"];
         assert_eq!(said.iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn nobody_begins_between_two_extensions() {
+        let turns = Arc::new(Turns::default());
+        let (say, said) = channel();
+        thread::scope(|scope| {
+            let reserved = turns.reserve();
+            let extension = turns.take(For::Extending);
+            let (waiting, say) = (&turns, &say);
+            scope.spawn(move || {
+                let _turn = waiting.take(For::Removing);
+                say.send("removed").unwrap();
+            });
+            drop(extension);
+            assert!(turns.state().is_in_the_way(For::Removing) && turns.state().is_in_the_way(For::Anything));
+            drop(turns.take(For::Extending));
+            say.send("extended again").unwrap();
+            drop(reserved);
+        });
+        drop(say);
+        assert_eq!(said.iter().collect::<Vec<_>>(), ["extended again", "removed"]);
     }
 
     #[test]
