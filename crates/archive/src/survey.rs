@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use asat_core::boundary;
+
 use crate::archive::Inner;
 use crate::chain::{Layer, Layers, run_below};
 use crate::change::Change;
@@ -104,6 +106,7 @@ impl Survey {
 impl Inner {
     /// Surveys the run directly below a live version; `None` where that is not live any more.
     pub(crate) fn survey(&self, above: u64) -> Result<Option<Survey>, Error> {
+        boundary::step("archive: survey");
         let layers = self.layers();
         let Some(layer) = layers.get(&above).filter(|layer| layer.live) else {
             return Ok(None);

@@ -89,6 +89,18 @@ fn referring(number: u64) -> Content {
     content
 }
 
+/// What a version upon that base is made of that has a page of this version again which no newer one has.
+pub(crate) fn again(number: u64) -> u64 {
+    let before: Vec<_> = (1..=BASE).map(|number| Arc::new(referring(number))).collect();
+    let (older, newer) = before.split_at(usize::try_from(number).unwrap());
+    let has_again = |seed: &u64| {
+        let content = next_content(&mut Dice::new(*seed), &before);
+        let mut pages = content.pages.iter().zip(&older.last().unwrap().pages).enumerate();
+        pages.any(|(nth, (page, old))| page == old && newer.iter().all(|newer| newer.pages[nth] != *old))
+    };
+    (0..).find(has_again).unwrap()
+}
+
 pub(crate) fn begin(scenario: &Scenario, folder: &Path) -> World {
     let (image, mut known) = base_of(scenario.base);
     put_files(folder, &image);

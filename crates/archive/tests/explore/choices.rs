@@ -49,8 +49,8 @@ pub(crate) struct All {
     made: Vec<Choice>,
     at: usize,
     most_interruptions: usize,
-    /// Whether threads are interrupted at the steps only that change what others see.
-    at_changes: bool,
+    /// The steps at which threads are interrupted, if it is not at each.
+    at_steps: Option<&'static [&'static str]>,
 }
 
 /// The steps that change what others see, and those after which they look.
@@ -63,6 +63,9 @@ const CHANGES: [&str; 7] = [
     "archive: rename",
     "archive: unlink",
 ];
+
+/// The steps after which somebody relies on which versions are live, or has changed that.
+const LIVES: [&str; 3] = ["test: pages taken", "archive: survey", "archive: change"];
 
 struct Choice {
     options: Vec<usize>,
@@ -84,7 +87,12 @@ impl All {
 
     /// All schedules in which threads are interrupted, as often as can be, at the steps that change what others see.
     pub(crate) fn at_changes() -> Self {
-        Self { most_interruptions: usize::MAX, at_changes: true, ..Self::default() }
+        Self { most_interruptions: usize::MAX, at_steps: Some(&CHANGES), ..Self::default() }
+    }
+
+    /// All schedules in which threads are interrupted at most so often, where somebody relies on which versions are live.
+    pub(crate) fn at_lives(most_interruptions: usize) -> Self {
+        Self { most_interruptions, at_steps: Some(&LIVES), ..Self::default() }
     }
 
     /// Goes to the next schedule; answers whether there is one.
@@ -126,7 +134,7 @@ impl Choices {
     /// Whether another thread may go on at a step of this name.
     pub(crate) fn is_choice(&self, step: &str) -> bool {
         match self {
-            Self::All(all) => !all.at_changes || CHANGES.contains(&step),
+            Self::All(all) => all.at_steps.is_none_or(|steps| steps.contains(&step)),
             Self::Random { .. } => true,
         }
     }

@@ -89,6 +89,15 @@ fn every_schedule_of_a_compaction_and_two_other_operations_with_one_interruption
     assert!(explored > 1000, "{explored}");
 }
 
+/// A version that was begun while what it refers to was live, which is given up while references to the run above it are led elsewhere.
+#[test]
+fn a_version_that_is_being_written_keeps_what_it_refers_to_whatever_is_given_up_and_compacted_meanwhile() {
+    let ops = [Op::Publish(base::again(2)), Op::Compact, Op::Retire(2)];
+    let schedules = explore(&side_by_side(&[3], &ops), All::at_lives(3)).unwrap();
+    println!("{schedules} schedules");
+    assert!(schedules > 1000, "{schedules}");
+}
+
 /// What random schedules have found, in a small form: a version that was given up came back, one was stored above what was left of a
 /// newer one, and damage was seen where compaction had just been at work.
 #[test]
