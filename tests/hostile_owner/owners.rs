@@ -3,11 +3,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
 
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::common::{Answer, World};
+use crate::common::{Answer, PATIENCE, World};
 use crate::processes::workers;
 use crate::{assert_others_are_served, publish, world};
 
@@ -72,6 +74,60 @@ fn a_file_of_another_owner_is_neither_published_nor_overwritten_until_a_restart(
     world.start();
     let answer = publish(&world.socket());
     assert_eq!(answer.status, 200, "it has what version 2 has: {answer}");
+}
+
+/// What everybody is told of a store in watch mode, once its marker was asked for in vain.
+fn troubled(world: &World) -> serde_json::Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let stores = world.get("/stores").json()["stores"].clone();
+        let watched = stores.as_array().unwrap().iter().find(|store| store["name"] == "report").unwrap();
+        if !watched["watch"]["trouble"].is_null() {
+            return watched["watch"].clone();
+        }
+        assert!(Instant::now() < deadline, "no trouble: {stores}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_file_of_another_owner_is_asked_for_no_marker() {
+    let Some(mut world) = owned() else { return };
+    world.sqlite().execute_batch("create table secret (a)").unwrap();
+    let watch = "[store.watch]\nmarker = \"select max(a) from secret\"\n";
+    world.store_config = watch.to_owned() + &world.store_config;
+    world.start();
+    let private = database(&world, "private.db", VICTIM);
+    Connection::open(&private).unwrap().execute_batch("insert into secret values ('of the victim')").unwrap();
+    fs::rename(private, world.store()).unwrap();
+    let told = troubled(&world).to_string();
+    assert!(told.contains("and belonged to the user nobody") && !told.contains("of the victim"), "{told}");
+    assert_others_are_served(&world);
+}
+
+#[test]
+fn a_file_of_another_owner_is_in_no_set() {
+    let Some(mut world) = owned() else { return };
+    "[[set]]\nname = \"both\"\nstores = [\"report\", \"other\"]".clone_into(&mut world.config);
+    world.start();
+    let publish = || world.send("POST", "/snapshots", &json!({ "set": "both" }));
+    let answer = publish();
+    assert_eq!(answer.status, 201, "{answer}");
+    fs::rename(database(&world, "private.db", VICTIM), world.store()).unwrap();
+    let answer = publish();
+    assert_eq!(answer.status, 422, "{answer}");
+    assert!(detail(&answer).contains("and belonged to the user nobody"), "{answer}");
+    assert_others_are_served(&world);
+}
+
+#[test]
+fn whose_a_store_is_counts_from_the_start_and_not_from_the_first_request() {
+    let Some(mut world) = owned() else { return };
+    world.start();
+    fs::rename(database(&world, "private.db", VICTIM), world.store()).unwrap();
+    let answer = publish(&world.socket());
+    assert_eq!(answer.status, 422, "{answer}");
+    assert!(detail(&answer).contains("and belonged to the user nobody"), "{answer}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
-use asat_host::store::{Restoring, ask, read_frozen, restore, still};
+use asat_host::store::{Restoring, Target, ask, read_frozen, read_pages, restore, still};
 
 use crate::common::{Collector, PATIENT, collect, into_problem, make_store, refusal};
 
@@ -91,6 +91,44 @@ fn links_of_root_and_to_what_is_ones_own_are_followed_as_before() {
     }
     lchown(&link, Some(VICTIM), None).unwrap();
     assert_eq!(refusal(&link, &PATIENT).0.code, Code::StoreUnreadable);
+}
+
+#[test]
+fn in_a_snapshot_not_even_the_owners_link_to_a_file_of_his_own_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, store) = site(folder.path());
+    let link = folder.path().join("link.db");
+    symlink(&store, &link).unwrap();
+    lchown(&link, Some(OWNER), None).unwrap();
+    collect(&link);
+    // It leads out of the snapshot, to what is there today.
+    let read = read_frozen(&link, false, &AtomicBool::new(false), &mut Collector::default());
+    let problem = into_problem(read.unwrap_err()).0;
+    assert_eq!(problem.code, Code::StoreUnreadable);
+    assert!(problem.detail.contains("is a symbolic link of the user"), "{problem}");
+}
+
+#[test]
+fn a_file_of_another_owner_than_it_has_to_be_is_opened_in_no_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (victim, _) = site(folder.path());
+    let version = folder.path().join("version.db");
+    drop(make_store(&version, "delete", 1));
+    let before = fs::read(&victim).unwrap();
+    let store = || Target { path: victim.clone(), owner: Some(OWNER) };
+    let (cancel, second) = (Arc::new(AtomicBool::new(false)), Duration::from_secs(1));
+    let restoring = Restoring { source: &version, limits: &PATIENT, cancel: &cancel };
+    let read = read_pages(store(), &PATIENT, &cancel, &mut Collector::default()).unwrap_err();
+    for (way, problem) in [
+        ("read", into_problem(read).0),
+        ("marker", ask(store(), "SELECT count(*) FROM t", second, second, &cancel).unwrap_err().into()),
+        ("still", still(store(), &PATIENT, &cancel, false).unwrap_err().into()),
+        ("restore", restore(store(), &restoring, || Ok(true), &mut |_, _| {}).unwrap_err().into()),
+    ] {
+        assert_eq!(problem.code, Code::StoreUnreadable, "{way}: {problem}");
+        assert!(problem.detail.contains("belonged to the user"), "{way}: {problem}");
+    }
+    assert!(fs::read(&victim).unwrap() == before, "it was written to");
 }
 
 #[test]
