@@ -1,5 +1,7 @@
 //! A thin pool as LVM makes it, with all that asat has by default.
 
+use serde_json::Value;
+
 use crate::ballast::make_ballast;
 use crate::ground::{Ground, Kind};
 use crate::lab::{Fs, Lab, in_lab, wait_until};
@@ -43,11 +45,13 @@ fn lab_a_default_pool_is_quiet_and_keeps_what_it_is_told_to_keep_until_it_is_rea
             }
         };
         is_quiet();
-        // A writer of this speed would fill the metadata within seconds, if there were more to write.
-        for _ in 0..3 {
-            site.flood();
-            is_quiet();
-        }
+        // A writer of this speed would fill the metadata within seconds, and the data, if there were more to write.
+        let looks =
+            || site.capacity()["looks"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+        let before = looks();
+        (0..5).for_each(|_| _ = site.flood());
+        wait_until("the guard has seen it", || looks() > before + 2);
+        is_quiet();
         println!("{}", status(machine));
 
         machine.run("sh", &["-c", FILL]);

@@ -327,15 +327,17 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What can be used before the next snapshot is taken, however fast its writers are, in bytes. A pool's metadata grows by
-    /// the mappings of the volumes that are written; a snapshot by itself adds next to nothing, and is seen at the next look.
+    /// What can be used before the next snapshot is taken, however fast its writers are, in bytes. A pool's data grows by the volumes that
+    /// are written, each of whose blocks takes another one at most once after a snapshot, and its metadata by the mappings of these; a snapshot by
+    /// itself adds next to nothing, and is seen at the next look.
     fn ceiling(&self) -> u64 {
         match self.kind {
             Kind::Metadata(pool) => {
                 let mappings = pool.writable / pool.block.max(1);
                 self.used.saturating_add(mappings.saturating_mul(METADATA_OF_A_MAPPING))
             }
-            Kind::Snapshot(_) | Kind::Data(_) => u64::MAX,
+            Kind::Data(pool) => self.used.saturating_add(pool.writable),
+            Kind::Snapshot(_) => u64::MAX,
         }
     }
 

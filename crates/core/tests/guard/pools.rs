@@ -59,13 +59,27 @@ fn a_pool_as_lvm_makes_it_keeps_what_it_was_told_to_keep() {
     // A pool of 5 GiB has 8 MiB of metadata. One store of 1 GiB lies in it, with ten snapshots that are kept.
     let kept: Vec<String> = (1..=10).map(|number| format!("a@{number}")).collect();
     let kept: Vec<(&str, &str)> = kept.iter().map(|name| (name.as_str(), "archived")).collect();
-    for (rate, used_kib) in [(0, 900), (64, 900), (1000, 900), (0, 5000), (1000, 4600)] {
+    // At the last rate, the data of many stores would fill the pool within seconds.
+    for (rate, used_kib) in [(0, 900), (64, 900), (1000, 900), (0, 5000), (1000, 4600), (5000, 900)] {
         let mut scene = Scene::new(0).with_pool(600, 5120, &kept).written("thin", rate);
         let pool = seen(&mut scene);
         (pool.may_grow, pool.data_most, pool.writable) = (false, 11 << 30, 1 << 30);
         (pool.metadata_used, pool.metadata_size) = (used_kib << 10, 8 * MIB);
         assert_eq!(scene.steps(), "", "at {rate} MiB/s with {used_kib} KiB used");
     }
+}
+
+#[test]
+fn data_that_its_writers_can_fill_is_short() {
+    // All of 1 GiB can be written once more before the next snapshot, and is within two seconds.
+    let mut scene = Scene::new(0).with_pool(4000, 5120, &[("a@1", "archived")]).written("thin", 1000);
+    let pool = seen(&mut scene);
+    (pool.may_grow, pool.data_most, pool.writable) = (false, 11 << 30, 1 << 30);
+    for (used_mib, level) in [(4095, Level::Safe), (4096, Level::Urgent)] {
+        seen(&mut scene).data_used = used_mib * MIB;
+        assert_eq!(scene.assessment("pool-data pool").level, level, "{used_mib} MiB");
+    }
+    assert!(scene.actions().contains("demote a@1"), "{}", scene.actions());
 }
 
 #[test]
