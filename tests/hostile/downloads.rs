@@ -61,6 +61,18 @@ fn downloads_that_nobody_takes_hold_nobody_up() {
 }
 
 #[test]
+fn verifications_are_bounded_for_each_caller() {
+    const MANY: usize = 40;
+    let world = with_large_version(64_000_000);
+    let streams: Vec<UnixStream> = (0..MANY).map(|_| asked(&world, "POST /stores/report/verify")).collect();
+    let statuses: Vec<String> = streams.iter().map(status).collect();
+    let of = |wanted: &str| statuses.iter().filter(|status| *status == wanted).count();
+    // Some may have ended before the last ones began.
+    assert!(of("200") > 0 && of("503") > 0 && of("200") + of("503") == MANY, "{statuses:?}");
+    is_well(&world);
+}
+
+#[test]
 fn a_verification_ends_when_its_caller_has_gone() {
     let mut world = with_large_version(64_000_000);
     let mut daemon = world.daemon.take().unwrap();

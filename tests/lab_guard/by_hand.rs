@@ -27,7 +27,7 @@ fn check_what_is_left(site: &mut Site<'_>, why: &[&str]) {
     site.publish(3..=3, false);
     site.archived(3..=3);
     site.check_contents();
-    println!("alarms: {:?}", site.alarms());
+    wait_until("an alarm tells of it", || site.alarms().iter().any(|key| key == "version report@2: lost"));
     site.end();
 }
 

@@ -1,6 +1,7 @@
 //! What lies among clones and is not ours is left alone, and what is ours and gone is missed.
 
 use std::fs;
+use std::os::unix::fs::chown;
 
 use crate::common::ground::held_by;
 use crate::lab::in_lab;
@@ -35,6 +36,24 @@ fn lab_each_version_is_what_was_published_and_one_clone_stays() {
         world.start();
         let verified = world.request("POST", "/stores/report/verify", &[], b"").json();
         assert_eq!(verified["ok"], true, "{verified}");
+    });
+}
+
+#[test]
+fn lab_a_file_of_another_owner_is_not_cloned() {
+    in_lab(site::lab(), |machine| {
+        let ground = site::cloning(machine);
+        let mut world = site::world(machine, &ground);
+        world.start();
+        publish(&world, "b");
+        let other = ground.join("store/other.db");
+        fs::copy(world.store(), &other).unwrap();
+        chown(&other, Some(2), Some(2)).unwrap();
+        fs::rename(other, world.store()).unwrap();
+        let answer = world.send("POST", "/snapshots", &serde_json::json!({}));
+        assert_eq!(answer.status, 422, "{answer}");
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("and belonged to the user root"), "{detail}");
     });
 }
 
