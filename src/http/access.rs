@@ -217,14 +217,33 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
     }
 }
 
+/// Does something while the one thread that there is for blocking work has some.
+#[cfg(test)]
+fn while_threads_are_busy(work: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().max_blocking_threads(1).build().unwrap();
+    let (done, until_done) = std::sync::mpsc::channel::<()>();
+    let busy = runtime.spawn_blocking(move || until_done.recv());
+    runtime.block_on(work);
+    assert!(!busy.is_finished());
+    drop(done);
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use axum::body::{Body, to_bytes};
     use axum::http::header::AUTHORIZATION;
+    use axum::routing::get;
+    use axum::{Extension, Router, middleware};
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
     use jiff::{SignedDuration, Timestamp};
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::config::Token;
+    use crate::config::{Config, Token};
 
     fn now() -> Timestamp {
         "2026-11-19T17:00:00Z".parse().unwrap()
@@ -245,6 +264,23 @@ mod tests {
             [token("r", Role::Read, None), token("p", Role::Publish, None), token("a", Role::Admin, None)];
         let caller = caller(&tokens, authorization).and_then(|caller| caller.allowed(method, route));
         caller.map(drop).map_err(|problem| problem.code)
+    }
+
+    #[test]
+    fn a_public_route_answers_while_nobody_can_find_out_who_asks() {
+        let text =
+            "state = \"/s\"\n[listen]\nunix = \"/run/s\"\n[[peer]]\nuser = \"daemon\"\nrole = \"read\"\n";
+        let config = Config::parse(text, Path::new("/etc/asat")).unwrap();
+        while_threads_are_busy(async {
+            let answer = |Extension(MayRead(may_read))| async move { format!("{may_read}") };
+            let app = Router::new().route("/healthz", get(answer));
+            let app = app.layer(middleware::from_fn_with_state(Access::Socket(Rules::new(&config)), check));
+            let mut request = Request::builder().uri("/healthz").body(Body::empty()).unwrap();
+            request.extensions_mut().insert(Peer::of_user(3_999_999_998));
+            let answered = TowerToHyperService::new(app).call(request);
+            let answered = tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap().unwrap();
+            assert_eq!(to_bytes(answered.into_body(), 100).await.unwrap(), "false");
+        });
     }
 
     #[test]

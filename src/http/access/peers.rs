@@ -41,6 +41,12 @@ impl Peer {
         let ids = stream.peer_cred().ok().map(|credentials| (credentials.uid(), credentials.gid()));
         Self { ids, found: Arc::default() }
     }
+
+    /// A process of this user and of the group of the same number.
+    #[cfg(test)]
+    pub(super) fn of_user(uid: u32) -> Self {
+        Self { ids: Some((uid, uid)), found: Arc::default() }
+    }
 }
 
 impl Source for Peer {
@@ -186,6 +192,18 @@ mod tests {
             assert_eq!(role(&rules, 7, uid, groups), expected, "{uid} {groups:?}");
             assert_eq!(role(&[], 7, uid, groups), Some(Role::Admin), "without rules the socket decides");
         }
+    }
+
+    #[test]
+    fn root_and_the_daemons_own_user_are_known_while_every_thread_is_busy() {
+        super::super::while_threads_are_busy(async {
+            let peers = Arc::new(Peers::new(vec![PeerRule { who: Who::User(1), role: Role::Read }]));
+            for uid in [0, peer::own_user()] {
+                let caller =
+                    tokio::time::timeout(Duration::from_secs(20), peers.look_at(Some((uid, uid)))).await;
+                assert_eq!(caller.unwrap().map(|caller| caller.role), Ok(Role::Admin), "{uid}");
+            }
+        });
     }
 
     #[tokio::test]
