@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use asat_core::{Code, Problem};
 use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument as _;
 
 use super::Caller;
 use crate::config::Listen;
@@ -19,7 +21,7 @@ const VERIFICATIONS: (usize, usize) = (4, 2);
 
 /// What requests may have done at once.
 pub struct Work {
-    threads: Semaphore,
+    threads: Arc<Semaphore>,
     /// Versions that are sent to clients.
     pub(super) downloads: Arc<Shares>,
     /// Archives that are verified.
@@ -35,7 +37,7 @@ impl Work {
         let of_downloads = (limits.max_downloads, limits.max_downloads_per_caller);
         let more = "raise listen.max_downloads or listen.max_downloads_per_caller";
         Self {
-            threads: Semaphore::new(THREADS),
+            threads: Arc::new(Semaphore::new(THREADS)),
             downloads: shares("downloads", more, of_downloads),
             verifications: shares("verifications", "wait for one of them to end", VERIFICATIONS),
         }
@@ -49,9 +51,28 @@ impl Work {
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        // It is never closed.
-        let _turn = self.threads.acquire().await;
-        blocking(work).await
+        let threads = Arc::clone(&self.threads);
+        let in_turn = async move {
+            // It is never closed.
+            let turn = threads.acquire_owned().await;
+            blocking(move || {
+                let _turn = turn;
+                work()
+            })
+            .await
+        };
+        // In a task of its own: a request whose client takes nothing is not gone on with, and would keep the turn that it waited for.
+        let mut task = Task(tokio::spawn(in_turn.in_current_span()));
+        (&mut task.0).await.unwrap_or_else(|error| Err(broken_off(&error)))
+    }
+}
+
+/// A task that ends with whoever waits for it.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -60,13 +81,12 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let cause = tracing::Span::current();
-    tokio::task::spawn_blocking(move || cause.in_scope(work)).await.unwrap_or_else(|error| {
-        Err(Problem::new(
-            Code::Internal,
-            format!("the work was broken off: {error}"),
-            "report this as a defect",
-        ))
-    })
+    let done = tokio::task::spawn_blocking(move || cause.in_scope(work)).await;
+    done.unwrap_or_else(|error| Err(broken_off(&error)))
+}
+
+fn broken_off(error: &JoinError) -> Problem {
+    Problem::new(Code::Internal, format!("the work was broken off: {error}"), "report this as a defect")
 }
 
 /// How much of one kind of long work there may be.

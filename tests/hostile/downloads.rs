@@ -11,7 +11,13 @@ const STATUS: usize = "HTTP/1.1 200".len();
 
 /// A daemon with one version of so many bytes that no compression makes less of.
 fn with_large_version(bytes: u64) -> World {
+    with_large_version_and(bytes, "")
+}
+
+/// The same, whose listener is configured so.
+fn with_large_version_and(bytes: u64, listen: &str) -> World {
     let mut world = World::new();
+    listen.clone_into(&mut world.config);
     let fill = format!("create table ledger (entry); insert into ledger values (randomblob({bytes}))");
     world.sqlite().execute_batch(&fill).unwrap();
     world.start();
@@ -58,6 +64,23 @@ fn downloads_that_nobody_takes_hold_nobody_up() {
     // As soon as one of them has gone, there is room for another one.
     drop(streams);
     while status(&asked(&world, "GET /versions/report@1/database")) != "200" {}
+}
+
+#[test]
+fn no_download_holds_a_thread_while_its_client_takes_nothing() {
+    const MANY: usize = 200;
+    let listen = "max_downloads = 300\nmax_downloads_per_caller = 300\nrequest_timeout = \"1h\"";
+    let world = with_large_version_and(4_000_000, listen);
+    let pid = world.daemon.as_ref().unwrap().child.id();
+    let streams: Vec<UnixStream> =
+        (0..MANY).map(|_| asked(&world, "GET /versions/report@1/database")).collect();
+    assert!(streams.iter().all(|stream| status(stream) == "200"));
+    is_well(&world);
+    assert!(threads(pid) < MANY / 2, "{} threads", threads(pid));
+    // What needs a thread for a moment has its turn.
+    assert_eq!(world.get("/audit").status, 200);
+    assert_eq!(status(&asked(&world, "GET /versions/report@1/database")), "200");
+    drop(streams);
 }
 
 #[test]
