@@ -20,6 +20,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use asat_core::PageSize;
 use rustix::fs::OFlags;
 
 use crate::apart::apart;
@@ -59,15 +60,17 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-fn look(wal: &File, index: &File) -> io::Result<bool> {
+pub(crate) fn look(wal: &File, index: &File) -> io::Result<bool> {
     let mut copies = [0; 96];
     index.read_exact_at(&mut copies, 0)?;
     let Some(index) = Index::read(&copies) else { return Ok(true) };
     let mut header = [0; WAL_HEADER];
     wal.read_exact_at(&mut header, 0)?;
     let length = wal.metadata()?.len();
-    let Some(page_size) = number(&header, 8, u32::from_be_bytes) else { return Ok(true) };
-    let frame_size = u64::from(page_size) + FRAME_HEADER as u64;
+    // Another size is none that a frame of SQLite has, and with one of four gigabytes the place of the last would be beyond all files.
+    let page_size = number(&header, 8, u32::from_be_bytes).and_then(PageSize::new);
+    let Some(page_size) = page_size else { return Ok(true) };
+    let frame_size = u64::from(page_size.bytes()) + FRAME_HEADER as u64;
     let frame = |number: u64| {
         let mut frame = [0; FRAME_HEADER];
         wal.read_exact_at(&mut frame, WAL_HEADER as u64 + (number - 1) * frame_size).map(|()| frame)
