@@ -63,7 +63,9 @@ impl FromStr for Server {
 fn unix(path: &str) -> Result<Server, String> {
     // `unix:///run/…` is how some other clients write it.
     let path = path.strip_prefix("//").unwrap_or(path);
-    match path {
+    // Of several slashes one is meant; an address that is shown with two would be read as the path behind them.
+    let slashes = path.len() - path.trim_start_matches('/').len();
+    match path.get(slashes.saturating_sub(1)..).unwrap_or_default() {
         "" | "/" => Err("the path of the socket is missing: unix:/run/asat/asat.sock".to_owned()),
         path => Ok(Server::Unix(PathBuf::from(path))),
     }
@@ -96,6 +98,7 @@ mod tests {
             (Server::DEFAULT, Server::DEFAULT, "localhost"),
             ("unix:///tmp/a.sock", "unix:/tmp/a.sock", "localhost"),
             ("unix:relative.sock", "unix:relative.sock", "localhost"),
+            ("unix:////tmp/a.sock", "unix:/tmp/a.sock", "localhost"),
             ("http://localhost:7878", "http://localhost:7878", "localhost:7878"),
             ("http://10.0.0.1:80/", "http://10.0.0.1:80", "10.0.0.1:80"),
             ("http://[::1]:7878", "http://[::1]:7878", "[::1]:7878"),
