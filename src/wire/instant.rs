@@ -13,12 +13,12 @@ pub(crate) fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    Timestamp::deserialize(deserializer)
+    Timestamp::deserialize(deserializer).map(in_microseconds)
 }
 
 /// The same of an instant that may be absent.
 pub(crate) mod option {
-    use super::{Deserialize, Deserializer, Serializer, Timestamp, text};
+    use super::{Deserialize, Deserializer, Serializer, Timestamp, in_microseconds, text};
 
     #[expect(clippy::ref_option, reason = "serde calls it so")]
     pub(crate) fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -31,8 +31,15 @@ pub(crate) mod option {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {
-        Option::deserialize(deserializer)
+        let at: Option<Timestamp> = Option::deserialize(deserializer)?;
+        Ok(at.map(in_microseconds))
     }
+}
+
+/// What of an instant is written again: one that was kept more exactly than it is shown would not be found by what is shown.
+fn in_microseconds(at: Timestamp) -> Timestamp {
+    let nanoseconds = at.as_nanosecond();
+    Timestamp::from_nanosecond(nanoseconds - nanoseconds.rem_euclid(1000)).unwrap_or(at)
 }
 
 fn text(at: Timestamp) -> String {
@@ -43,6 +50,15 @@ fn text(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_is_read_as_exactly_as_it_is_written() {
+        for nanoseconds in [0, 999, 1000, 1999, -1, -999, -1000, -1001, 1_763_571_603_123_456_789] {
+            let at = Timestamp::from_nanosecond(nanoseconds).unwrap();
+            let read = deserialize(serde_json::Value::String(at.to_string())).unwrap();
+            assert_eq!((read.subsec_nanosecond() % 1000, text(read)), (0, text(at)), "{nanoseconds}");
+        }
+    }
 
     #[test]
     fn texts_sort_as_the_instants_do() {
