@@ -3,7 +3,8 @@
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 100,000 schedules of an archive,
-#                    and every parser fed 20,000 times with what is nearly right
+#                    and every parser of bytes from outside for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what
+#                    one fails on is kept in a file, and the command that feeds it again is printed
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
@@ -38,6 +39,10 @@ DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
+# What feeds parsers by coverage is written in C++.
+FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
+# How long each parser is fed.
+FUZZ_SECONDS ?= 20
 
 .PHONY: build test test-loop sim lint demo bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
@@ -57,10 +62,10 @@ test-loop:
 # SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again. So is a schedule of the
 # archive: SCHEDULES says how many there are, and SCHEDULES_FROM the seed of the first.
 sim:
-	@tools/need $(BUILD_NEEDS)
+	@tools/need $(FUZZ_NEEDS)
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
-	$(if $(SEED)$(SIM),,PROPTEST_CASES=20000 $(CARGO) test --locked --test parsers)
+	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
 lint:
 	@tools/need $(TEST_NEEDS)

@@ -6,7 +6,7 @@
 mod driver;
 mod guard;
 mod handle;
-mod import;
+pub(crate) mod import;
 mod lanes;
 mod listen;
 mod machine;

@@ -14,6 +14,8 @@ pub mod http;
 mod log;
 pub mod metrics;
 pub mod newest;
+#[doc(hidden)]
+pub mod outside;
 mod secret;
 mod text;
 pub mod wire;

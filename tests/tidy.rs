@@ -10,11 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host"]),
     ("asat-archive", &["asat-core"]),
     ("asat-catalogue", &["asat-core"]),
     ("asat-core", &[]),
+    // It feeds what each of them reads of others.
+    ("asat-fuzz", &["asat", "asat-archive", "asat-catalogue", "asat-core", "asat-host"]),
     ("asat-host", &["asat-core"]),
     // It drives engine, guard and catalogue together, as the root does, on a machine that is a model.
     ("asat-sim", &["asat-catalogue", "asat-core"]),

@@ -4,7 +4,7 @@
 //! cut. Each version is stored and then recorded, as by a publication, so a crash leaves the first ones of them, and
 //! importing again goes on from there.
 
-mod folder;
+pub(crate) mod folder;
 mod history;
 
 use std::path::Path;

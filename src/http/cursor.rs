@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 /// Writes a place in the list of `filter`.
-pub(super) fn write(position: &Position, filter: &Filter) -> String {
+pub(crate) fn write(position: &Position, filter: &Filter) -> String {
     format!("{}.{}.{}", mark(filter), position.at.as_microsecond(), position.id)
 }
 
 /// Reads a place in the list of `filter`.
-pub(super) fn read(cursor: &str, filter: &Filter) -> Result<Position, Problem> {
+pub(crate) fn read(cursor: &str, filter: &Filter) -> Result<Position, Problem> {
     let mut parts = cursor.splitn(3, '.');
     let (list, at, id) = (parts.next(), parts.next(), parts.next());
     let at = at.and_then(|at| at.parse().ok()).and_then(|at| Timestamp::from_microsecond(at).ok());
@@ -49,7 +49,7 @@ fn mismatch() -> Problem {
 }
 
 /// Tells lists with different filters apart.
-fn mark(filter: &impl Debug) -> String {
+pub(crate) fn mark(filter: &impl Debug) -> String {
     let digest = Sha256::digest(format!("{filter:?}"));
     digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,7 +2,7 @@
 
 /// What a `Range` header asks of a copy.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// All of it: there is no range, or one that this server need not honour.
     Whole,
     /// The bytes from the first to before the second number.
@@ -13,7 +13,7 @@ pub(super) enum Wanted {
 
 /// Reads a `Range` header for a copy of `length` bytes. Several ranges at once, other units and malformed
 /// headers are answered with the whole copy, as the standard allows.
-pub(super) fn wanted(header: Option<&str>, length: u64) -> Wanted {
+pub(crate) fn wanted(header: Option<&str>, length: u64) -> Wanted {
     let Some(range) = header.and_then(|header| header.trim().strip_prefix("bytes=")) else {
         return Wanted::Whole;
     };

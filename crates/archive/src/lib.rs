@@ -23,6 +23,8 @@ mod frames;
 mod index;
 mod meta;
 mod naming;
+#[doc(hidden)]
+pub mod outside;
 mod pack;
 mod packer;
 mod pages;

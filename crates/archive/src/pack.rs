@@ -14,7 +14,7 @@ use rustix::fs::Advice;
 
 use crate::disk::{Folder, Stamp};
 use crate::error::Error;
-use crate::fingerprint::hash;
+use crate::fingerprint::matches;
 use crate::footer::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::index::Index;
 use crate::meta::Meta;
@@ -77,7 +77,7 @@ impl Pack {
     pub(crate) fn read_ends(path: PathBuf, file: File) -> Result<Self, Error> {
         let footer = Ends::read(&path, &file)?.decode(&path)?;
         let json = read_range(&path, &file, footer.index_offset + footer.index_len, footer.meta_len)?;
-        if hash(&json) != footer.meta_checksum {
+        if !matches(&json, &footer.meta_checksum) {
             return Err(Error::damaged(&path, "its metadata do not match their checksum"));
         }
         let meta: Meta = serde_json::from_slice(&json)
@@ -125,7 +125,7 @@ impl Pack {
     pub(crate) fn index(&self) -> Result<Index<'_>, Error> {
         let footer = &self.footer;
         let bytes = read_range(&self.path, &self.file, footer.index_offset, footer.index_len)?;
-        if hash(&bytes) != footer.index_checksum {
+        if !matches(&bytes, &footer.index_checksum) {
             return Err(Error::damaged(&self.path, "its index does not match its checksum"));
         }
         Ok(self.index_of(bytes))

@@ -16,6 +16,8 @@ mod log;
 mod look;
 mod migrate;
 mod newest;
+#[doc(hidden)]
+pub mod outside;
 mod place;
 mod read;
 mod seal;

@@ -38,7 +38,7 @@ impl Newest {
         let begun = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let begun = begun.and_then(|file| {
             if !names_it {
-                file.write_all_at(&[place(seal), place(seal)].concat(), 0)?;
+                file.write_all_at(&written(seal), 0)?;
             }
             file.sync_all()?;
             Ok(file)
@@ -73,7 +73,17 @@ pub(crate) fn read(catalogue: &Path) -> Result<Option<Seal>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(|source| Error::io("read", &path, source))?,
     };
-    Ok(bytes.chunks(PLACE).filter_map(parse).max_by_key(|seal| seal.number))
+    Ok(newest_of(&bytes))
+}
+
+/// The newest commit that the file's bytes name.
+pub(crate) fn newest_of(bytes: &[u8]) -> Option<Seal> {
+    bytes.chunks(PLACE).filter_map(parse).max_by_key(|seal| seal.number)
+}
+
+/// The file that names this commit alone.
+pub(crate) fn written(seal: &Seal) -> Vec<u8> {
+    [place(seal), place(seal)].concat()
 }
 
 /// Refuses a catalogue that ends before what was acknowledged. One of another line was put there in its place.
@@ -96,9 +106,13 @@ pub(crate) fn check(found: &Seal, acknowledged: Option<&Seal>, path: &Path) -> R
     Ok(())
 }
 
+fn said_of(seal: &Seal) -> String {
+    format!("{} {} {}", seal.line, seal.number, seal::text(seal.sum))
+}
+
 /// A commit as it is written: one line, with a hash of it at its end.
 fn place(seal: &Seal) -> Vec<u8> {
-    let said = format!("{} {} {}", seal.line, seal.number, seal::text(seal.sum));
+    let said = said_of(seal);
     let mut line = format!("{said} {}", hash(&said)).into_bytes();
     line.resize(PLACE - 1, b' ');
     line.push(b'\n');
@@ -106,7 +120,7 @@ fn place(seal: &Seal) -> Vec<u8> {
 }
 
 fn parse(place: &[u8]) -> Option<Seal> {
-    let (said, hashed) = std::str::from_utf8(place).ok()?.trim_end().rsplit_once(' ')?;
+    let (said, hashed) = std::str::from_utf8(place).ok()?.strip_suffix('\n')?.trim_end().rsplit_once(' ')?;
     let mut words = said.split(' ');
     let (line, number, sum) = (words.next()?, words.next()?, words.next()?);
     let seal = Seal {
@@ -114,7 +128,15 @@ fn parse(place: &[u8]) -> Option<Seal> {
         number: number.parse().ok()?,
         sum: u128::from_str_radix(sum, 16).ok()?,
     };
-    (hash(said) == hashed).then_some(seal)
+    // What it says has one spelling.
+    (said_of(&seal) == said && matches(said, hashed)).then_some(seal)
+}
+
+/// Whether a line matches the hash at its end. All do where this is fed with anything: it is the one thing that no change of a few
+/// bytes gets behind.
+fn matches(said: &str, hashed: &str) -> bool {
+    let hash = hash(said);
+    hash == hashed || cfg!(fuzzing) && hash.len() == hashed.len()
 }
 
 fn hash(said: &str) -> String {

@@ -29,7 +29,7 @@ mod lines;
 mod parent;
 mod process;
 mod records;
-mod words;
+pub(crate) mod words;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@
 
 mod disk;
 mod error;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod naming;
 
 use std::fs::File;

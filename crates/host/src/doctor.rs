@@ -8,7 +8,7 @@ mod listening;
 mod mapper;
 mod place;
 mod sharing;
-mod tools;
+pub(crate) mod tools;
 
 use rustix::process::{Resource, getrlimit};
 

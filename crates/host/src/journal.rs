@@ -12,7 +12,7 @@ pub fn has_stderr() -> bool {
 }
 
 /// The device and the inode of a stream, as in `8:1234`.
-fn parse(stream: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse(stream: &str) -> Option<(u64, u64)> {
     let (device, inode) = stream.split_once(':')?;
     Some((device.parse().ok()?, inode.parse().ok()?))
 }

@@ -16,6 +16,8 @@ pub mod journal;
 pub mod lvm;
 pub mod machine;
 pub mod mounts;
+#[doc(hidden)]
+pub mod outside;
 pub mod peer;
 pub mod program;
 pub mod random;

@@ -1,7 +1,7 @@
 //! The machine in numbers: limits that the daemon adjusts for itself, devices and what is written to them.
 
 pub mod process;
-mod watch;
+pub(crate) mod watch;
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub fn bytes_written((major, minor): (u32, u32)) -> Option<u64> {
 }
 
 /// The seventh number of the kernel's statistics: sectors written.
-fn parse_written(stat: &str) -> Option<u64> {
+pub(crate) fn parse_written(stat: &str) -> Option<u64> {
     stat.split_ascii_whitespace().nth(6)?.parse::<u64>().ok()?.checked_mul(512)
 }
 

@@ -53,7 +53,7 @@ mod target;
 mod together;
 mod told;
 mod transaction;
-mod under_way;
+pub(crate) mod under_way;
 mod wait;
 
 use std::path::Path;

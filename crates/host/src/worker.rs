@@ -17,7 +17,7 @@
 mod bounds;
 mod call;
 mod error;
-mod frames;
+pub(crate) mod frames;
 mod held;
 mod identity;
 mod pool;
@@ -25,7 +25,7 @@ mod process;
 mod restoring;
 mod serve;
 mod sets;
-mod words;
+pub(crate) mod words;
 
 pub use held::Still;
 pub use identity::Identity;

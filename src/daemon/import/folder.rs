@@ -130,7 +130,7 @@ fn check_names(folder: &Path, sums: &BTreeMap<String, String>) -> Result<(), Pro
 }
 
 /// The checksums by file.
-fn sums(text: &str) -> Result<BTreeMap<String, String>, Problem> {
+pub(crate) fn sums(text: &str) -> Result<BTreeMap<String, String>, Problem> {
     let mut sums = BTreeMap::new();
     for (nth, line) in text.lines().enumerate() {
         let Some((sum, name)) = line.split_once("  ") else {
@@ -154,7 +154,7 @@ fn check_sum(sums: &mut BTreeMap<String, String>, name: &str, found: &str) -> Re
     }
 }
 
-fn parse(manifest: &str) -> Result<Manifest, Problem> {
+pub(crate) fn parse(manifest: &str) -> Result<Manifest, Problem> {
     #[derive(Deserialize)]
     struct AnyFormat {
         format: u32,

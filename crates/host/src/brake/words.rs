@@ -11,7 +11,7 @@ use crate::volume::stack::parse_uuid;
 
 /// What the daemon wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(crate) enum Request {
     /// Suspend this device, for at most so long: `hold LVM-... 2000`, in milliseconds.
     Hold(DeviceUuid, Duration),
     /// Resume what is suspended: `release`.
@@ -20,7 +20,7 @@ pub(super) enum Request {
 
 /// What the process answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// It takes requests: `ready locked`, or `ready unlocked` where its memory could not be locked.
     Ready {
         /// Whether its memory is locked.
@@ -36,7 +36,7 @@ pub(super) enum Answer {
 
 /// Why a line is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Bad {
+pub(crate) enum Bad {
     #[error("a line is `hold`, a device's UUID and milliseconds, or `release`")]
     Line,
     #[error("the UUID is not that of a logical volume's device")]
@@ -47,7 +47,7 @@ pub(super) enum Bad {
 
 impl Request {
     /// Reads a line, without its end.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Bad> {
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, Bad> {
         let text = std::str::from_utf8(line).map_err(|_| Bad::Line)?;
         let mut words = text.split(' ');
         match (words.next(), words.next(), words.next(), words.next()) {
@@ -64,7 +64,7 @@ impl Request {
 
 impl Answer {
     /// Reads a line, without its end.
-    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         match text.split_once(' ') {
             None if text == "held" => Some(Self::Held),
@@ -77,7 +77,7 @@ impl Answer {
     }
 
     /// Nothing was done, for this reason, on one line.
-    pub(super) fn failed(why: &impl fmt::Display) -> Self {
+    pub(crate) fn failed(why: &impl fmt::Display) -> Self {
         Self::Failed(why.to_string().replace(char::is_control, " ").into())
     }
 }

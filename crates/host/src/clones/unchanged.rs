@@ -16,7 +16,7 @@ pub struct Unchanged(Vec<Range<u64>>);
 
 impl Unchanged {
     /// Compares the maps of two clones. Nothing is said where one of them cannot be one: then everything has to be read.
-    pub(super) fn between(one: &[Extent], other: &[Extent]) -> Option<Self> {
+    pub(crate) fn between(one: &[Extent], other: &[Extent]) -> Option<Self> {
         let mut unchanged = Self::default();
         common(one, other, Extent::is_shared, |part, _| unchanged.add(part))?;
         Some(unchanged)

@@ -8,7 +8,7 @@ use std::path::Path;
 /// What `stat` says of a file that changes whenever the file does. The time of the last change of the inode
 /// cannot be set by anybody, so setting the time of the last write back does not hide a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     len: u64,
     inode: u64,
     written: (i64, i64),
@@ -41,7 +41,7 @@ impl Identity {
     }
 
     /// The identity as it is recorded.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Self { len, inode, written, changed } = self;
         format!("1 {len} {inode} {} {} {} {}\n", written.0, written.1, changed.0, changed.1)
     }
@@ -54,7 +54,7 @@ impl Identity {
         Self::parse(&text)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.strip_suffix('\n')?.split(' ');
         if words.next()? != "1" {
             return None;

@@ -7,7 +7,7 @@ use asat_core::VersionId;
 
 /// What an entry of the folder is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(crate) enum Name {
     /// `report@12`: a copy.
     Copy(VersionId),
     /// `report@12.tmp`: a copy that is not finished, or one that was replaced.
@@ -15,14 +15,14 @@ pub(super) enum Name {
 }
 
 impl Name {
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Copy(id) => id.to_string(),
             Self::Temporary(id) => format!("{id}.tmp"),
         }
     }
 
-    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+    pub(crate) fn parse(name: &OsStr) -> Option<Self> {
         let text = name.to_str()?;
         match text.strip_suffix(".tmp") {
             Some(stem) => stem.parse().ok().map(Self::Temporary),

@@ -52,7 +52,7 @@ pub fn find_tools(lvm: Result<&Lvm, &lvm::Error>) -> Tools {
 }
 
 /// Reads lines such as `snapshot_autoextend_threshold=100`.
-fn parse(text: &str) -> Option<Settings> {
+pub(crate) fn parse(text: &str) -> Option<Settings> {
     let value = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
         line.trim().parse().ok()

@@ -129,7 +129,7 @@ impl Lvm {
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Finds `LVM version:     2.03.16(2) (2022-05-18)`.
-fn parse_version(text: &str) -> Option<Version> {
+pub(crate) fn parse_version(text: &str) -> Option<Version> {
     text.lines().find_map(|line| line.trim().strip_prefix("LVM version:"))?.trim().parse().ok()
 }
 

@@ -10,7 +10,7 @@
 //! recorded which one is ours ([`Reservations`]).
 
 mod error;
-mod report;
+pub(crate) mod report;
 mod reservations;
 
 use std::fs::File;

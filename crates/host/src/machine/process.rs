@@ -36,9 +36,9 @@ pub fn own() -> Option<Process> {
 
 /// What `/proc/PID/stat` says (proc(5)).
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
+pub(crate) struct Stat {
     /// The ticks that the process has run: the fields utime and stime, the 14th and the 15th.
-    cpu: u64,
+    pub(crate) cpu: u64,
     /// The ticks between the start of the machine and its own: starttime, the 22nd.
     started: u64,
     /// The pages that it has: rss, the 24th.
@@ -47,7 +47,7 @@ struct Stat {
 
 impl Stat {
     /// The second field, the process' name, may have spaces and parentheses in it.
-    fn parse(stat: &str) -> Option<Self> {
+    pub(crate) fn parse(stat: &str) -> Option<Self> {
         let (_, rest) = stat.rsplit_once(')')?;
         let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u64>().ok();
         Some(Self { cpu: field(14)?.checked_add(field(15)?)?, started: field(22)?, pages: field(24)? })
@@ -55,13 +55,13 @@ impl Stat {
 }
 
 /// When the machine was started, from 1970 on: `btime` of `/proc/stat`, in seconds.
-fn booted(stat: &str) -> Option<Duration> {
+pub(crate) fn booted(stat: &str) -> Option<Duration> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
 /// The time that so many of the kernel's ticks are.
-fn time(ticks: u64) -> Option<Duration> {
+pub(crate) fn time(ticks: u64) -> Option<Duration> {
     let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(clock_ticks_per_second().max(1));
     Some(Duration::from_nanos(u64::try_from(nanoseconds).ok()?))
 }

@@ -25,7 +25,7 @@ struct Counter {
 
 /// What the kernel has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
+pub(crate) struct Written {
     writes: u64,
     sectors: u64,
     /// Kernels before 4.18 count no discards, which does not concern their writes.
@@ -93,7 +93,7 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// The numbers in a device's `stat` (`Documentation/block/stat.rst`), where nothing is under way.
-fn parse(stat: &str) -> Option<Written> {
+pub(crate) fn parse(stat: &str) -> Option<Written> {
     let numbers: Option<Vec<u64>> = stat.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
     match numbers?.as_slice() {
         [_, _, _, _, writes, _, sectors, _, 0, _, _, more @ ..] => {

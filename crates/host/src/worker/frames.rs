@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The bytes before a frame: its kind and its length.
-pub(super) const HEAD: usize = 5;
+pub(crate) const HEAD: usize = 5;
 /// The longest frame. What a query or a check may say is far below.
 const MOST: usize = 4 << 20;
 /// So many bytes of pages go at once.
@@ -15,7 +15,7 @@ const BATCH: usize = 128 << 10;
 
 /// What a frame has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// JSON.
     Words,
     /// Whole pages, one after the other.
@@ -35,7 +35,7 @@ impl Kind {
     }
 
     /// Reads what is said before a frame; nothing where it says something else.
-    pub(super) fn read([kind, a, b, c, d]: [u8; HEAD]) -> Option<(Self, usize)> {
+    pub(crate) fn read([kind, a, b, c, d]: [u8; HEAD]) -> Option<(Self, usize)> {
         let kind = match kind {
             b'w' => Self::Words,
             b'p' => Self::Pages,

@@ -14,7 +14,7 @@ use crate::store::{CutError, Error, Frozen, Limits, Read, State, Target};
 
 /// A path, whatever bytes it has.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RawPath(Vec<u8>);
+pub(crate) struct RawPath(Vec<u8>);
 
 impl From<&Path> for RawPath {
     fn from(path: &Path) -> Self {
@@ -30,7 +30,7 @@ impl From<RawPath> for PathBuf {
 
 /// A store, and whose it has to be.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(crate) struct Place {
     path: RawPath,
     owner: Option<u32>,
 }
@@ -49,7 +49,7 @@ impl From<Place> for Target {
 
 /// What the daemon wants.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Say [`Said::Ready`].
     Ping,
     /// Read all pages, once the checks are met.
@@ -86,7 +86,7 @@ pub(super) enum Order {
 
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// It takes requests.
     Ready,
     /// So many pages of this size follow.
@@ -108,7 +108,7 @@ pub(super) enum Said {
 
 /// What came of a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Nothing,
     Read(Read, Vec<CheckResult>),
     Frozen(Frozen),

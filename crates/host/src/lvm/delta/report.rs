@@ -7,18 +7,18 @@ use std::ops::Range;
 
 /// Of what the report must speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// The numbers of the volumes in their pool.
-    pub(super) numbers: [u64; 2],
+    pub(crate) numbers: [u64; 2],
     /// The size of the pool's blocks, in sectors.
-    pub(super) block: u64,
+    pub(crate) block: u64,
 }
 
 /// Where both volumes have the same blocks of the pool, in blocks, in order. What neither has is not among it.
 ///
 /// # Errors
 /// With what is wrong with the report.
-pub(super) fn parse(text: &str, asked: Asked) -> Result<Vec<Range<u64>>, &'static str> {
+pub(crate) fn parse(text: &str, asked: Asked) -> Result<Vec<Range<u64>>, &'static str> {
     let mut tags = Tags(text);
     let mut next = || tags.next_tag().and_then(|tag| tag.ok_or("it ends too early"));
     let superblock = next()?.opening("superblock")?;

@@ -1,0 +1,58 @@
+//! Small files: what asat writes down for itself, what an export says, and the configuration.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use asat::config::Config;
+use asat::outside;
+use asat_host::store::Told;
+
+use crate::text;
+
+pub(crate) fn newest(bytes: &[u8]) {
+    if let Some(written) = asat_catalogue::outside::newest(bytes) {
+        assert_eq!(asat_catalogue::outside::newest(&written), Some(written));
+    }
+}
+
+pub(crate) fn told(bytes: &[u8]) {
+    let text = text(bytes);
+    let cut_at = Told::cut_at(text.lines());
+    if let Ok(told) = Told::read(text.lines()) {
+        assert_eq!(cut_at, Some(told.cut_at));
+        let lines = told.lines();
+        assert_eq!(Told::read(lines.iter().map(String::as_str)), Ok(told));
+    }
+}
+
+pub(crate) fn copies(bytes: &[u8]) {
+    let name = OsStr::from_bytes(bytes);
+    if let Some(written) = asat_host::outside::copy_name(name) {
+        assert_eq!(OsStr::new(&written), name);
+    }
+    let text = text(bytes);
+    if let Some(written) = asat_host::outside::copy_identity(&text) {
+        assert_eq!(written, text);
+    }
+}
+
+pub(crate) fn manifest(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some(manifest) = outside::manifest(&text) {
+        let written = serde_json::to_string(&manifest).expect("what was read can be written");
+        assert_eq!(outside::manifest(&written), Some(manifest));
+    }
+    if let Some(sums) = outside::sums(&text) {
+        assert!(sums <= text.lines().count());
+    }
+}
+
+pub(crate) fn configuration(bytes: &[u8]) {
+    let text = text(bytes);
+    let once = Config::parse(&text, Path::new("/etc/asat"));
+    if let Err(problem) = once {
+        // Logs take it line by line.
+        assert!(!problem.detail.is_empty() && !problem.detail.contains('\n'), "{problem}");
+    }
+}

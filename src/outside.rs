@@ -1,0 +1,54 @@
+//! What the faces read of whoever talks to them, part by part, for whoever feeds it with anything (`crates/fuzz`).
+//!
+//! Nothing else of the program calls these.
+
+use asat_core::query::Filter;
+
+use crate::client::{Server, sse};
+use crate::daemon::import::folder;
+use crate::http::cursor;
+use crate::http::ranges::{self, Wanted};
+use crate::wire;
+
+/// Reads a place in the list of all versions, and writes it; the mark of the list is put before it.
+#[must_use]
+pub fn place_in_list(text: &str) -> Option<(String, String)> {
+    let filter = Filter::default();
+    let cursor = format!("{}.{text}", cursor::mark(&filter));
+    let position = cursor::read(&cursor, &filter).ok()?;
+    Some((cursor, cursor::write(&position, &filter)))
+}
+
+/// Reads a `Range` header for a copy of this length: the first byte, and the one after the last.
+#[must_use]
+pub fn range(header: &str, length: u64) -> Option<(u64, u64)> {
+    match ranges::wanted(Some(header), length) {
+        Wanted::Part(first, end) => Some((first, end)),
+        Wanted::Whole | Wanted::Nothing => None,
+    }
+}
+
+/// Reads a stream of events that arrives in these pieces: the name and the data of each, up to where it cannot be read.
+pub fn events<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<(String, String)> {
+    let mut parser = sse::Parser::default();
+    let read = pieces.map_while(|piece| parser.push(piece).ok());
+    read.flatten().map(|sse::Event { name, data }| (name, data)).collect()
+}
+
+/// Reads the address of a daemon, and writes it.
+#[must_use]
+pub fn server(text: &str) -> Option<String> {
+    text.parse::<Server>().ok().map(|server| server.to_string())
+}
+
+/// Reads the manifest of an export.
+#[must_use]
+pub fn manifest(text: &str) -> Option<wire::Manifest> {
+    folder::parse(text).ok()
+}
+
+/// Reads the checksums of an export: how many there are.
+#[must_use]
+pub fn sums(text: &str) -> Option<usize> {
+    folder::sums(text).ok().map(|sums| sums.len())
+}
