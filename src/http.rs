@@ -13,7 +13,7 @@ mod database;
 mod document;
 mod events;
 mod extract;
-mod head;
+pub(crate) mod head;
 mod leases;
 mod metrics;
 mod mounts;

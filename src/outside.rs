@@ -6,8 +6,8 @@ use asat_core::query::Filter;
 
 use crate::client::{Server, sse};
 use crate::daemon::import::folder;
-use crate::http::cursor;
 use crate::http::ranges::{self, Wanted};
+use crate::http::{cursor, head};
 use crate::wire;
 
 /// Reads a place in the list of all versions, and writes it; the mark of the list is put before it.
@@ -17,6 +17,12 @@ pub fn place_in_list(text: &str) -> Option<(String, String)> {
     let cursor = format!("{}.{text}", cursor::mark(&filter));
     let position = cursor::read(&cursor, &filter).ok()?;
     Some((cursor, cursor::write(&position, &filter)))
+}
+
+/// Whether a query can be read, by a route that takes parameters or by one that takes none.
+#[must_use]
+pub fn query(query: &str, takes_none: bool) -> bool {
+    head::check_query(query, takes_none).is_ok()
 }
 
 /// Reads a `Range` header for a copy of this length: the first byte, and the one after the last.

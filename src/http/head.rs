@@ -72,7 +72,7 @@ fn check_host(request: &Request) -> Result<(), Failure> {
     Err(Failure::new(Code::Malformed, detail, "send one header Host"))
 }
 
-fn check_query(query: &str, takes_none: bool) -> Result<(), Failure> {
+pub(crate) fn check_query(query: &str, takes_none: bool) -> Result<(), Failure> {
     let malformed = |detail: String, hint: &str| Err(Failure::new(Code::Malformed, detail, hint));
     let is_escape =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));

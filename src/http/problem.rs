@@ -10,7 +10,7 @@ use crate::wire::ProblemBody;
 
 /// A problem on its way to the caller.
 #[derive(Debug)]
-pub(super) struct Failure(pub(super) Problem);
+pub(crate) struct Failure(pub(super) Problem);
 
 impl<E: Into<Problem>> From<E> for Failure {
     fn from(error: E) -> Self {

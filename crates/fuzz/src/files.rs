@@ -159,8 +159,10 @@ pub(crate) fn store(bytes: &[u8]) {
     }
     for with_wal in [false, true] {
         let mut sink = Counting::default();
-        if read_frozen(&path, with_wal, &cancel, &mut sink).is_ok() {
+        if let Ok(read) = read_frozen(&path, with_wal, &cancel, &mut sink) {
             sink.check(main, if with_wal { wal } else { &[] });
+            let is_rollback = asat_host::outside::is_rollback(main);
+            assert!(with_wal || is_rollback == Some(!read.wal), "{is_rollback:?}, and {read:?}");
         }
         assert_eq!(fs::read(&path).unwrap(), main, "nothing in a snapshot is written");
     }

@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tree", feed: lines::tree },
     // What is said over a connection.
     Target { name: "bodies", feed: talk::bodies },
+    Target { name: "queries", feed: talk::queries },
     Target { name: "cursors", feed: talk::cursors },
     Target { name: "ranges", feed: talk::ranges },
     Target { name: "events", feed: talk::events },
@@ -80,7 +81,7 @@ pub fn target(name: &str) -> Option<&'static Target> {
 }
 
 /// How much memory this process may have mapped from here on: a parser that takes what a forged number says has more, and dies.
-const MOST_MEMORY: u64 = 4 << 30;
+const MOST_MEMORY: u64 = 1 << 29;
 
 /// Bounds the memory of this process.
 ///

@@ -33,6 +33,13 @@ pub(crate) fn bodies(bytes: &[u8]) {
     read::<wire::AcknowledgeRequest>(bytes);
 }
 
+pub(crate) fn queries(bytes: &[u8]) {
+    let query = text(bytes);
+    assert_eq!(outside::query(&query, true), query.is_empty(), "a route that takes none takes none");
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
+    assert!(outside::query(&query, false) || !query.bytes().all(is_plain), "what is not escaped can be read");
+}
+
 pub(crate) fn cursors(bytes: &[u8]) {
     if let Some((read, written)) = outside::place_in_list(&text(bytes)) {
         let again = written.split_once('.').and_then(|(_, place)| outside::place_in_list(place));

@@ -23,7 +23,7 @@ mod disk;
 mod error;
 mod layout;
 mod options;
-mod rollback;
+pub(crate) mod rollback;
 mod table;
 mod trim;
 

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::brake::words::{Answer, Request};
@@ -15,11 +16,17 @@ use crate::fiemap::Extent;
 use crate::lvm::delta::report::{self, Asked};
 use crate::worker::frames::{HEAD, Kind};
 use crate::worker::words::{Order, Said};
-use crate::{copies, doctor, journal, lvm, machine, store};
+use crate::{copies, doctor, journal, lvm, machine, mounts, store};
 
 /// Whether a commit is under way in a WAL, by its wal-index.
 pub fn is_commit_under_way(wal: &File, index: &File) -> io::Result<bool> {
     store::under_way::look(wal, index)
+}
+
+/// Whether the header of a database says a rollback mode; nothing where it is none.
+#[must_use]
+pub fn is_rollback(header: &[u8]) -> Option<bool> {
+    mounts::rollback::is_rollback(Path::new("database"), header).ok()
 }
 
 /// Reads the report of `thin_delta` on these two volumes, of a pool with blocks of so many sectors.

@@ -72,7 +72,7 @@ pub fn into_rollback_mode(file: &Path, node: &Path) -> Result<bool, Error> {
 }
 
 /// Whether a database's first bytes say rollback mode.
-fn is_rollback(file: &Path, header: &[u8]) -> Result<bool, Error> {
+pub(crate) fn is_rollback(file: &Path, header: &[u8]) -> Result<bool, Error> {
     let refuse = |what: String| Err(Error::NotADatabase { path: file.to_owned(), what });
     match header.get(VERSIONS) {
         _ if !header.starts_with(MAGIC) => refuse("it does not begin as a SQLite database does".to_owned()),
