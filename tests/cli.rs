@@ -226,6 +226,42 @@ fn a_pinned_version_stays_and_an_unpinned_one_can_be_given_up() {
     assert_eq!(sum(answered(&world, &["open", "report@2"])["path"].as_str().unwrap()), "3");
 }
 
+/// Types an answer at a terminal when the program asks for one; ends as the program does.
+const AT_A_TERMINAL: &str = "
+import os, pty, sys
+answer, command = sys.argv[1], sys.argv[2:]
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(command[0], command)
+said = b''
+try:
+    while piece := os.read(terminal, 4096):
+        said += piece
+        if answer and said.endswith(b'[y/N] '):
+            os.write(terminal, (answer + '\\n').encode())
+            answer = ''
+except OSError:
+    pass
+sys.stdout.buffer.write(said)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+";
+
+#[test]
+fn at_a_terminal_somebody_is_asked_before_a_version_is_given_up() {
+    let world = world_with_history();
+    let state = || world.get("/versions/report@1").json()["state"].clone();
+    for (answer, code, expected) in [("n", 3, "ready"), (" ", 3, "ready"), ("yes", 0, "retired")] {
+        let asked = Command::new("python3")
+            .env("ASAT_SERVER", format!("unix:{}", world.socket().display()))
+            .args(["-c", AT_A_TERMINAL, answer, env!("CARGO_BIN_EXE_asat"), "retire", "report@1"])
+            .output()
+            .unwrap();
+        let said = text(&asked.stdout);
+        assert!(said.contains("report@1") && said.contains("[y/N]"), "{asked:?}");
+        assert_eq!((asked.status.code(), state()), (Some(code), expected.into()), "{said}");
+    }
+}
+
 #[test]
 fn a_tag_is_set_listed_used_and_deleted() {
     let world = world_with_history();

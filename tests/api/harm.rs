@@ -43,6 +43,10 @@ pub(crate) fn check_told(world: &World, said: &str) {
         let json = world.asat(&[command, "--json"]);
         assert_eq!(code(&json), Some(expected), "{json:?}");
     }
+    doctor_told(world, said);
+}
+
+fn doctor_told(world: &World, said: &str) {
     let config = world.path("asat.toml");
     let doctor = world.asat(&["doctor", "--config", config.to_str().unwrap()]);
     // The doctor may find something else on the machine.
@@ -71,6 +75,11 @@ fn a_version_that_is_lost_is_told_of_until_somebody_does_without_it() {
     assert_eq!((&one["ok"], &one["lost"][0]["version"]), (&json!(false), &json!("report@2")));
     let other = world.request("POST", "/stores/report/verify?version=1", &[], b"").json();
     assert_eq!((&other["ok"], &other["lost"]), (&json!(true), &json!([])));
+
+    // The doctor says so too if no daemon runs that could be asked.
+    assert!(world.stop().success());
+    doctor_told(&world, "report@2 is lost");
+    world.start();
 
     world.retire("report@2");
     let health = world.get("/healthz").json();

@@ -56,6 +56,16 @@ fn what_is_no_toml_or_of_another_type_is_refused_with_its_place() {
 }
 
 #[test]
+fn what_is_no_toml_is_told_of_in_one_line_as_logs_want_it() {
+    for (text, line) in
+        [("state = ", "line 1, `state =`: "), ("listen.unix = \"a\"\n\nstate = 7\n", "line 3, `state = 7`: ")]
+    {
+        let refused = asat::config::Config::parse(text, folder().path()).unwrap_err();
+        assert!(refused.detail.starts_with(line) && !refused.detail.contains('\n'), "{refused:?}");
+    }
+}
+
+#[test]
 fn values_out_of_their_range_are_refused_by_their_key() {
     let folder = folder();
     let token = |hash: &str| format!("[[token]]\nname = \"a\"\nrole = \"read\"\nsha256 = \"{hash}\"");

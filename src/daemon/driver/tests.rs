@@ -243,6 +243,8 @@ fn a_retirement_is_answered_by_what_is_recorded_whatever_becomes_of_the_pages() 
         assert_eq!(retire("report@1"), given_up("report@1"));
         assert_eq!(state("report@1"), State::Retiring);
     }
+    // What is on its way already is answered by that, though trying it again cannot be recorded.
+    assert_eq!(retire("report@2"), given_up("report@2"));
     // What cannot be recorded at all is refused, and is not done.
     assert_eq!(retire("report@3").unwrap_err().code, Code::Damaged);
     assert_eq!(state("report@3"), State::Ready);
