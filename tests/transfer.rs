@@ -132,8 +132,11 @@ fn a_version_that_was_exported_as_a_file_is_refused_with_how_one_alone_is_import
     let said = refused(&target, &file);
     assert!(said.contains("report.db is a file, and what can be imported is a folder"), "{said}");
     assert!(said.contains("asat export report@1..1 --to FOLDER"), "{said}");
-    let said = refused(&target, &source.path("none"));
-    assert!(said.contains("none cannot be read: No such file or directory"), "{said}");
+    let none = source.path("none");
+    assert_eq!(import(&target, &none).status.code(), Some(3), "nothing of it is damaged");
+    let said = refused(&target, &none);
+    assert!(said.contains("none cannot be looked at: No such file or directory"), "{said}");
+    assert!(said.contains("name a folder that asat export has written"), "{said}");
     assert!(!target.path("state").exists());
     assert_eq!(taken(&target, &export(&source, "report@1..1", "one")), json!([["report@1"], []]));
 }

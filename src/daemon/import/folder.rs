@@ -79,8 +79,15 @@ pub(super) fn read(
 
 /// Refuses what is no folder at all. A version that was exported as a plain file comes without what is known of it.
 fn check_is_folder(path: &Path) -> Result<(), Problem> {
-    let found =
-        fs::metadata(path).map_err(|error| wrong(format!("{} cannot be read: {error}", path.display())))?;
+    let cannot = |error| {
+        let detail = format!("{} cannot be looked at: {error}", path.display());
+        Problem::new(
+            Code::Invalid,
+            detail,
+            "name a folder that asat export has written, and that you may read",
+        )
+    };
+    let found = fs::metadata(path).map_err(cannot)?;
     if found.is_dir() {
         return Ok(());
     }
