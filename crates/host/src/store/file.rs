@@ -158,6 +158,10 @@ impl StoreFile {
         {
             return denied;
         }
+        // Whoever can open it now could have opened it then: for a moment, no file had its name.
+        if code == ffi::SQLITE_CANTOPEN && File::open(&self.path).is_ok() {
+            return Error::Replaced { path: self.path.clone() };
+        }
         Error::from_sqlite("open", &self.path, error)
     }
 

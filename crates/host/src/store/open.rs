@@ -112,6 +112,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_whose_name_was_nobodys_for_a_moment_was_replaced_and_one_that_is_gone_is_missing() {
+        let site = tempfile::tempdir().unwrap();
+        let folder = site.path().join("owner");
+        lay_down(&folder, "own");
+        let file = StoreFile::find(&(&folder.join("store.db")).into()).unwrap();
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let away = Connection::open_with_flags(site.path().join("away.db"), flags).unwrap_err();
+        let said = file.explain(&away);
+        assert!(matches!(said, Error::Replaced { .. }), "{said}");
+        fs::remove_file(folder.join("store.db")).unwrap();
+        let said = file.explain(&away);
+        assert!(matches!(said, Error::Missing { .. }), "{said}");
+    }
+
+    #[test]
     fn only_the_file_that_was_looked_at_is_opened_whatever_is_put_on_the_path_for_a_moment() {
         let site = tempfile::tempdir().unwrap();
         let at = |name: &str| site.path().join(name);
