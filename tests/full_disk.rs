@@ -171,9 +171,16 @@ impl SmallDisk {
         answer
     }
 
+    /// Publishes where there is room. The guard may have looked when there was none, and refuses until it looks again.
     fn publish_well(&mut self) {
-        let answer = self.publish();
-        assert_eq!(answer.status, 201, "{answer}");
+        let begun = Instant::now();
+        loop {
+            let answer = self.publish();
+            let is_of_before = answer.status == 507 && answer.to_string().contains("is kept now");
+            if !is_of_before || begun.elapsed() > PATIENCE {
+                return assert_eq!(answer.status, 201, "{answer}");
+            }
+        }
     }
 
     fn publish_unchanged(&mut self) {
