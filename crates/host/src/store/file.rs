@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::ffi;
-use rustix::fs::Access;
+use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::Error;
@@ -158,8 +158,10 @@ impl StoreFile {
         {
             return denied;
         }
-        // Whoever can open it now could have opened it then: for a moment, no file had its name.
-        if code == ffi::SQLITE_CANTOPEN && File::open(&self.path).is_ok() {
+        // The path can be opened now, so no file had that name for a moment. It is not opened for reading: a pipe would block, and
+        // closing a database drops the locks that SQLite has on it in this process.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if code == ffi::SQLITE_CANTOPEN && rustix::fs::open(&self.path, flags, Mode::empty()).is_ok() {
             return Error::Replaced { path: self.path.clone() };
         }
         Error::from_sqlite("open", &self.path, error)
