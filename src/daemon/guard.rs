@@ -107,8 +107,7 @@ struct Guard {
     room: Room,
     /// The size of what is being extended, when that began.
     extended_from: Option<u64>,
-    /// Whether something is being extended, and the turn, which is kept until the look after that.
-    extends: bool,
+    /// The turn of an extension, which is kept until the look after it.
     turn: Option<Reserved>,
     /// The snapshots that there were at the last look, where there was one.
     snapshots: Option<BTreeSet<String>>,
@@ -166,7 +165,6 @@ impl Guarding {
             words: heard,
             recorded: None,
             extended_from: None,
-            extends: false,
             turn: None,
             snapshots: None,
             room_asked: None,
@@ -228,10 +226,15 @@ impl Guard {
     /// Lets everybody go, and waits for a while for what is under way, so that what came of it is on record.
     fn wind_up(&mut self) {
         self.brakes.release_all();
+        self.give_turn();
         let until = Instant::now() + LAST_WAIT;
         while self.open > 0 {
             match self.words.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(word @ Word::Ended { .. }) => drop(self.hear(word)),
+                Ok(word @ Word::Ended { .. }) => {
+                    self.hear(word);
+                    // No look follows.
+                    self.give_turn();
+                }
                 Ok(_) => {}
                 Err(_) => {
                     return tracing::warn!(open = self.open, "guard: stopped before its actions had ended");
@@ -316,7 +319,7 @@ impl Guard {
 
     /// Lets others change volumes, if nothing is being extended.
     fn give_turn(&mut self) {
-        self.turn = self.turn.take().filter(|_| self.extends);
+        self.turn = self.turn.take().filter(|_| self.memory.is_extending());
     }
 
     /// Has LVM asked how much room there is, where that matters and what is known is old.

@@ -26,7 +26,6 @@ impl Guard {
             Action::Extend { target, .. } => {
                 let found = plan.assessments.iter().find(|found| found.target == *target);
                 self.extended_from = found.map(|found| found.size);
-                self.extends = true;
                 self.turn.get_or_insert_with(|| self.machine.reserve_turn());
             }
             Action::Brake { origin, most_ms } if !self.brakes.hold(origin, step, *most_ms) => return,
@@ -70,7 +69,6 @@ impl Guard {
     pub(super) fn ended(&mut self, step: &Step, outcome: Outcome, took: Duration, added: Option<Duration>) {
         self.memory.ended(&self.policy, step, self.now_ms(), &outcome);
         if step.action.rung() == Rung::Extend {
-            self.extends = false;
             self.room_after(step, &outcome);
         }
         self.handle.metrics().acted(step.action.rung(), &outcome);

@@ -123,6 +123,12 @@ impl Memory {
         }
     }
 
+    /// Whether an extension is under way.
+    #[must_use]
+    pub fn is_extending(&self) -> bool {
+        self.under_way.keys().any(|(rung, _)| *rung == Rung::Extend)
+    }
+
     /// Whether nothing is under way, and nothing that is done is still to be seen.
     #[must_use]
     pub fn is_idle(&self) -> bool {
