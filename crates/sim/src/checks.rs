@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use asat_core::VersionId;
 use asat_core::event::{Change, Effect, Event};
-use asat_core::guard::{self, Action, Assessment, Level, Observation, Plan, Rung, Target};
+use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
 use asat_core::version::{LeaseId, State, Version};
 
 use crate::Violation;
@@ -162,16 +162,12 @@ impl Sim {
     /// A plan that was carried out leaves nothing to extend, where there was enough for all and extensions do not fail.
     /// (Where there was not, others may need less once one cannot overflow any more, and what is left is shared anew.)
     fn check_projection(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
-        let is_short =
-            |found: &Assessment| matches!(found.target, Target::Group(_)) && found.level != Level::Safe;
         let short = |action: &Action| {
             matches!(action, Action::Demote { .. } | Action::Retire { .. } | Action::Refuse { .. })
         };
         let extends =
             |plan: &Plan| plan.steps.iter().any(|step| matches!(step.action, Action::Extend { .. }));
-        let is_short =
-            plan.assessments.iter().any(is_short) || plan.steps.iter().any(|step| short(&step.action));
-        if self.is_failing() || !extends(plan) || is_short {
+        if self.is_failing() || !extends(plan) || plan.steps.iter().any(|step| short(&step.action)) {
             return Ok(());
         }
         let Some(daemon) = &self.daemon else { return Ok(()) };
@@ -246,22 +242,22 @@ impl Sim {
         paces.sum::<u64>() * ms * 9 / 8
     }
 
-    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun; or whether LVM had something
-    /// else to do when it became known, and its extension, which began at once after that, takes longer than writers may be held.
+    /// Whether a version has been known for no longer than it takes to hold its writers, and that has begun; or for no longer than they may
+    /// be held, and LVM had something else to do when it became known: its extension began directly after that, and has not ended.
     fn is_being_held_at_once(&self, id: &VersionId) -> bool {
         let within = self.guard.shortest_tick_ms + self.guard.brake_latency_ms;
-        let is_new = self.acknowledged.get(id).is_some_and(|at| {
-            let extends = |(target, since): (&Target, u64)| {
-                let was_busy = self
-                    .lvm
-                    .before
-                    .is_some_and(|(began, ended)| began <= at + within && since <= ended + within);
-                target.version() == Some(id) && was_busy
-            };
-            self.world.now <= at + within || self.lvm.extending().is_some_and(extends)
-        });
+        let Some(known_at) = self.acknowledged.get(id) else { return false };
+        let is_known_for = |ms: u64| self.world.now <= known_at + ms;
+        let had_to_wait = |(began, ended): (u64, u64)| {
+            let next = self.lvm.extending().filter(|(target, _)| target.version() == Some(id));
+            began <= known_at + within && next.is_some_and(|(_, since)| since <= ended + within)
+        };
+        // It takes as long once more to hold them again.
+        let waits =
+            is_known_for(self.guard.brake_ms + 2 * within) && self.lvm.before.is_some_and(had_to_wait);
         let origin = self.world.snapshots[id].origin;
-        is_new && self.daemon.as_ref().is_some_and(|daemon| daemon.brakes.contains_key(&origin))
+        (is_known_for(within) || waits)
+            && self.daemon.as_ref().is_some_and(|daemon| daemon.brakes.contains_key(&origin))
     }
 
     /// The versions whose snapshots could have gone for long enough, of those that a test lets through.
