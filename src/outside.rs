@@ -1,4 +1,4 @@
-//! What the faces read of whoever talks to them, part by part, for whoever feeds it with anything (`crates/fuzz`).
+//! What the faces read of their callers, part by part, for the targets of `crates/fuzz`.
 //!
 //! Nothing else of the program calls these.
 

@@ -67,7 +67,7 @@ impl Work {
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted if the one that waits for it is dropped.
 struct Task<T>(JoinHandle<T>);
 
 impl<T> Drop for Task<T> {

@@ -1,4 +1,4 @@
-//! What this crate reads of files, part by part, for whoever feeds it with anything (`crates/fuzz`).
+//! What this crate reads of files, part by part, for the targets of `crates/fuzz`.
 //!
 //! What was taken is handed back as this crate writes it. Nothing else of the program calls these.
 

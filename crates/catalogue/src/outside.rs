@@ -1,4 +1,4 @@
-//! What this crate reads beside the catalogue itself, for whoever feeds it with anything (`crates/fuzz`).
+//! What this crate reads beside the catalogue itself, for the targets of `crates/fuzz`.
 //!
 //! Nothing else of the program calls this.
 
