@@ -206,7 +206,10 @@ impl Error {
                 "put the same file back if it was moved away, and restart asat; otherwise stop asat, and follow docs/recover.md (the catalogue \
                  is gone)"
             }
-            Self::Unsure { .. } => "look at the disk, then restart asat: it goes by what the catalogue has",
+            Self::Unsure { .. } => {
+                "look at the disk, and put the same file back if it was moved away; then restart asat, which goes by what the catalogue \
+                 has. If it is gone, stop asat, and follow docs/recover.md (the catalogue is gone)"
+            }
             Self::NoFile { .. } => {
                 "move it away, and put a copy by `asat backup` in its place; or type: asat rebuild-catalogue"
             }

@@ -48,4 +48,6 @@ fn what_goes_during_a_commit_is_noticed_after_it_and_nothing_is_recorded_from_th
     fs::rename(path.with_extension("aside"), &path).unwrap();
     let refused = record(&mut catalogue, "after").unwrap_err();
     assert!(matches!(refused, Error::Unsure { .. }), "{refused}");
+    let hint = asat_core::Problem::from(refused).hint;
+    assert!(hint.contains("put the same file back") && hint.contains("docs/recover.md"), "{hint}");
 }
