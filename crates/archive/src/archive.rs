@@ -1,25 +1,27 @@
-//! The archive itself: opening it, and what it holds.
+//! The archive itself: opening it, what it holds, and the one way in which it changes.
 
 use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
 
-use crate::chain::{Chain, Layer, Layers, head, lock};
-use crate::correct::InVain;
-use crate::disk::Folder;
+use crate::builder::Sealed;
 use crate::error::Error;
+use crate::folder::Folder;
+use crate::head::Head;
+use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
-use crate::naming::FileName;
+use crate::objects::Objects;
 use crate::reader::Reader;
-use crate::relied::Relied;
+use crate::segment::Opened as OpenedFile;
+use crate::state::{State, lock};
+use crate::view::View;
 
 /// One store's archive. Cloning gives another handle on the same one.
 ///
-/// One version may be written, one version given up or run folded, and any number read, all at the same
-/// time; reads wait for nobody.
+/// One version may be written, versions given up, segments merged, and any number read, all at the same time; reads wait for nobody.
 #[derive(Clone, Debug)]
 pub struct Archive {
     pub(crate) inner: Arc<Inner>,
@@ -28,138 +30,255 @@ pub struct Archive {
 /// What the handles share.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) folder: Arc<Folder>,
-    pub(crate) chain: Mutex<Chain>,
-    /// Held while a version is given up, or a folded layer put in place.
-    pub(crate) upkeep: Mutex<()>,
-    /// Held during a compaction, which may take its time: giving up a version must not wait for it.
-    pub(crate) compaction: Mutex<()>,
-    /// Tells that no version is being written any more.
+    pub(crate) objects: Arc<dyn Objects>,
+    state: Mutex<Arc<State>>,
+    /// Held while the archive changes: the highest number that a file ever had.
+    commit: Mutex<Files>,
+    /// Held during a merge, of which there is one at a time.
+    pub(crate) merging: Mutex<()>,
+    /// Whether a version is being written.
+    pub(crate) writing: Mutex<bool>,
+    /// Tells that none is being written any more.
     pub(crate) written: Condvar,
     /// What is known of the newest version, while somebody may want to write the next one.
-    pub(crate) head: Mutex<Option<Relied>>,
+    pub(crate) head: Mutex<Option<Head>>,
     /// Held while that is read.
     pub(crate) reading: Mutex<()>,
-    /// The versions whose packs are not there, and may come back.
-    pub(crate) missing: Mutex<BTreeSet<u64>>,
-    /// What was found damaged by more than one flipped bit.
-    pub(crate) in_vain: InVain,
+    /// Whether segments may be worth merging since that was looked at last.
+    pub(crate) is_unsettled: AtomicBool,
+}
+
+/// The files that are there.
+#[derive(Debug, Default)]
+struct Files {
+    there: BTreeSet<u64>,
+    /// The highest number that was ever given to one. None is given twice.
+    highest: u64,
+    /// What the manifest before the newest needs.
+    fallback: BTreeSet<u64>,
+    /// Files that are newer than the newest manifest that could be read. They are left alone.
+    unread: BTreeSet<u64>,
 }
 
 /// What opening an archive found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Files removed: half-written ones, and layers that nothing needs since a crash.
+    /// Files removed: half-written ones, and those that nothing needs since a crash.
     pub removed: Vec<String>,
     /// The bytes that this gave back.
     pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
+    /// Files at the end of the archive that cannot be read: what they say was written last, and is not seen.
+    pub unread: Vec<String>,
 }
 
 impl Archive {
-    /// Opens the archive in `folder`, making the folder where it is missing, and finishes what a crash
-    /// interrupted. Reads names and lengths only, so a damaged file is found when it is used.
+    /// Opens the archive in `folder`, making the folder where it is missing, and removes what a crash has left. Where the newest file is
+    /// damaged, the archive is what the one before says.
+    ///
+    /// # Errors
+    /// Where the machine refuses, another asat has it open, it has another format, or no file says what it is.
     pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
-        let folder = Folder::open(folder)?;
-        let (layers, opened) = take_stock(&folder)?;
-        let (folder, chain) = (Arc::new(folder), Mutex::new(Chain::new(layers)));
+        let (folder, found) = Folder::open(folder)?;
+        if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
+            return Err(Error::Older { path: folder.place().join(name), found: 4 });
+        }
+        let mut opened = Opened {
+            removed: found.removed,
+            freed_bytes: found.freed_bytes,
+            foreign: found.foreign,
+            unread: Vec::new(),
+        };
+        let objects: Arc<dyn Objects> = Arc::new(folder);
+        let (manifest, files) = newest_manifest(&*objects)?;
+        opened.unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
+        let state = Arc::new(State::new(manifest, &State::default(), &*objects));
         let inner = Inner {
-            folder,
-            chain,
-            upkeep: Mutex::default(),
-            compaction: Mutex::default(),
+            objects,
+            state: Mutex::new(state),
+            commit: Mutex::new(files),
+            merging: Mutex::default(),
+            writing: Mutex::default(),
             written: Condvar::new(),
             head: Mutex::default(),
             reading: Mutex::default(),
-            missing: Mutex::default(),
-            in_vain: InVain::default(),
+            is_unsettled: AtomicBool::new(true),
         };
+        let swept = inner.sweep(&mut lock(&inner.commit));
+        opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
         Ok((Self { inner: Arc::new(inner) }, opened))
-    }
-
-    /// Tells which versions should be there and are not. Their packs may come back, so nothing is removed that they may need until
-    /// each of them is given up.
-    pub fn expect(&self, missing: impl IntoIterator<Item = u64>) {
-        *lock(&self.inner.missing) = missing.into_iter().collect();
     }
 
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.inner.folder.path()
+        self.inner.objects.place()
     }
 
     /// The live versions, oldest first.
     #[must_use]
     pub fn live(&self) -> Vec<u64> {
-        self.inner.layers().values().filter(|layer| layer.live).map(|layer| layer.number).collect()
+        self.inner.state().live.iter().map(|version| version.number).collect()
     }
 
     /// The highest number of a live version.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
-        head(&self.inner.layers()).map(|layer| layer.number)
+        self.inner.state().newest().map(|version| version.number)
     }
 
-    /// Whether nothing is stored of versions from this number on.
+    /// Whether nothing was stored of versions from this number on.
     #[must_use]
     pub fn ends_below(&self, number: u64) -> bool {
-        self.inner.layers().range(number..).next().is_none()
+        self.inner.state().manifest.highest < number
     }
 
     /// Whether a version can be read.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
-        self.inner.layers().get(&number).is_some_and(|layer| layer.live)
+        self.inner.state().live(number).is_some()
     }
 
-    /// What a live version's layer says about it. Whether its pages can be had, [`Self::read`] finds out.
+    /// What is recorded of a live version. Whether its pages can be had, [`Self::read`] finds out.
     pub fn describe(&self, number: u64) -> Result<Meta, Error> {
-        let layers = self.inner.layers();
-        let layer = layers.get(&number).filter(|layer| layer.live);
-        let pack = layer.ok_or_else(|| self.inner.no_such_version(number))?.open(&self.inner.folder);
-        let pack = match pack {
-            // Given up since the look at the chain.
-            Err(_) if !self.contains(number) => return Err(self.inner.no_such_version(number)),
-            pack => pack?,
-        };
-        Ok(pack.meta().clone())
+        self.inner.look(number, |state| {
+            state.described_in(number, &*self.inner.objects)?.describe(number)
+        })
     }
 
-    /// What all layers take on disk, in bytes.
+    /// What all files take on disk, in bytes, but for their manifests.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.inner.layers().values().map(|layer| layer.bytes).sum()
+        self.inner.state().manifest.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// What a live version's own layer takes on disk; older layers may hold pages of it too.
+    /// What a live version took when it was written; older ones may hold pages of it too.
     #[must_use]
     pub fn stored_bytes(&self, number: u64) -> Option<u64> {
-        self.inner.layers().get(&number).filter(|layer| layer.live).map(|layer| layer.bytes)
+        self.inner.state().live(number).map(|version| version.bytes)
     }
 
-    /// Opens a version for reading. What is given up or folded later does not disturb the reader.
+    /// Opens a version for reading. What is given up or merged later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
-        Ok(Reader::new(self.inner.resolve(number)?))
+        self.inner.look(number, |state| {
+            let meta = state.described_in(number, &*self.inner.objects)?.describe(number)?;
+            Ok(Reader::new(meta, View::new(state, number, &*self.inner.objects)?))
+        })
     }
 }
 
 impl Inner {
-    /// The layers as they are now.
-    pub(crate) fn layers(&self) -> Arc<Layers> {
-        boundary::step("archive: look at the chain");
-        lock(&self.chain).layers()
+    /// The archive as it is now.
+    pub(crate) fn state(&self) -> Arc<State> {
+        boundary::step("archive: look at the state");
+        Arc::clone(&lock(&self.state))
     }
 
-    /// Whether no pack is missed, so that nobody needs but what is there.
-    pub(crate) fn is_complete(&self) -> bool {
-        lock(&self.missing).is_empty()
+    /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
+    pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            let state = self.state();
+            if state.live(number).is_none() {
+                return Err(self.no_such_version(number));
+            }
+            match look(&state) {
+                Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
+                result => return result,
+            }
+        }
     }
 
     pub(crate) fn no_such_version(&self, number: u64) -> Error {
-        Error::NoSuchVersion { number, folder: self.folder.path().to_owned() }
+        Error::NoSuchVersion { number, folder: self.objects.place().to_owned() }
     }
+
+    /// Changes the archive: writes one more file, whose manifest is the newest one after `change`. That hears of the state which it
+    /// changes, and of the segment that the file is. `None`: it says that what was computed does not hold any more, and nothing has changed.
+    pub(crate) fn commit(
+        &self,
+        sealed: Sealed,
+        change: impl FnOnce(&State, Option<SegmentRef>, &mut Manifest) -> bool,
+    ) -> Result<Option<Arc<State>>, Error> {
+        let mut files = lock(&self.commit);
+        let before = self.state();
+        let number = files.highest + 1;
+        let mut manifest = Manifest { number, ..before.manifest.clone() };
+        if !change(&before, sealed.segment(number), &mut manifest) {
+            return Ok(None);
+        }
+        // A number that was tried is not tried again.
+        files.highest = number;
+        let published = sealed.publish(&*self.objects, &manifest);
+        if published.is_err() && self.objects.open(number).is_err() {
+            return published.map(|()| None);
+        }
+        files.there.insert(number);
+        files.fallback = before.manifest.files().filter(|file| *file != 0).collect();
+        let after = Arc::new(State::new(manifest, &before, &*self.objects));
+        boundary::step("archive: take the new state");
+        *lock(&self.state) = Arc::clone(&after);
+        self.is_unsettled.store(true, Ordering::Relaxed);
+        self.sweep(&mut files);
+        published.map(|()| Some(after))
+    }
+
+    /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
+    pub(crate) fn let_go(&self) -> Result<(), Error> {
+        let is_needed: BTreeSet<u64> = self.state().manifest.files().collect();
+        let is_spare = |file: &u64| !is_needed.contains(file);
+        if lock(&self.commit).fallback.iter().filter(|file| is_spare(file)).count() < 2 {
+            // The one before is a manifest at most.
+            return Ok(());
+        }
+        self.commit(Sealed::empty(&*self.objects)?, |_, _, _| true).map(drop)
+    }
+
+    /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
+    /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
+    fn sweep(&self, files: &mut Files) -> Vec<u64> {
+        let state = self.state();
+        let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
+        let spare = |file: &&u64| !needed.contains(*file) && !files.unread.contains(*file);
+        let gone: Vec<u64> =
+            files.there.iter().filter(spare).copied().filter(|file| self.objects.delete(*file).is_ok()).collect();
+        gone.iter().for_each(|file| _ = files.there.remove(file));
+        gone
+    }
+}
+
+/// The newest manifest that can be read, and the files that there are.
+fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
+    let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
+    files.highest = files.there.last().copied().unwrap_or(0);
+    let mut first_error = None;
+    for &file in files.there.iter().rev() {
+        match OpenedFile::open(objects, file).and_then(|opened| opened.manifest()) {
+            Ok(manifest) if manifest.number == file => return Ok((manifest, files)),
+            Ok(manifest) => {
+                let what = format!("it is file {} of an archive", manifest.number);
+                first_error = first_error.or(Some(Error::damaged(&objects.name(file), what)));
+            }
+            Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+        files.unread.insert(file);
+    }
+    match first_error {
+        Some(error) => Err(error),
+        None => Ok((Manifest::default(), files)),
+    }
+}
+
+fn name(objects: &dyn Objects, file: u64) -> String {
+    objects.name(file).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a file is one of format 4: there each version had a file of its own.
+fn is_of_format_4(name: &str) -> bool {
+    let stem = name.strip_suffix(".pack").or_else(|| name.strip_suffix(".layer"));
+    let mut numbers = stem.into_iter().flat_map(|stem| stem.split('-')).peekable();
+    numbers.peek().is_some() && numbers.all(|number| number.parse::<u64>().is_ok())
 }
 
 /// The stores that have an archive of their name in `folder`.
@@ -177,49 +296,4 @@ pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
         }
     }
     Ok(names)
-}
-
-/// Sorts the folder's files and removes what a crash left.
-fn take_stock(folder: &Folder) -> Result<(Layers, Opened), Error> {
-    let (mut layers, mut opened, mut litter) = (Layers::new(), Opened::default(), Vec::new());
-    let mut found = Vec::new();
-    for listed in folder.list()? {
-        let name = listed.name.to_str().and_then(FileName::parse);
-        match (name, listed.bytes) {
-            (Some(FileName::Live { from, number }), Some(bytes)) => {
-                found.push(Layer::new(from, number, true, bytes));
-            }
-            (Some(FileName::Retired { from, number }), Some(bytes)) => {
-                found.push(Layer::new(from, number, false, bytes));
-            }
-            (Some(name @ FileName::Temporary(_)), Some(bytes)) => litter.push((name, bytes)),
-            _ => opened.foreign.push(listed.name.to_string_lossy().into_owned()),
-        }
-    }
-    // Widest first: a retired layer inside the range of another, or the same version's inside a wider one, was folded
-    // into it.
-    found.sort_by_key(|layer| (layer.from, std::cmp::Reverse(layer.number), !layer.live));
-    let mut folded_up_to = 0;
-    for layer in found {
-        let inside = layer.number <= folded_up_to;
-        folded_up_to = folded_up_to.max(layer.number);
-        match layers.entry(layer.number) {
-            Entry::Occupied(same) if same.get().from < layer.from => litter.push((layer.name(), layer.bytes)),
-            Entry::Vacant(_) if !layer.live && inside => litter.push((layer.name(), layer.bytes)),
-            Entry::Vacant(place) if !inside => _ = place.insert(layer),
-            // A copy under the other name, or a version inside the range of another, such as a restored backup: which
-            // to remove is not for asat to say.
-            _ => opened.foreign.push(layer.name().text()),
-        }
-    }
-    for (name, bytes) in litter {
-        folder.unlink(&name.text())?;
-        opened.freed_bytes += bytes;
-        opened.removed.push(name.text());
-    }
-    if !opened.removed.is_empty() {
-        folder.sync_folder()?;
-    }
-    opened.foreign.sort();
-    Ok((layers, opened))
 }

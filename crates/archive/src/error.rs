@@ -39,7 +39,7 @@ pub enum Error {
     /// A file is of a format that is not read any more.
     #[error(
         "{} has format version {found}, and this asat reads {} alone: pages were told apart by a hash then that can be forged",
-        .path.display(), crate::footer::VERSION
+        .path.display(), crate::layout::VERSION
     )]
     Older {
         /// The file.
@@ -48,7 +48,7 @@ pub enum Error {
         found: u32,
     },
     /// A file is of a format that this build does not know.
-    #[error("{} has format version {found}, and this asat reads {}", .path.display(), crate::footer::VERSION)]
+    #[error("{} has format version {found}, and this asat reads {}", .path.display(), crate::layout::VERSION)]
     Newer {
         /// The file.
         path: PathBuf,

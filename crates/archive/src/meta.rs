@@ -1,4 +1,4 @@
-//! What a layer says about the version that it was written for.
+//! What an archive says about a version.
 //!
 //! The note is the publication's own attributes, opaque here: with it a lost catalogue can be rebuilt from
 //! the archive alone.
@@ -23,21 +23,13 @@ pub struct Cut {
     pub even_if_unchanged: bool,
 }
 
-/// A layer's metadata.
+/// The description of a version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// The store.
     pub store: StoreName,
-    /// The version's number; of a merged layer, the highest one merged.
+    /// The version's number.
     pub number: u64,
-    /// The lowest number merged into this layer; `number` itself where nothing was merged.
-    pub covers_from: u64,
-    /// The layer that this one was compared with, which may have been given up since. `None`: the layer
-    /// stands alone, and no page of an older layer is visible through it, but where a later one refers to an older version.
-    pub parent: Option<u64>,
-    /// The lowest version number that the layer refers to for the content of pages; `None`: it refers to none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refers_to: Option<u64>,
     /// The size of every page.
     pub page_size: PageSize,
     /// How many pages the version has.

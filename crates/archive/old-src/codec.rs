@@ -1,0 +1,200 @@
+//! Turns pages into frames and back.
+//!
+//! A page is stored whole, raw or compressed, or as its difference from the page that the version before had
+//! in its place. A difference is a zstd frame too, made with the earlier page as its dictionary: whatever moved
+//! or stayed within the page costs next to nothing.
+
+use zstd::zstd_safe::{CCtx, DCtx};
+
+use crate::error::Error;
+use crate::index::Encoding;
+
+/// Level 1 is within a few per cent of level 3 on database pages, and faster (docs/archive-format.md).
+const LEVEL: i32 = 1;
+/// So many differences a page may be stored as, one upon another, before it is stored whole again. It bounds
+/// what reading a page costs, and what damage in one layer reaches.
+pub(crate) const MOST_DIFFERENCES: u32 = 32;
+/// Upon so many, only a short one is laid still: each is a place of its own, which a disk has to look for.
+const MOST_LONG_DIFFERENCES: u32 = 6;
+/// A frame that is no longer takes next to no room.
+pub(crate) const SHORT_FRAME_BYTES: usize = 64;
+/// So many there may be where versions were folded. While that goes on, runs that are not folded yet count with all their
+/// differences, though few will be left: a lower bound would have most pages stored whole again.
+pub(crate) const MOST_WHEN_FOLDED: u32 = 64;
+/// A difference below this share of a page is taken without looking how long the whole page would be.
+const TAKEN_UNSEEN: usize = 16;
+
+/// Makes frames.
+pub(crate) struct Encoder {
+    context: CCtx<'static>,
+    whole: Vec<u8>,
+    difference: Vec<u8>,
+}
+
+impl Encoder {
+    /// Makes frames of pages of `page_len` bytes.
+    pub(crate) fn new(page_len: usize) -> Result<Self, Error> {
+        // A frame must be shorter than the page, or the page is stored as it is.
+        let room = vec![0; page_len.saturating_sub(1)];
+        let context = CCtx::try_create().ok_or_else(unusable)?;
+        Ok(Self { context, whole: room.clone(), difference: room })
+    }
+
+    /// The shortest frame of a page: its difference from the page `before`, where there is one and the
+    /// difference is at least a quarter shorter than the whole page, or else the whole page.
+    pub(crate) fn encode<'a>(&'a mut self, page: &'a [u8], before: Option<&[u8]>) -> (Encoding, &'a [u8]) {
+        self.encode_upon(0, page, before)
+    }
+
+    /// The same where `before` is so many differences: a long one is not laid upon many.
+    pub(crate) fn encode_upon<'a>(
+        &'a mut self,
+        depth: u32,
+        page: &'a [u8],
+        before: Option<&[u8]>,
+    ) -> (Encoding, &'a [u8]) {
+        let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
+        let difference_len = before.and_then(|before| {
+            let room = self.difference.as_mut_slice();
+            self.context.compress_using_dict(room, page, before, LEVEL).ok()
+        });
+        let difference_len = difference_len.filter(|&len| len <= most_bytes);
+        let difference = difference_len.and_then(|len| self.difference.get(..len));
+        if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
+            return (Encoding::Difference, short);
+        }
+        let whole_len = self.context.compress(self.whole.as_mut_slice(), page, LEVEL).ok();
+        let whole = match whole_len.and_then(|len| self.whole.get(..len)) {
+            Some(frame) => (Encoding::Zstd, frame),
+            None => (Encoding::Raw, page),
+        };
+        match difference {
+            Some(difference) if difference.len() <= whole.1.len() / 4 * 3 => {
+                (Encoding::Difference, difference)
+            }
+            _ => whole,
+        }
+    }
+}
+
+/// Turns frames into pages.
+pub(crate) struct Decoder {
+    context: DCtx<'static>,
+    /// The page before, while a difference from it is decoded in its place.
+    before: Vec<u8>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Result<Self, Error> {
+        Ok(Self { context: DCtx::try_create().ok_or_else(unusable)?, before: Vec::new() })
+    }
+
+    /// Decodes a frame. Where it is a difference, `page` holds the page before; answers whether a whole page
+    /// came out.
+    pub(crate) fn decode(&mut self, encoding: Encoding, frame: &[u8], page: &mut [u8]) -> bool {
+        let len = page.len();
+        let decoded = match encoding {
+            Encoding::Raw if frame.len() == len => {
+                page.copy_from_slice(frame);
+                return true;
+            }
+            Encoding::Raw | Encoding::Earlier => return false,
+            Encoding::Zstd => self.context.decompress(page, frame),
+            Encoding::Difference => {
+                self.before.clear();
+                self.before.extend_from_slice(page);
+                self.context.decompress_using_dict(page, frame, &self.before)
+            }
+        };
+        decoded == Ok(len)
+    }
+}
+
+fn unusable() -> Error {
+    Error::Misuse("zstd cannot be set up: no memory".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A page like those of a table: rows of a few fields.
+    fn rows(seed: u8) -> Vec<u8> {
+        (0..4096_u32).map(|nth| (nth / 24).wrapping_mul(2_654_435_761).to_le_bytes()[3] ^ seed).collect()
+    }
+
+    fn encode(page: &[u8], before: Option<&[u8]>) -> (Encoding, Vec<u8>) {
+        let mut encoder = Encoder::new(page.len()).unwrap();
+        let (encoding, frame) = encoder.encode(page, before);
+        (encoding, frame.to_vec())
+    }
+
+    fn decode(encoding: Encoding, frame: &[u8], before: &[u8]) -> Option<Vec<u8>> {
+        let mut page = before.to_vec();
+        Decoder::new().unwrap().decode(encoding, frame, &mut page).then_some(page)
+    }
+
+    #[test]
+    fn the_shortest_frame_is_chosen() {
+        let before = rows(0);
+        let mut changed = before.clone();
+        changed[100..108].copy_from_slice(b"changed!");
+        let mut moved = before.clone();
+        moved.rotate_right(24);
+        let mut state = 1_u64;
+        let noise: Vec<u8> = (0..4096)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state.to_le_bytes()[7]
+            })
+            .collect();
+        let half: Vec<u8> = [&noise[..2048], &before[..2048]].concat();
+        for (page, before, encoding) in [
+            (&before, None, Encoding::Zstd),
+            (&noise, None, Encoding::Raw),
+            (&changed, Some(&before), Encoding::Difference),
+            (&moved, Some(&before), Encoding::Difference),
+            (&noise, Some(&before), Encoding::Raw),
+            (&half, Some(&before), Encoding::Zstd),
+            (&half, Some(&noise), Encoding::Difference),
+        ] {
+            assert_eq!(encode(page, before.map(Vec::as_slice)).0, encoding);
+        }
+        assert!(encode(&changed, Some(&before)).1.len() < 256);
+        assert!(encode(&moved, Some(&before)).1.len() < 256);
+    }
+
+    #[test]
+    fn a_page_that_looks_like_a_dictionary_is_no_obstacle() {
+        let (mut before, mut page) = (rows(0), rows(0));
+        before[..4].copy_from_slice(&0xec30_a437_u32.to_le_bytes());
+        page[..4].copy_from_slice(&0xec30_a437_u32.to_le_bytes());
+        page[50] ^= 1;
+        let (encoding, frame) = encode(&page, Some(&before));
+        assert_eq!(decode(encoding, &frame, &before), Some(page));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_is_decoded(
+            before in prop::collection::vec(0..4_u8, 512), flips in prop::collection::vec((0..512_usize, any::<u8>()), 0..600),
+        ) {
+            let mut page = before.clone();
+            flips.iter().for_each(|&(nth, byte)| page[nth] = byte);
+            for before in [None, Some(before.as_slice())] {
+                let (encoding, frame) = encode(&page, before);
+                prop_assert!(frame.len() <= 512 && (encoding == Encoding::Raw) == (frame.len() == 512));
+                prop_assert_eq!(decode(encoding, &frame, before.unwrap_or(&[0; 512])), Some(page.clone()));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(frame in prop::collection::vec(any::<u8>(), 0..600), before in prop::collection::vec(any::<u8>(), 512)) {
+            for encoding in [Encoding::Raw, Encoding::Zstd, Encoding::Difference] {
+                decode(encoding, &frame, &before);
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Writes a segment: frames as they come, then blocks, descriptions and the directory; at last the manifest, which says that the
+//! segment counts, and the footer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use asat_core::PageSize;
+
+use crate::bytes::len_of;
+use crate::directory::{DESCRIBED_TOGETHER, DescriptionRef, Directory, VersionRef};
+use crate::error::Error;
+use crate::fingerprint::hash;
+use crate::index::{BlockBuilder, BlockRef, Encoding, Entry, block_of, check_of};
+use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, header};
+use crate::manifest::{Manifest, SegmentRef};
+use crate::meta::Meta;
+use crate::objects::{Draft, Objects};
+use crate::segment::{MOST_DESCRIBED_BYTES, identity};
+
+/// Bytes gathered before they are hashed and written.
+const BUFFER_BYTES: usize = 1 << 20;
+/// From this length on, what is there is made durable before anybody waits for the manifest.
+const SETTLED_BYTES: u64 = 1 << 20;
+/// Descriptions are read seldom, and are alike.
+const DESCRIPTION_LEVEL: i32 = 9;
+
+/// A file that is being written.
+struct Sheet {
+    draft: Box<dyn Draft>,
+    buffer: Vec<u8>,
+    body: blake3::Hasher,
+    written: u64,
+}
+
+impl Sheet {
+    fn new(objects: &dyn Objects) -> Result<Self, Error> {
+        let draft = objects.draft()?;
+        let mut sheet = Self { draft, buffer: Vec::new(), body: blake3::Hasher::new(), written: 0 };
+        sheet.append(&header())?;
+        Ok(sheet)
+    }
+
+    /// How many bytes were appended so far.
+    fn len(&self) -> u64 {
+        self.written + len_of(&self.buffer)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.draft.append(&self.buffer)?;
+        self.body.update(&self.buffer);
+        self.written += len_of(&self.buffer);
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// A segment that is being written. Dropped, it leaves nothing.
+pub(crate) struct Builder {
+    objects: Arc<dyn Objects>,
+    sheet: Sheet,
+    page_size: PageSize,
+    /// The lowest version that an entry may be of, and the highest that one is of.
+    first: u64,
+    last: u64,
+    /// Whether an entry lies upon a version below the first.
+    pub(crate) needs_below: bool,
+    block: Option<BlockBuilder>,
+    blocks: Vec<BlockRef>,
+    blocks_bytes: Vec<u8>,
+    /// How many entries there are.
+    pub(crate) count: u64,
+}
+
+impl Builder {
+    /// Begins a segment of versions from `first` on.
+    pub(crate) fn new(objects: &Arc<dyn Objects>, page_size: PageSize, first: u64) -> Result<Self, Error> {
+        Ok(Self {
+            sheet: Sheet::new(&**objects)?,
+            objects: Arc::clone(objects),
+            page_size,
+            first,
+            last: first,
+            needs_below: false,
+            block: None,
+            blocks: Vec::new(),
+            blocks_bytes: Vec::new(),
+            count: 0,
+        })
+    }
+
+    /// Where it is written, for what waits beside it.
+    pub(crate) fn place(&self) -> &Path {
+        self.objects.place()
+    }
+
+    /// How it is called in messages while it has no number.
+    pub(crate) fn name(&self) -> PathBuf {
+        self.objects.place().to_owned()
+    }
+
+    /// How many bytes were appended so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.sheet.len() + len_of(&self.blocks_bytes)
+    }
+
+    /// Appends the next entry, in the order of pages and of versions, with its frame.
+    pub(crate) fn add(&mut self, mut entry: Entry, frame: &[u8]) -> Result<(), Error> {
+        entry.len = u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
+        entry.offset = self.sheet.len();
+        let number = block_of(entry.page);
+        if self.block.as_ref().is_none_or(|block| block.block != number) {
+            self.end_block();
+            self.block = Some(BlockBuilder::new(number, self.first));
+        }
+        if let Some(block) = &mut self.block {
+            block.add(&entry);
+        }
+        self.count += 1;
+        self.last = self.last.max(entry.version);
+        self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.first;
+        self.sheet.append(frame)
+    }
+
+    fn end_block(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        self.blocks.push(BlockRef {
+            block: block.block,
+            count: block.count,
+            offset: 0,
+            len: len_of(&block.bytes),
+            frames_at: 0,
+            frames_len: block.frames_len,
+            check: check_of(&hash(&block.bytes)),
+        });
+        self.blocks_bytes.extend(block.bytes);
+    }
+
+    /// Ends the segment with these versions, in order; all but the manifest is written then.
+    pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Meta)>) -> Result<Sealed, Error> {
+        self.end_block();
+        let frames_end = self.sheet.len();
+        let blocks = std::mem::take(&mut self.blocks_bytes);
+        self.sheet.append(&blocks)?;
+        drop(blocks);
+        let bytes = self.sheet.len() - HEADER_LEN;
+        // A version that is written for the first time took all of this.
+        versions.iter_mut().filter(|(version, _)| version.bytes == 0).for_each(|(version, _)| version.bytes = bytes);
+        let mut descriptions = Vec::new();
+        for together in versions.chunks(DESCRIBED_TOGETHER) {
+            let written = describe(together.iter().map(|(_, meta)| meta))?;
+            let check = check_of(&hash(&written));
+            descriptions.push(DescriptionRef { offset: 0, len: len_of(&written), check });
+            self.sheet.append(&written)?;
+        }
+        let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
+        let last = self.last.max(versions.last().map_or(0, |version| version.number));
+        let (page_size, first, blocks) = (self.page_size, self.first, self.blocks);
+        let directory = Directory { page_size, first, last, versions, blocks, descriptions }.encode();
+        let directory_at = self.sheet.len();
+        self.sheet.append(&directory)?;
+        self.sheet.flush()?;
+        if self.sheet.written >= SETTLED_BYTES {
+            self.sheet.draft.settle()?;
+        }
+        let directory_hash = hash(&directory);
+        let segment = SegmentRef {
+            file: 0,
+            first,
+            last,
+            bytes: self.sheet.written,
+            identity: identity(&directory_hash),
+        };
+        Ok(Sealed { sheet: self.sheet, frames_end, directory_at, directory_hash, segment: Some(segment) })
+    }
+}
+
+/// What describes versions together, as it is written.
+fn describe<'a>(metas: impl Iterator<Item = &'a Meta>) -> Result<Vec<u8>, Error> {
+    let unfit = |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
+    let mut json = Vec::new();
+    for meta in metas {
+        let one = serde_json::to_vec(meta).map_err(unfit)?;
+        // A note can be nested more deeply than a reader follows.
+        serde_json::from_slice::<Meta>(&one).map_err(unfit)?;
+        if len_of(&one) >= MOST_DESCRIBED_BYTES {
+            let what = format!("metadata of {} bytes, above {MOST_DESCRIBED_BYTES}", one.len());
+            return Err(Error::Misuse(what));
+        }
+        json.push(if json.is_empty() { b'[' } else { b',' });
+        json.extend(one);
+    }
+    json.push(b']');
+    zstd::bulk::compress(&json, DESCRIPTION_LEVEL)
+        .map_err(|error| Error::Misuse(format!("metadata that cannot be compressed: {error}")))
+}
+
+/// A file to which only the manifest is missing. Dropped, it leaves nothing.
+pub(crate) struct Sealed {
+    sheet: Sheet,
+    frames_end: u64,
+    directory_at: u64,
+    directory_hash: [u8; 32],
+    segment: Option<SegmentRef>,
+}
+
+impl Sealed {
+    /// A file that will have a manifest alone.
+    pub(crate) fn empty(objects: &dyn Objects) -> Result<Self, Error> {
+        let mut sheet = Sheet::new(objects)?;
+        sheet.flush()?;
+        let at = sheet.written;
+        Ok(Self { sheet, frames_end: at, directory_at: at, directory_hash: hash(&[]), segment: None })
+    }
+
+    /// The segment under the number that its file is to have, if it is one.
+    pub(crate) fn segment(&self, file: u64) -> Option<SegmentRef> {
+        self.segment.clone().map(|segment| SegmentRef { file, ..segment })
+    }
+
+    /// Ends the file with the manifest and gives it the manifest's number, durably. After an error it may be there or not.
+    pub(crate) fn publish(mut self, objects: &dyn Objects, manifest: &Manifest) -> Result<(), Error> {
+        let manifest_at = self.sheet.written;
+        let bytes = manifest.encode();
+        self.sheet.append(&bytes)?;
+        self.sheet.flush()?;
+        let footer = Footer {
+            frames_end: self.frames_end,
+            directory_at: self.directory_at,
+            manifest_at,
+            file_len: self.sheet.written + FOOTER_LEN,
+            directory_hash: self.directory_hash,
+            manifest_hash: hash(&bytes),
+            body_hash: self.sheet.body.finalize().into(),
+        };
+        self.sheet.draft.append(&footer.encode())?;
+        objects.create(manifest.number, self.sheet.draft)
+    }
+}

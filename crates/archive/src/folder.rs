@@ -1,0 +1,281 @@
+//! Objects as files of a folder. Every effect on the disk stands here, between two announced boundaries.
+//!
+//! An object becomes durable in this order: a file without a number is written and synced, renamed to its number unless a file has
+//! that, and the folder is synced. A crash between any two steps leaves either nothing that counts or the whole object.
+
+use std::any::Any;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use asat_core::boundary;
+use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::objects::{Draft, Object, Objects, Stamp};
+
+/// What the name of an object ends with.
+const SUFFIX: &str = ".segment";
+/// What the name of one that is being written ends with.
+const UNFINISHED: &str = ".tmp";
+
+/// A folder with objects, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    handle: Arc<File>,
+    drafts: AtomicU64,
+}
+
+/// What was found in a folder when it was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Names of half-written files, which are removed, and how long they were.
+    pub(crate) removed: Vec<String>,
+    pub(crate) freed_bytes: u64,
+    /// Names that are no object's.
+    pub(crate) foreign: Vec<String>,
+}
+
+impl Folder {
+    /// Opens the folder, making it where it is missing, takes the lock that keeps a second archive out, and removes what a crash has
+    /// left half written: it must not be that of somebody at work.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Found), Error> {
+        let at = |doing| move |source| Error::io(doing, path, source);
+        if !path.is_dir() {
+            boundary::pass("archive: create folder");
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("create"))?;
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                let parent = File::open(parent).map_err(at("open the folder above"))?;
+                rustix::fs::fsync(&parent).map_err(|errno| at("sync the folder above")(errno.into()))?;
+            }
+            boundary::pass("archive: folder created");
+        }
+        let handle = File::open(path).map_err(at("open"))?;
+        match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Busy { folder: path.to_owned(), what: "another asat has it open" });
+            }
+            Err(errno) => return Err(at("lock")(errno.into())),
+        }
+        let folder = Self { path: path.to_owned(), handle: Arc::new(handle), drafts: AtomicU64::new(0) };
+        let found = folder.tidy()?;
+        Ok((folder, found))
+    }
+
+    /// Removes half-written files, and says what does not belong here.
+    fn tidy(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
+        for entry in fs::read_dir(&self.path).map_err(|source| Error::io("list", &self.path, source))? {
+            let entry = entry.map_err(|source| Error::io("list", &self.path, source))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_draft = name.strip_suffix(UNFINISHED).is_some_and(|stem| stem.parse::<u64>().is_ok());
+            if is_draft {
+                found.freed_bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+                unlink(&self.handle, &self.path, &name)?;
+                found.removed.push(name);
+            } else if number_of(&name).is_none() {
+                found.foreign.push(name);
+            }
+        }
+        found.foreign.sort();
+        Ok(found)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        boundary::pass("archive: fsync folder");
+        let result = rustix::fs::fsync(&self.handle);
+        boundary::pass("archive: folder fsynced");
+        result.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+    }
+
+    /// Renames a file unless another has the new name. Where the file system cannot do that at once, a second link does.
+    fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(&self.handle, from, &self.handle, to, AtFlags::empty())?;
+                rustix::fs::unlinkat(&self.handle, from, AtFlags::empty())
+            }
+            result => result,
+        }
+    }
+}
+
+impl Objects for Folder {
+    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
+        let name = format!("{}{UNFINISHED}", self.drafts.fetch_add(1, Ordering::Relaxed));
+        let path = self.path.join(&name);
+        boundary::pass("archive: create");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        boundary::pass("archive: created");
+        let file = file.map_err(|source| Error::io("create", &path, source))?;
+        Ok(Box::new(Unfinished { file, path, name, folder: Arc::clone(&self.handle), is_done: false }))
+    }
+
+    fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error> {
+        let Ok(mut draft) = draft.into_any().downcast::<Unfinished>() else {
+            return Err(Error::Misuse("a draft of another place".to_owned()));
+        };
+        draft.settle()?;
+        let name = name_of(number);
+        boundary::pass("archive: rename");
+        let renamed = self.rename(&draft.name, &name);
+        boundary::pass("archive: renamed");
+        match renamed {
+            Ok(()) => draft.is_done = true,
+            Err(Errno::EXIST) => {
+                let what = "another asat has written to it since this one opened it";
+                return Err(Error::Busy { folder: self.path.clone(), what });
+            }
+            Err(errno) => return Err(Error::io("rename", &draft.path, errno.into())),
+        }
+        self.sync().inspect_err(|_| {
+            // Nobody is told of it, so it must not count after a crash either.
+            let _ = self.delete(number);
+        })
+    }
+
+    fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
+        let name = name_of(number);
+        let path = self.path.join(&name);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&self.handle, &name, flags, Mode::empty());
+        let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
+        // Who reads knows better than the system what will be needed next, and says so.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
+        let len = file.metadata().map_err(|source| Error::io("look at", &path, source))?.len();
+        Ok(Arc::new(Opened { path, file, len }))
+    }
+
+    fn list(&self) -> Result<Vec<u64>, Error> {
+        let at = |source| Error::io("list", &self.path, source);
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(at)? {
+            numbers.extend(entry.map_err(at)?.file_name().to_str().and_then(number_of));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn delete(&self, number: u64) -> Result<(), Error> {
+        unlink(&self.handle, &self.path, &name_of(number))
+    }
+
+    fn name(&self, number: u64) -> PathBuf {
+        self.path.join(name_of(number))
+    }
+
+    fn place(&self) -> &Path {
+        &self.path
+    }
+
+    fn free_bytes(&self) -> Result<u64, Error> {
+        let at = |errno: Errno| Error::io("look for room in", &self.path, errno.into());
+        let space = rustix::fs::fstatvfs(&self.handle).map_err(at)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+}
+
+/// The name of an object's file. All have the same length, so that a listing has them in order.
+fn name_of(number: u64) -> String {
+    format!("{number:012}{SUFFIX}")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
+    (number > 0 && name_of(number) == name).then_some(number)
+}
+
+fn unlink(folder: &File, path: &Path, name: &str) -> Result<(), Error> {
+    boundary::pass("archive: unlink");
+    let result = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+    boundary::pass("archive: unlinked");
+    match result {
+        Err(errno) if errno != Errno::NOENT => Err(Error::io("remove", &path.join(name), errno.into())),
+        _ => Ok(()),
+    }
+}
+
+/// A file that has no number yet.
+struct Unfinished {
+    file: File,
+    path: PathBuf,
+    name: String,
+    folder: Arc<File>,
+    is_done: bool,
+}
+
+impl Draft for Unfinished {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(|source| Error::io("write", &self.path, source))
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        boundary::pass("archive: fsync");
+        let result = rustix::fs::fsync(&self.file);
+        boundary::pass("archive: fsynced");
+        result.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // Where even this fails, the next opening removes the file.
+            let parent = self.path.parent().unwrap_or(Path::new(""));
+            let _ = unlink(&self.folder, parent, &self.name);
+        }
+    }
+}
+
+/// A file that is open for reading.
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl Object for Opened {
+    fn name(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.file.read_exact_at(buffer, offset).map_err(|source| match source.kind() {
+            // It was cut short after it was opened: that is damage, not a refusal.
+            io::ErrorKind::UnexpectedEof => Error::damaged(&self.path, "it was cut short while it was read"),
+            _ => Error::io("read", &self.path, source),
+        })
+    }
+
+    fn expect(&self, offset: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        let (mine, named) = (self.file.metadata().ok()?, fs::symlink_metadata(&self.path).ok()?);
+        let stamp = |metadata: &fs::Metadata| Stamp {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        };
+        Some(stamp(&named)).filter(|named| named.inode == mine.ino())
+    }
+}

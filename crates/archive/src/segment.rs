@@ -1,0 +1,224 @@
+//! A segment that is open for reading: entries and frames of pages, and descriptions of versions.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use asat_core::PageSize;
+
+use crate::bytes::in_memory;
+use crate::directory::{DESCRIBED_TOGETHER, Directory, VersionRef};
+use crate::error::Error;
+use crate::fingerprint::hash;
+use crate::index::{BlockRef, Check, Entry, check_of};
+use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
+use crate::manifest::Manifest;
+use crate::meta::Meta;
+use crate::objects::{Object, Objects, Stamp};
+
+/// What is read at a file's end at once: of a small one, everything that opening it needs.
+const END_BYTES: u64 = 8 << 10;
+/// No description is longer: it is read whole, and a hostile length must not fill the memory.
+pub(crate) const MOST_DESCRIBED_BYTES: u64 = 1 << 20;
+/// Whole files are read in pieces of this many bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A file of the archive, open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    object: Arc<dyn Object>,
+    footer: Footer,
+    /// What lies at the end of the file, from this place on.
+    end: (u64, Vec<u8>),
+}
+
+impl Opened {
+    /// Opens a file and reads both of its ends.
+    pub(crate) fn open(objects: &dyn Objects, number: u64) -> Result<Self, Error> {
+        let object = objects.open(number)?;
+        let len = object.len();
+        if len < HEADER_LEN + FOOTER_LEN {
+            return Err(Error::damaged(object.name(), format!("it is {len} bytes long, too short for a segment")));
+        }
+        let mut header = [0; 12];
+        object.read(0, &mut header)?;
+        let at = len.saturating_sub(END_BYTES);
+        let end = object.read_range(at..len)?;
+        let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
+        let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
+            Unfit::Damaged(what) => Error::damaged(object.name(), what),
+            Unfit::Older(found) => Error::Older { path: object.name().to_owned(), found },
+            Unfit::Newer(found) => Error::Newer { path: object.name().to_owned(), found },
+        })?;
+        Ok(Self { object, footer, end: (at, end) })
+    }
+
+    /// What the archive was when the file was written.
+    pub(crate) fn manifest(&self) -> Result<Manifest, Error> {
+        let bytes = self.part(self.footer.manifest(), &self.footer.manifest_hash, "its manifest")?;
+        Manifest::decode(&bytes)
+            .map_err(|why| Error::damaged(self.object.name(), format!("its manifest cannot be read: {why}")))
+    }
+
+    /// The segment that it is, unless it has only a manifest.
+    pub(crate) fn segment(self, number: u64) -> Result<Option<Segment>, Error> {
+        if self.footer.directory().is_empty() {
+            return Ok(None);
+        }
+        let bytes = self.part(self.footer.directory(), &self.footer.directory_hash, "its directory")?;
+        let rest = self.footer.frames_end..self.footer.directory_at;
+        let directory = Directory::decode(&bytes, HEADER_LEN..self.footer.frames_end, rest)
+            .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
+        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory }))
+    }
+
+    /// A part of the file that was compared with its checksum.
+    fn part(&self, range: std::ops::Range<u64>, expected: &[u8; 32], what: &str) -> Result<Vec<u8>, Error> {
+        let (at, end) = &self.end;
+        let start = range.start.checked_sub(*at).map(in_memory);
+        let len = in_memory(range.end - range.start);
+        let bytes = match start.and_then(|start| end.get(start..start + len)) {
+            Some(bytes) => bytes.to_vec(),
+            None => self.object.read_range(range)?,
+        };
+        if hash(&bytes) == *expected {
+            Ok(bytes)
+        } else {
+            Err(Error::damaged(self.object.name(), format!("{what} does not match its checksum")))
+        }
+    }
+}
+
+/// A segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// The number of its file. Of two entries of one page and version, that of the higher number counts.
+    pub(crate) number: u64,
+    object: Arc<dyn Object>,
+    footer: Footer,
+    pub(crate) directory: Directory,
+}
+
+impl Segment {
+    /// What tells it from another file of its number.
+    pub(crate) fn identity(&self) -> u64 {
+        identity(&self.footer.directory_hash)
+    }
+
+    /// How it is called in messages.
+    pub(crate) fn name(&self) -> &Path {
+        self.object.name()
+    }
+
+    /// How long its file is up to the manifest.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.footer.manifest_at
+    }
+
+    /// What its file is like now.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        self.object.stamp()
+    }
+
+    /// The size of its pages.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.directory.page_size
+    }
+
+    /// A version that it has.
+    pub(crate) fn version(&self, number: u64) -> Option<&VersionRef> {
+        self.directory.version(number)
+    }
+
+    /// The entries of a block, in order.
+    pub(crate) fn entries(&self, block: u32, each: impl FnMut(Entry)) -> Result<(), Error> {
+        let Some(block) = self.directory.block(block) else { return Ok(()) };
+        let bytes = self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+        let range = (self.directory.first, self.directory.last);
+        let decoded = block.decode(&bytes, range, self.directory.page_size, each);
+        decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))
+    }
+
+    /// Has the system begin to read a block.
+    pub(crate) fn expect_block(&self, block: u32) {
+        if let Some(block) = self.directory.block(block) {
+            self.object.expect(block.offset, block.len);
+        }
+    }
+
+    /// Reads stored bytes into `buffer`, whose length says how many.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.object.read(offset, buffer)
+    }
+
+    /// Has the system begin to read bytes that are asked for soon.
+    pub(crate) fn expect(&self, offset: u64, len: u64) {
+        self.object.expect(offset, len);
+    }
+
+    /// What it says about a version.
+    pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
+        let nth = self.directory.nth(number).ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
+        let metas = self.descriptions(nth / DESCRIBED_TOGETHER)?;
+        let meta = metas.into_iter().nth(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
+        meta.ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
+    }
+
+    /// The descriptions of the versions that are described together at a place.
+    pub(crate) fn descriptions(&self, nth: usize) -> Result<Vec<Meta>, Error> {
+        let Some(place) = self.directory.descriptions.get(nth) else { return Ok(Vec::new()) };
+        let what = || "a description of versions".to_owned();
+        let bytes = self.checked(place.offset..place.offset + place.len, place.check, what)?;
+        let wrong = |why: String| self.damaged(format!("a description of versions cannot be read: {why}"));
+        let decoder = zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
+        let mut json = Vec::new();
+        let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER).unwrap_or(u64::MAX);
+        decoder.take(most).read_to_end(&mut json).map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
+    pub(crate) fn check_bytes(&self, mut progress: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
+        let (mut state, mut at) = (blake3::Hasher::new(), 0);
+        let end = self.footer.file_len - FOOTER_LEN;
+        while at < end {
+            let piece = self.object.read_range(at..end.min(at + PIECE_BYTES))?;
+            state.update(&piece);
+            at += crate::bytes::len_of(&piece);
+            progress(crate::bytes::len_of(&piece))?;
+        }
+        if state.finalize() == self.footer.body_hash {
+            Ok(())
+        } else {
+            Err(self.damaged("its bytes do not match the checksum of the whole file"))
+        }
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::damaged(self.object.name(), what)
+    }
+
+    fn checked(
+        &self,
+        range: std::ops::Range<u64>,
+        check: Check,
+        what: impl FnOnce() -> String,
+    ) -> Result<Vec<u8>, Error> {
+        let bytes = self.object.read_range(range)?;
+        if check_of(&hash(&bytes)) == check {
+            Ok(bytes)
+        } else {
+            Err(self.damaged(format!("{} does not match its checksum", what())))
+        }
+    }
+}
+
+/// What tells a segment with this directory from others.
+pub(crate) fn identity(directory_hash: &[u8; 32]) -> u64 {
+    directory_hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn block_name(block: &BlockRef) -> String {
+    let first = u64::from(block.block) * u64::from(crate::index::BLOCK_PAGES) + 1;
+    format!("its index from page {first} on")
+}

@@ -1,0 +1,143 @@
+//! What the archive is at a moment: a manifest, and the segments that it names.
+//!
+//! A state never changes. Whoever reads holds one, and whatever happens to the archive meanwhile makes another.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use asat_core::boundary;
+
+use crate::directory::VersionRef;
+use crate::error::Error;
+use crate::manifest::{Manifest, SegmentRef};
+use crate::objects::Objects;
+use crate::segment::{Opened, Segment};
+
+/// A segment that a manifest names. It is opened when something of it is needed first.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) reference: SegmentRef,
+    opened: OnceLock<Arc<Segment>>,
+}
+
+impl Slot {
+    pub(crate) fn new(reference: SegmentRef) -> Arc<Self> {
+        Arc::new(Self { reference, opened: OnceLock::new() })
+    }
+
+    /// The segment. One that cannot be opened may have been put back when it is asked for again.
+    pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
+        if let Some(segment) = self.opened.get() {
+            return Ok(segment);
+        }
+        let file = self.reference.file;
+        let segment = Opened::open(objects, file)?.segment(file)?;
+        let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
+        match segment.filter(is_it) {
+            Some(segment) => Ok(self.opened.get_or_init(|| Arc::new(segment))),
+            None => Err(Error::damaged(&objects.name(file), "it is another file than the one of this number")),
+        }
+    }
+}
+
+/// What the archive is.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) manifest: Manifest,
+    /// The segments, in the order of the manifest.
+    pub(crate) slots: Vec<Arc<Slot>>,
+    /// The versions that can be read, by number; those of segments that cannot be opened are not known.
+    pub(crate) live: Vec<VersionRef>,
+    /// Versions that stand alone, whether they were given up or not, in order.
+    alone: Vec<u64>,
+}
+
+impl State {
+    /// The state that a manifest describes; what is open in `before` stays open.
+    pub(crate) fn new(manifest: Manifest, before: &Self, objects: &dyn Objects) -> Self {
+        let known: BTreeMap<u64, &Arc<Slot>> =
+            before.slots.iter().map(|slot| (slot.reference.file, slot)).collect();
+        let slot = |reference: &SegmentRef| match known.get(&reference.file) {
+            Some(slot) => Arc::clone(slot),
+            None => Slot::new(reference.clone()),
+        };
+        let slots: Vec<Arc<Slot>> = manifest.segments.iter().map(slot).collect();
+        let mut versions: BTreeMap<u64, (u64, VersionRef)> = BTreeMap::new();
+        for segment in slots.iter().filter_map(|slot| slot.segment(objects).ok()) {
+            for version in &segment.directory.versions {
+                let known = versions.entry(version.number).or_insert((segment.number, *version));
+                if known.0 < segment.number {
+                    *known = (segment.number, *version);
+                }
+            }
+        }
+        let all = || versions.values().map(|(_, version)| *version);
+        let alone = all().filter(|version| version.stands_alone).map(|version| version.number).collect();
+        let live = all().filter(|version| !manifest.retired.contains(&version.number)).collect();
+        Self { manifest, slots, live, alone }
+    }
+
+    /// A version that can be read.
+    pub(crate) fn live(&self, number: u64) -> Option<&VersionRef> {
+        let nth = self.live.binary_search_by_key(&number, |version| version.number).ok()?;
+        self.live.get(nth)
+    }
+
+    /// The newest version that can be read.
+    pub(crate) fn newest(&self) -> Option<&VersionRef> {
+        self.live.last()
+    }
+
+    /// The version below which nothing is seen in one: the newest up to it that stands alone.
+    pub(crate) fn floor(&self, number: u64) -> u64 {
+        let after = self.alone.partition_point(|alone| *alone <= number);
+        after.checked_sub(1).and_then(|nth| self.alone.get(nth)).copied().unwrap_or(0)
+    }
+
+    /// The segments of which something may be seen in a version, newest first.
+    pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
+        let floor = self.floor(number);
+        let mut seen: Vec<&Arc<Slot>> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.reference.first <= number && slot.reference.last >= floor)
+            .collect();
+        seen.sort_by_key(|slot| std::cmp::Reverse((slot.reference.last, slot.reference.file)));
+        seen.into_iter()
+    }
+
+    /// The segment that describes a version: of several, the one that was written last.
+    pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
+        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
+        let mut found: Option<&Arc<Segment>> = None;
+        for slot in self.slots.iter().filter(covers) {
+            let segment = slot.segment(objects)?;
+            let is_newer = found.is_none_or(|found| found.number < segment.number);
+            if is_newer && segment.version(number).is_some() {
+                found = Some(segment);
+            }
+        }
+        let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
+        found.cloned().ok_or_else(nowhere)
+    }
+}
+
+/// Locks what no panic can leave half-changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => wait_for(mutex),
+    }
+}
+
+#[cold]
+fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    while boundary::blocked("archive: lock") {
+        if let Ok(guard) = mutex.try_lock() {
+            boundary::step("archive: locked");
+            return guard;
+        }
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
