@@ -214,7 +214,7 @@ impl Inner {
             return published.map(|()| None);
         }
         files.there.insert(number);
-        files.fallback = before.manifest.files().filter(|file| *file != 0).collect();
+        files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before, &*self.objects));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
@@ -254,7 +254,12 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     let mut first_error = None;
     for &file in files.there.iter().rev() {
         match OpenedFile::open(objects, file).and_then(|opened| opened.manifest()) {
-            Ok(manifest) if manifest.number == file => return Ok((manifest, files)),
+            Ok(manifest) if manifest.number == file => {
+                let before = files.there.range(..file).next_back();
+                let before = before.and_then(|file| OpenedFile::open(objects, *file).ok()?.manifest().ok());
+                files.fallback = before.iter().flat_map(Manifest::files).collect();
+                return Ok((manifest, files));
+            }
             Ok(manifest) => {
                 let what = format!("it is file {} of an archive", manifest.number);
                 first_error = first_error.or(Some(Error::damaged(&objects.name(file), what)));

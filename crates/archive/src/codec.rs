@@ -98,7 +98,7 @@ impl Decoder {
                 page.copy_from_slice(frame);
                 return true;
             }
-            Encoding::Raw | Encoding::Earlier => return false,
+            Encoding::Raw => return false,
             Encoding::Zstd => self.context.decompress(page, frame),
             Encoding::Difference => {
                 self.before.clear();

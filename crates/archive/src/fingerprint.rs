@@ -110,6 +110,11 @@ impl Fingerprinter {
         hash
     }
 
+    /// Takes the hash of the next page.
+    pub(crate) fn hash(&mut self, hash: &PageHash) {
+        self.state.update(hash);
+    }
+
     /// The fingerprint, once every page was taken.
     #[must_use]
     pub fn finish(&self) -> Fingerprint {

@@ -16,6 +16,9 @@ pub(crate) struct Manifest {
     pub(crate) segments: Vec<SegmentRef>,
     /// The versions that were given up and that a segment has still.
     pub(crate) retired: BTreeSet<u64>,
+    /// Ranges of versions of which nothing is seen, the first number of each and the last: the newest ones, when they were given up. What was
+    /// written after them lies upon what was before them.
+    pub(crate) voided: Vec<(u64, u64)>,
     /// The highest number that a version ever had.
     pub(crate) highest: u64,
 }
@@ -53,12 +56,28 @@ impl Manifest {
         if ordered
             && files.len() == manifest.segments.len()
             && manifest.segments.iter().all(fits)
+            && manifest.voided.iter().all(|(first, last)| first <= last)
             && highest.all(|number| number <= manifest.highest)
         {
             Ok(manifest)
         } else {
             Err("what it says contradicts itself".to_owned())
         }
+    }
+
+    /// Whether nothing is seen of what was written as a version.
+    pub(crate) fn is_void(&self, version: u64) -> bool {
+        self.voided.iter().any(|(first, last)| (*first..=*last).contains(&version))
+    }
+
+    /// Forgets what was given up and is in no segment any more.
+    pub(crate) fn forget(&mut self) {
+        let segments = &self.segments;
+        let there = |first: u64, last: u64| {
+            segments.iter().any(|segment| segment.first <= last && segment.last >= first)
+        };
+        self.retired.retain(|number| there(*number, *number));
+        self.voided.retain(|(first, last)| there(*first, *last));
     }
 
     /// Puts a segment in its place among the others.

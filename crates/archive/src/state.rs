@@ -72,7 +72,8 @@ impl State {
             }
         }
         let all = || versions.values().map(|(_, version)| *version);
-        let alone = all().filter(|version| version.stands_alone).map(|version| version.number).collect();
+        let counts = |version: &VersionRef| version.stands_alone && !manifest.is_void(version.number);
+        let alone = all().filter(counts).map(|version| version.number).collect();
         let live = all().filter(|version| !manifest.retired.contains(&version.number)).collect();
         Self { manifest, slots, live, alone }
     }

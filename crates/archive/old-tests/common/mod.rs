@@ -1,0 +1,150 @@
+//! What the tests share: contents, and a plain model to compare the archive with.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, missing_docs, unreachable_pub)]
+
+pub mod camera;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use asat_archive::{Archive, Compacted, Cut, Error, Fingerprinter, Kept, Report};
+use asat_core::PageSize;
+
+/// A version's content: the page size and the pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub page_size: u32,
+    pub pages: Vec<Vec<u8>>,
+}
+
+pub type Model = BTreeMap<u64, Content>;
+
+impl Content {
+    pub fn new(page_size: u32, seeds: impl IntoIterator<Item = u64>) -> Self {
+        let pages = seeds.into_iter().map(|seed| page(page_size, seed)).collect();
+        Self { page_size, pages }
+    }
+
+    pub fn page_size(&self) -> PageSize {
+        PageSize::new(self.page_size).unwrap()
+    }
+
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.pages.len()).unwrap()
+    }
+
+    /// Changes a few bytes of a page.
+    pub fn edit(&mut self, nth: usize, offset: usize, value: u8) {
+        for byte in self.pages[nth].iter_mut().skip(offset).take(9) {
+            *byte = byte.wrapping_add(value).rotate_left(1);
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.pages.concat()
+    }
+}
+
+/// A page that no other seed gives: every third cannot be compressed, every seventh is the lock-byte page's
+/// zeros but for the seed.
+pub fn page(page_size: u32, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes: Vec<u8> = (0..page_size)
+        .map(|nth| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            match seed {
+                _ if seed.is_multiple_of(7) => 0,
+                _ if seed.is_multiple_of(3) => state.to_le_bytes()[3],
+                _ => (nth / 16).to_le_bytes()[0] ^ seed.to_le_bytes()[0],
+            }
+        })
+        .collect();
+    if seed > 0 {
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    }
+    bytes
+}
+
+pub fn open(folder: &Path) -> Archive {
+    Archive::open(folder).unwrap().0
+}
+
+pub fn cut() -> Cut {
+    Cut {
+        store: "report".parse().unwrap(),
+        cut_at: "2026-11-19T17:00:03.123456Z".parse().unwrap(),
+        wal: true,
+        note: serde_json::json!({ "label": "close" }),
+        even_if_unchanged: false,
+    }
+}
+
+pub fn write(archive: &Archive, number: u64, content: &Content) -> Result<Kept, Error> {
+    let mut writer = archive.begin(number, content.page_size(), content.count())?;
+    for (number, page) in (1..).zip(&content.pages) {
+        writer.page(number, page)?;
+    }
+    writer.finish(cut())
+}
+
+pub fn read(archive: &Archive, number: u64) -> Result<Vec<u8>, Error> {
+    let reader = archive.read(number)?;
+    let mut bytes = Vec::new();
+    reader.write_to(&mut bytes, Path::new("memory"))?;
+    Ok(bytes)
+}
+
+/// Compacts without a pause.
+pub fn compact(archive: &Archive) -> Compacted {
+    archive.compact(&mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+pub fn verify(archive: &Archive, number: Option<u64>) -> Report {
+    archive.verify(number, &mut |_, _| ControlFlow::Continue(())).unwrap()
+}
+
+/// The archive holds exactly what the model holds.
+pub fn assert_holds(archive: &Archive, model: &Model) {
+    assert_eq!(archive.live(), model.keys().copied().collect::<Vec<_>>());
+    for (&number, content) in model {
+        assert_eq!(read(archive, number).unwrap(), content.bytes(), "version {number}");
+        let meta = archive.describe(number).unwrap();
+        let mut fingerprinter = Fingerprinter::new(content.page_size(), content.count());
+        content.pages.iter().for_each(|page| _ = fingerprinter.page(page));
+        assert_eq!((meta.number, meta.fingerprint), (number, fingerprinter.finish()));
+        assert_eq!(archive.read(number).unwrap().len(), content.bytes().len() as u64);
+    }
+    let report = verify(archive, None);
+    assert_eq!((report.findings, report.versions), (vec![], model.len()));
+    let on_disk: u64 = files(archive.folder()).iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    assert_eq!(archive.bytes(), on_disk);
+    if model.is_empty() {
+        assert_eq!(files(archive.folder()), []);
+    }
+}
+
+/// Everything in a folder.
+pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+pub fn put_files(folder: &Path, files: &[(String, Vec<u8>)]) {
+    for (name, bytes) in files {
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
+/// A folder of the test's own, in memory where the machine has such a place: the tests sync a great deal.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}

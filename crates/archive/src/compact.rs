@@ -1,0 +1,168 @@
+//! Says which segments are merged, and when.
+//!
+//! Two reasons there are: eight segments in a row of about one length become one, so that there are few, however many versions were
+//! written; and what nobody needs any more is given back where it is a tenth of a segment.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::archive::{Archive, Inner};
+use crate::error::Error;
+use crate::history::History;
+use crate::merge::{Merged, Pace, spare};
+use crate::state::{State, lock};
+
+/// So many segments of about one length become one.
+const FAN: usize = 8;
+/// Segments are about as long as one another within a power of this.
+const FACTOR: u64 = 8;
+/// No segment is shorter for that.
+const LEAST_BYTES: u64 = 4 << 10;
+/// Segments from this length on are merged only where that gives something back: they are few enough.
+const MOST_BYTES: u64 = 256 << 20;
+/// What nobody needs is given back if it is one part in so many of a segment.
+const WORTH: u64 = 10;
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// What it gave back on disk.
+    pub freed_bytes: u64,
+    /// How many segments there were.
+    pub segments_before: usize,
+    /// How many there are now.
+    pub segments_after: usize,
+    /// Whether there is more to do: the pace ended it.
+    pub more: bool,
+}
+
+impl Archive {
+    /// Merges what is worth it. Where `pace` says to stop, what is not done yet is left for another time.
+    pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
+        let archive = &*self.inner;
+        let _alone = lock(&archive.merging);
+        archive.is_unsettled.store(false, Ordering::Relaxed);
+        let bytes_before = self.bytes();
+        let segments_before = archive.state().slots.len();
+        let mut more = false;
+        loop {
+            if pace(0).is_break() {
+                more = true;
+                break;
+            }
+            match archive.compact_once(pace) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Error::Stopped) => {
+                    more = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        archive.let_go()?;
+        if more {
+            archive.is_unsettled.store(true, Ordering::Relaxed);
+        }
+        let segments_after = archive.state().slots.len();
+        let freed_bytes = bytes_before.saturating_sub(self.bytes());
+        Ok(Compacted { freed_bytes, segments_before, segments_after, more })
+    }
+
+    /// Whether [`Self::compact`] may have something to do. To know more takes reading indexes.
+    #[must_use]
+    pub fn is_worth_compacting(&self) -> bool {
+        let state = self.inner.state();
+        self.inner.is_unsettled.load(Ordering::Relaxed)
+            && (!state.manifest.retired.is_empty() || tier(&lengths(&state)).is_some())
+    }
+
+    /// Waits until no version is being written, for so long at most.
+    #[must_use]
+    pub fn wait_for_writer(&self, most: Duration) -> bool {
+        let writing = lock(&self.inner.writing);
+        let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
+        waited.is_ok_and(|(writing, _)| !*writing)
+    }
+}
+
+impl Inner {
+    /// Does one merge that is worth it; answers whether there was one.
+    fn compact_once(&self, pace: Pace<'_>) -> Result<bool, Error> {
+        let state = self.state();
+        for history in History::all(&state, &*self.objects)? {
+            if let Some(files) = self.worth_merging(&state, &history)? {
+                // What changed meanwhile is looked at anew.
+                return self.merge(&state, &history, &files, pace).map(|merged| match merged {
+                    Merged::Freed(_) | Merged::Changed => true,
+                });
+            }
+        }
+        Ok(false)
+    }
+
+    /// The files of segments that are worth merging.
+    fn worth_merging(&self, state: &State, history: &History) -> Result<Option<BTreeSet<u64>>, Error> {
+        let files = |range: std::ops::Range<usize>| {
+            let segments = history.segments.get(range).unwrap_or_default();
+            segments.iter().map(|segment| segment.number).collect::<BTreeSet<u64>>()
+        };
+        let lengths: Vec<u64> = history.segments.iter().map(|segment| segment.bytes()).collect();
+        if let Some(range) = tier(&lengths) {
+            return Ok(Some(files(range)));
+        }
+        let is_retired = |segment: &std::sync::Arc<crate::segment::Segment>| {
+            segment.directory.versions.iter().any(|version| state.manifest.retired.contains(&version.number))
+        };
+        if !history.segments.iter().any(is_retired) {
+            return Ok(None);
+        }
+        let spare = spare(history)?;
+        let is_worth = |(spare, length): (&u64, &u64)| *spare > 0 && spare.saturating_mul(WORTH) >= *length;
+        let wanted: Vec<bool> = spare.iter().zip(&lengths).map(is_worth).collect();
+        let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
+        let row = wanted.iter().skip(first).take_while(|wanted| **wanted).count();
+        // What lies upon what was given up is stored again, and that is in the next one at the latest.
+        Ok(Some(files(first..(first + row + 1).min(wanted.len()))))
+    }
+}
+
+fn lengths(state: &State) -> Vec<u64> {
+    state.manifest.segments.iter().map(|segment| segment.bytes).collect()
+}
+
+/// The segments in a row that are about as long as one another and become one: the shortest there are.
+fn tier(lengths: &[u64]) -> Option<std::ops::Range<usize>> {
+    let mut bound = LEAST_BYTES;
+    while bound <= MOST_BYTES {
+        let mut start = 0;
+        for end in 0..=lengths.len() {
+            if lengths.get(end).is_some_and(|length| *length <= bound) {
+                continue;
+            }
+            if end - start >= FAN {
+                return Some(start..end);
+            }
+            start = end + 1;
+        }
+        bound *= FACTOR;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_segments_in_a_row_become_one() {
+        let k = 1 << 10;
+        let long = 40 * k;
+        assert_eq!(tier(&[k; 7]), None);
+        assert_eq!(tier(&[k; 8]), Some(0..8));
+        assert_eq!(tier(&[k, k, k, k, long, k, k, k]), Some(0..8));
+        assert_eq!(tier(&[&[long; 3][..], &[k; 9]].concat()), Some(3..12));
+        assert_eq!(tier(&[300 << 20; 20]), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! The compressing half of a write: a thread that turns changed pages into frames, as differences from those of the
+//! version before where that is shorter. It shares each batch with others, as far as there are processors.
+//!
+//! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
+//! What the thread has no time for yet waits in a [`Spool`], so that a slow compressor keeps neither the caller
+//! nor the store's writers waiting, and does not fill the memory.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use asat_core::PageSize;
+use asat_core::boundary::{self, Forked};
+
+use crate::builder::Builder;
+use crate::codec::{Encoder, MOST_DIFFERENCES};
+use crate::error::Error;
+use crate::fingerprint::{PageHash, SIDE_BY_SIDE};
+use crate::index::{Encoding, Entry, check_of};
+use crate::pages::Pages;
+use crate::spool::{Batch, Spool};
+use crate::view::View;
+
+/// Pages travel in batches of about this many bytes.
+const BATCH_BYTES: usize = 512 << 10;
+/// So many batches wait in memory at most; with those in hand at either end about 9 MiB are in flight.
+const BATCHES_WAITING: usize = 16;
+
+/// So many threads make frames of a batch at most, as long as each has this many pages.
+const MOST_HANDS: usize = 4;
+const LEAST_SHARE: usize = 16;
+
+/// Hears from the compressing thread how many pages are stored.
+pub type Told = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// The compressing thread and the way to it.
+pub(crate) struct Press {
+    folder: PathBuf,
+    batch: Batch,
+    /// Batches that came before the next one and were not sent yet.
+    spool: Option<Spool>,
+    sender: SyncSender<Batch>,
+    thread: JoinHandle<Result<Builder, Error>>,
+    forked: Forked,
+}
+
+impl Press {
+    /// Starts the thread, which appends to `builder` what is new in `version`. `before` is the version that the pages differ from. `told` hears after each batch
+    /// how many pages are stored.
+    pub(crate) fn start(
+        builder: Builder,
+        version: u64,
+        page_size: PageSize,
+        before: Option<View>,
+        told: Option<Told>,
+    ) -> Result<Self, Error> {
+        let folder = builder.place().to_owned();
+        let (sender, receiver) = sync_channel(BATCHES_WAITING);
+        let forked = boundary::fork();
+        let thread = std::thread::Builder::new()
+            .name("asat-compress".to_owned())
+            .spawn(move || forked.run(|| press(builder, version, page_size, before.as_ref(), &receiver, told.as_deref())))
+            .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
+        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
+    }
+
+    /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
+    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> io::Result<bool> {
+        if self.batch.data.capacity() == 0 {
+            self.batch.data.reserve_exact(BATCH_BYTES + page.len());
+        }
+        self.batch.pages.push((number, hash));
+        self.batch.data.extend_from_slice(page);
+        if self.batch.data.len() < BATCH_BYTES {
+            return Ok(true);
+        }
+        let batch = std::mem::take(&mut self.batch);
+        match self.spool.take() {
+            Some(spool) => self.put_aside(Ok(spool), batch),
+            None => match self.sender.try_send(batch) {
+                Ok(()) => Ok(true),
+                Err(TrySendError::Disconnected(_)) => Ok(false),
+                Err(TrySendError::Full(batch)) => self.put_aside(Spool::create(&self.folder), batch),
+            },
+        }
+    }
+
+    /// Lets a batch wait on disk, or the caller where the disk has no room.
+    fn put_aside(&mut self, spool: io::Result<Spool>, batch: Batch) -> io::Result<bool> {
+        match spool {
+            Ok(mut spool) => {
+                if spool.push(&batch).is_ok() {
+                    self.spool = Some(spool);
+                    return Ok(true);
+                }
+                Ok(self.drain(spool)? && self.sender.send(batch).is_ok())
+            }
+            Err(_) => Ok(self.sender.send(batch).is_ok()),
+        }
+    }
+
+    /// Sends what waits on disk; answers whether the thread takes more.
+    fn drain(&self, spool: Spool) -> io::Result<bool> {
+        let mut taken = true;
+        spool.drain(|batch| {
+            taken = self.sender.send(batch).is_ok();
+            taken
+        })?;
+        Ok(taken)
+    }
+
+    /// Waits until everything handed over is in the file.
+    pub(crate) fn finish(mut self) -> Result<Builder, Error> {
+        let drained = self.spool.take().map_or(Ok(true), |spool| self.drain(spool));
+        if drained.is_ok() {
+            // Where the thread has ended early the sending fails, and joining says why.
+            let _ = self.sender.send(self.batch);
+        }
+        drop(self.sender);
+        self.forked.wait();
+        let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
+        let builder = self.thread.join().unwrap_or_else(ended_early)?;
+        drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
+        Ok(builder)
+    }
+
+    /// Ends the thread and removes the file.
+    pub(crate) fn abandon(self) {
+        drop(self.sender);
+        self.forked.wait();
+        let _ = self.thread.join();
+    }
+}
+
+fn press(
+    mut builder: Builder,
+    version: u64,
+    page_size: PageSize,
+    before: Option<&View>,
+    batches: &Receiver<Batch>,
+    told: Option<&(dyn Fn(u64) + Send + Sync)>,
+) -> Result<Builder, Error> {
+    let page_len = page_size.as_usize();
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
+    let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
+    let mut stored = 0;
+    while let Some(batch) = next_batch(batches) {
+        let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
+        let data = batch.data.chunks(share * page_len);
+        let mut shares = batch.pages.chunks(share).zip(data).zip(&mut hands);
+        let first = shares.next();
+        std::thread::scope(|scope| {
+            for ((pages, data), hand) in shares {
+                scope.spawn(move || hand.encode(pages, data, before));
+            }
+            if let Some(((pages, data), hand)) = first {
+                hand.encode(pages, data, before);
+            }
+        });
+        for hand in &mut hands {
+            hand.deliver(version, &mut builder)?;
+        }
+        stored += u64::try_from(batch.pages.len()).unwrap_or(u64::MAX);
+        if let Some(told) = told {
+            told(stored);
+        }
+    }
+    Ok(builder)
+}
+
+/// Waits for the next batch; `None` where none comes any more.
+fn next_batch(batches: &Receiver<Batch>) -> Option<Batch> {
+    loop {
+        match batches.try_recv() {
+            Ok(batch) => return Some(batch),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if boundary::blocked("archive: a batch of pages") => {}
+            Err(TryRecvError::Empty) => return batches.recv().ok(),
+        }
+    }
+}
+
+/// What turning pages into frames takes, and the frames made of one share of a batch.
+struct Hand {
+    encoder: Encoder,
+    reader: Pages,
+    page_len: usize,
+    /// Some pages of the version before.
+    before: Vec<u8>,
+    made: Vec<Made>,
+    /// The bytes of all frames made.
+    bytes: Vec<u8>,
+}
+
+/// A frame that was made.
+struct Made {
+    page: u32,
+    hash: PageHash,
+    encoding: Encoding,
+    base: u64,
+    len: usize,
+}
+
+impl Hand {
+    fn new(page_len: usize) -> Result<Self, Error> {
+        let (encoder, reader) = (Encoder::new(page_len)?, Pages::new()?);
+        Ok(Self { encoder, reader, page_len, before: Vec::new(), made: Vec::new(), bytes: Vec::new() })
+    }
+
+    fn encode(&mut self, pages: &[(u32, PageHash)], data: &[u8], before: Option<&View>) {
+        let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
+        for (pages, data) in groups {
+            let bases = before.map(|view| self.read(view, pages)).unwrap_or_default();
+            let mut bases = bases.into_iter().chain(std::iter::repeat(None));
+            for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page_len)) {
+                let base = bases.next().flatten();
+                let below = base.and_then(|base: Base| self.before.chunks_exact(self.page_len).nth(base.place));
+                let depth = base.map_or(0, |base| base.depth);
+                let (encoding, frame) = self.encoder.encode_upon(depth, page, below);
+                let base = base.map_or(0, |base| base.since);
+                self.made.push(Made { page: number, hash, encoding, base, len: frame.len() });
+                self.bytes.extend_from_slice(frame);
+            }
+        }
+    }
+
+    /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
+    /// read, or as many differences already.
+    fn read(&mut self, view: &View, pages: &[(u32, PageHash)]) -> Vec<Option<Base>> {
+        let mut wanted = Vec::new();
+        let mut bases: Vec<Option<Base>> = pages
+            .iter()
+            .map(|(number, _)| {
+                let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
+                let page = view.page(nth).ok()?;
+                let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
+                wanted.push(nth);
+                Some(Base { place: wanted.len() - 1, depth, since: page.since }).filter(|_| depth < MOST_DIFFERENCES)
+            })
+            .collect();
+        self.before.resize(wanted.len() * self.page_len, 0);
+        let read = self.reader.read(view, wanted.iter().copied(), &mut self.before, false);
+        let lost = &self.reader.lost;
+        for base in &mut bases {
+            *base = base.filter(|base| read.is_ok() && !lost.contains(&base.place));
+        }
+        bases
+    }
+
+    /// Appends what was made.
+    fn deliver(&mut self, version: u64, builder: &mut Builder) -> Result<(), Error> {
+        let mut rest = self.bytes.as_slice();
+        for Made { page, hash, encoding, base, len } in self.made.drain(..) {
+            let (frame, after) = rest.split_at(len.min(rest.len()));
+            let base = if encoding == Encoding::Difference { base } else { 0 };
+            let check = check_of(&hash);
+            builder.add(Entry { page, version, encoding, base, offset: 0, len: 0, check }, frame)?;
+            rest = after;
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+/// What a difference may lie upon.
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    /// Where it is among the pages that were read.
+    place: usize,
+    /// As how many differences it is stored.
+    depth: u32,
+    /// The version at which the page became this.
+    since: u64,
+}

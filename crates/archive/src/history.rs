@@ -1,0 +1,219 @@
+//! What became of each page: all entries of an archive, page by page, and which of them live versions need.
+//!
+//! Whoever looks at more than one version goes through pages in this way: a merge, a verification, and whoever weighs versions.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use asat_core::PageSize;
+
+use crate::codec::Decoder;
+use crate::error::Error;
+use crate::index::{Encoding, Entry};
+use crate::objects::Objects;
+use crate::segment::Segment;
+use crate::state::State;
+
+/// An entry among those of its page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) entry: Entry,
+    /// The place of its segment among those of the history.
+    pub(crate) segment: usize,
+    /// Which live versions show it, by their places among those of the history.
+    pub(crate) shown: (usize, usize),
+}
+
+impl Item {
+    /// Whether a live version shows it.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown.0 < self.shown.1
+    }
+
+    /// The places of the live versions that may show it.
+    pub(crate) fn shown_in(&self) -> Range<usize> {
+        self.shown.0..self.shown.1
+    }
+}
+
+/// A live version, as far as it says which pages it shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    pub(crate) number: u64,
+    page_count: u32,
+    floor: u64,
+}
+
+impl Live {
+    /// The version below which nothing is seen in it.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Whether it shows what a page became at a version, if nothing came after that.
+    pub(crate) fn shows(&self, page: u32, since: u64) -> bool {
+        page <= self.page_count && self.floor <= since
+    }
+}
+
+/// The entries of all segments with pages of one size.
+#[derive(Debug)]
+pub(crate) struct History {
+    pub(crate) page_size: PageSize,
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The live versions of these segments, by number.
+    pub(crate) live: Vec<Live>,
+    /// Ranges of versions of which nothing is seen.
+    voided: Vec<(u64, u64)>,
+}
+
+impl History {
+    /// The histories of an archive: one for each size that its pages ever had. All segments must be there.
+    pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
+        let mut histories: Vec<Self> = Vec::new();
+        for slot in &state.slots {
+            let segment = Arc::clone(slot.segment(objects)?);
+            let page_size = segment.page_size();
+            match histories.iter_mut().find(|history| history.page_size == page_size) {
+                Some(history) => history.segments.push(segment),
+                None => histories.push(Self { page_size, segments: vec![segment], live: Vec::new(), voided: state.manifest.voided.clone() }),
+            }
+        }
+        for history in &mut histories {
+            let has = |number: u64| history.segments.iter().any(|segment| segment.version(number).is_some());
+            let live = state.live.iter().filter(|version| has(version.number));
+            history.live = live
+                .map(|version| Live {
+                    number: version.number,
+                    page_count: version.page_count,
+                    floor: state.floor(version.number),
+                })
+                .collect();
+        }
+        Ok(histories)
+    }
+
+    /// The blocks that any segment has entries of, in order.
+    pub(crate) fn blocks(&self) -> BTreeSet<u32> {
+        self.segments
+            .iter()
+            .flat_map(|segment| segment.directory.blocks.iter().map(|block| block.block))
+            .collect()
+    }
+
+    /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
+    pub(crate) fn pages(
+        &self,
+        block: u32,
+        mut each: impl FnMut(&mut [Item]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut items = Vec::new();
+        for (place, segment) in self.segments.iter().enumerate() {
+            segment.entries(block, |entry| {
+                if !self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version)) {
+                    items.push(Item { entry, segment: place, shown: (0, 0) });
+                }
+            })?;
+        }
+        let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
+        items.sort_unstable_by_key(|item| (item.entry.page, item.entry.version, Reverse(file(item.segment))));
+        // Of several that say the same, the one counts that was written last.
+        items.dedup_by_key(|item| (item.entry.page, item.entry.version));
+        for page in items.chunk_by_mut(|one, other| one.entry.page == other.entry.page) {
+            self.show(page);
+            each(page)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out which live versions show which of a page's entries.
+    fn show(&self, items: &mut [Item]) {
+        let mut until = self.live.len();
+        for item in items.iter_mut().rev() {
+            let Entry { page, version, .. } = item.entry;
+            let from = self.live.partition_point(|live| live.number < version);
+            let range = from..until.max(from);
+            let shows = |live: &Live| live.shows(page, version);
+            let versions = self.live.get(range.clone()).unwrap_or_default();
+            let first = versions.iter().position(shows).unwrap_or(versions.len());
+            let last = versions.iter().rposition(shows).map_or(first, |last| last + 1);
+            item.shown = (range.start + first, range.start + last.max(first));
+            until = from;
+        }
+    }
+}
+
+/// The place of what an item's difference lies upon, among the items of its page.
+pub(crate) fn base_of(items: &[Item], entry: &Entry) -> Option<usize> {
+    let is_difference = entry.encoding == Encoding::Difference;
+    let found = items.binary_search_by_key(&entry.base, |item| item.entry.version).ok();
+    found.filter(|_| is_difference)
+}
+
+/// Which items are needed: those that are shown, and what they lie upon.
+pub(crate) fn needed(items: &[Item]) -> Vec<bool> {
+    let mut needed: Vec<bool> = items.iter().map(Item::is_shown).collect();
+    for (place, item) in items.iter().enumerate().rev() {
+        if needed.get(place) == Some(&true)
+            && let Some(base) = base_of(items, &item.entry).and_then(|base| needed.get_mut(base))
+        {
+            *base = true;
+        }
+    }
+    needed
+}
+
+/// Puts pages together out of items.
+pub(crate) struct Assembler {
+    decoder: Decoder,
+    frame: Vec<u8>,
+}
+
+impl Assembler {
+    pub(crate) fn new() -> Result<Self, Error> {
+        Ok(Self { decoder: Decoder::new()?, frame: Vec::new() })
+    }
+
+    /// Reads a frame as it is stored.
+    pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
+        self.frame.resize(usize::try_from(item.entry.len).unwrap_or(usize::MAX), 0);
+        let nowhere = || Error::Misuse("an entry of no segment".to_owned());
+        let segment = history.segments.get(item.segment).ok_or_else(nowhere)?;
+        segment.read(item.entry.offset, &mut self.frame)?;
+        Ok(&self.frame)
+    }
+
+    /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out, which is not compared with its
+    /// check.
+    pub(crate) fn lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
+        match self.stored(history, item) {
+            Ok(_) => Ok(self.decoder.decode(item.entry.encoding, &self.frame, page)),
+            Err(error) if error.is_loss() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a page together as it became at an item; answers whether it came out, which is not compared with its check.
+    pub(crate) fn page(
+        &mut self,
+        history: &History,
+        items: &[Item],
+        place: usize,
+        page: &mut [u8],
+    ) -> Result<bool, Error> {
+        let mut chain = Vec::new();
+        let mut next = Some(place);
+        while let Some(item) = next.and_then(|place| items.get(place)) {
+            chain.push(*item);
+            next = base_of(items, &item.entry);
+        }
+        let is_whole = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
+        let mut came_out = is_whole;
+        for item in chain.iter().rev() {
+            came_out = came_out && self.lay(history, item, page)?;
+        }
+        Ok(came_out)
+    }
+}

@@ -1,0 +1,53 @@
+//! The page archive: keeps every version of one store as the pages that changed since the version before.
+//!
+//! An [`Archive`] is a row of files that are created once and never changed. Each may be a *segment*: for some pages what they became at
+//! which version, as frames with an index. And each has a *manifest*, which says of which segments the archive consists from then on;
+//! the newest one counts. Whatever happens to an archive is one more file: a version that was written, one that was given up, segments
+//! that were merged. A page of a version is what it became last, up to that version.
+//!
+//! The format is described in `docs/archive-format.md`.
+
+mod archive;
+mod builder;
+mod bytes;
+mod codec;
+mod compact;
+mod compress;
+mod directory;
+mod error;
+pub mod fingerprint;
+mod folder;
+mod head;
+mod history;
+mod index;
+mod layout;
+mod manifest;
+mod mend;
+mod merge;
+mod meta;
+mod objects;
+mod pages;
+mod reader;
+mod retire;
+mod segment;
+mod spool;
+mod state;
+mod stats;
+mod verify;
+mod view;
+mod writer;
+
+pub use archive::{Archive, Opened, stores_in};
+pub use compact::Compacted;
+pub use compress::Told;
+pub use error::Error;
+pub use fingerprint::Fingerprinter;
+pub use head::GoOn;
+pub use mend::{Contents, Damage, PutRight, Rebuild, Remedy, check};
+pub use merge::Pace;
+pub use meta::{Cut, Meta};
+pub use reader::Reader;
+pub use retire::Retired;
+pub use stats::{Stats, VersionStats};
+pub use verify::{Finding, Progress, Report};
+pub use writer::{Kept, Writer};

@@ -1,0 +1,206 @@
+//! Repairs what is damaged: what somebody still has the content of is written once more, and takes the place of what was there.
+//!
+//! Nothing is put right where it stands. A page is known by its check, and a version by its fingerprint; so content from anywhere
+//! will do: the store as it is, a snapshot, or another archive of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use asat_core::{PageSize, Problem};
+
+use crate::archive::Archive;
+use crate::builder::Builder;
+use crate::codec::Encoder;
+use crate::directory::VersionRef;
+use crate::error::Error;
+use crate::fingerprint::{Fingerprinter, page_hash};
+use crate::history::History;
+use crate::index::{Check, Entry, check_of};
+use crate::merge::{Merged, Pace};
+use crate::meta::Meta;
+use crate::state::lock;
+
+/// What is damaged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Of each file the pages that do not come out, the versions at which they became that, and what they are checked against.
+    pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
+    /// The files whose bytes are not what was written.
+    files: BTreeSet<u64>,
+}
+
+/// A file that was put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutRight {
+    /// Its name.
+    pub file: PathBuf,
+    /// How.
+    pub by: Remedy,
+}
+
+/// What puts a file right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// All that is needed of it comes out, and was written once more.
+    Itself,
+    /// These pages came from elsewhere.
+    Pages(Vec<Check>),
+}
+
+/// Pages by their checks.
+pub type Contents = BTreeMap<Check, Vec<u8>>;
+
+impl Damage {
+    /// Whether nothing is damaged that could be repaired.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty() && self.files.is_empty()
+    }
+
+    /// The checks of the pages whose content is wanted.
+    pub fn wanted(&self) -> impl Iterator<Item = Check> {
+        self.pages.values().flat_map(|pages| pages.values().copied())
+    }
+
+    pub(crate) fn note(&mut self, file: u64, pages: impl Iterator<Item = (u32, u64, Check)>) {
+        let known = self.pages.entry(file).or_default();
+        known.extend(pages.map(|(page, version, check)| ((page, version), check)));
+    }
+
+    pub(crate) fn note_file(&mut self, file: u64) {
+        self.files.insert(file);
+    }
+}
+
+/// What a page is checked against: whoever has contents looks for those that are wanted by this.
+#[must_use]
+pub fn check(page: &[u8]) -> Check {
+    check_of(&page_hash(page))
+}
+
+impl Archive {
+    /// Writes the damaged pages once more that are among `contents`, and those files all of whose pages come out; answers which. What is not there
+    /// stays damaged.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the pace says so; or if the machine refuses.
+    pub fn repair(&self, damage: &Damage, contents: &Contents, pace: Pace<'_>) -> Result<Vec<PutRight>, Error> {
+        let archive = &*self.inner;
+        let _alone = lock(&archive.merging);
+        let mut repaired = Vec::new();
+        for (file, pages) in &damage.pages {
+            let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
+                .iter()
+                .filter_map(|(page, check)| Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check))
+                .collect();
+            let state = archive.state();
+            let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
+            let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
+            let page_size = segment.segment(&*archive.objects)?.page_size();
+            if self.put_pages(page_size, &given)? {
+                let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
+                repaired.push(PutRight { file: archive.objects.name(*file), by });
+            }
+        }
+        for file in damage.files.iter().filter(|file| !damage.pages.contains_key(file)) {
+            let state = archive.state();
+            for history in History::all(&state, &*archive.objects)? {
+                if history.segments.iter().any(|segment| segment.number == *file)
+                    && let Merged::Freed(_) = archive.rewrite(&state, &history, *file, pace)?
+                {
+                    repaired.push(PutRight { file: archive.objects.name(*file), by: Remedy::Itself });
+                }
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Writes pages as they became at versions once more, whole.
+    fn put_pages(&self, page_size: PageSize, pages: &BTreeMap<(u32, u64), &Vec<u8>>) -> Result<bool, Error> {
+        let archive = &*self.inner;
+        let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
+        let mut builder = Builder::new(&archive.objects, page_size, first)?;
+        let mut encoder = Encoder::new(page_size.as_usize())?;
+        for ((page, version), content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
+            let (encoding, frame) = encoder.encode(content, None);
+            let (page, version, check) = (*page, *version, self::check(content));
+            builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        }
+        if builder.count == 0 {
+            return Ok(false);
+        }
+        let committed = archive.commit(builder.seal(Vec::new())?, |_, segment, manifest| {
+            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            true
+        })?;
+        Ok(committed.is_some())
+    }
+
+    /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there is needed any more, neither for it nor
+    /// for what was written upon it. `None`: that is not the content of the version, and nothing has changed.
+    ///
+    /// # Errors
+    /// Where the version was given up, where `read` fails, or where the machine refuses.
+    pub fn put_back(
+        &self,
+        meta: Meta,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        let archive = &*self.inner;
+        let _alone = lock(&archive.merging);
+        let (number, page_count) = (meta.number, meta.page_count);
+        let mut rebuild = Rebuild {
+            builder: Builder::new(&archive.objects, meta.page_size, number)?,
+            encoder: Encoder::new(meta.page_size.as_usize())?,
+            fingerprinter: Fingerprinter::new(meta.page_size, page_count),
+            pages: 0,
+            meta,
+        };
+        read(&mut rebuild)?;
+        let Rebuild { meta, builder, fingerprinter, pages, .. } = rebuild;
+        if pages != page_count || fingerprinter.finish() != meta.fingerprint {
+            return Ok(None);
+        }
+        let version = VersionRef { number, page_count, bytes: 0, stands_alone: true };
+        let sealed = builder.seal(vec![(version, meta)])?;
+        let committed = archive.commit(sealed, |_, segment, manifest| {
+            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            !manifest.retired.contains(&number) && !manifest.is_void(number)
+        })?;
+        let state = committed.ok_or_else(|| archive.no_such_version(number))?;
+        *lock(&archive.head) = None;
+        Ok(Some(archive.objects.name(state.manifest.number)))
+    }
+}
+
+/// A version that is written anew.
+pub struct Rebuild {
+    meta: Meta,
+    builder: Builder,
+    encoder: Encoder,
+    fingerprinter: Fingerprinter,
+    pages: u32,
+}
+
+impl Rebuild {
+    /// What is recorded of the version.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Takes the next page.
+    ///
+    /// # Errors
+    /// Where it is of another size, or the machine refuses.
+    pub fn page(&mut self, page: &[u8]) -> Result<(), Error> {
+        if page.len() != self.meta.page_size.as_usize() || self.pages == self.meta.page_count {
+            return Err(Error::Misuse(format!("page {} does not belong to the version", self.pages + 1)));
+        }
+        self.pages += 1;
+        let check = check_of(&self.fingerprinter.page(page));
+        let (encoding, frame) = self.encoder.encode(page, None);
+        let (page, version) = (self.pages, self.meta.number);
+        self.builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)
+    }
+}

@@ -1,0 +1,295 @@
+//! Merges segments: one takes the place of several, with what live versions need of them.
+//!
+//! Frames are copied as they are stored where what they lie upon is needed, too. Where that was given up, the page is put together and
+//! stored again, as its difference from what the live version before shows, or whole. So a merged archive takes what it would if only
+//! its live versions had ever been written. What a live version shows of a page, and since which version, stays the same: so versions
+//! that are written meanwhile can rely on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::archive::Inner;
+use crate::builder::{Builder, Sealed};
+use crate::codec::{Encoder, MOST_WHEN_FOLDED};
+use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
+use crate::error::Error;
+use crate::fingerprint::page_hash;
+use crate::history::{Assembler, History, Item, Live, base_of, needed};
+use crate::index::{Encoding, check_of};
+use crate::manifest::{Manifest, SegmentRef};
+use crate::meta::Meta;
+use crate::segment::Segment;
+use crate::state::State;
+
+/// Hears how many bytes were written since it was last asked, and says whether to go on. It may take its time: that
+/// is how merging is kept from taking the disk's bandwidth.
+pub type Pace<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
+
+/// How much is written between two looks at the pace.
+const PACE_BYTES: u64 = 256 << 10;
+
+/// What came of a merge.
+pub(crate) enum Merged {
+    /// So many bytes were given back; negative: a merge of many small segments may take more for a while.
+    Freed(i64),
+    /// What it was computed from has changed meanwhile, and it was dropped.
+    Changed,
+}
+
+impl Inner {
+    /// Merges segments of a history, which are known by their files, into one.
+    pub(crate) fn merge(
+        &self,
+        state: &State,
+        history: &History,
+        files: &BTreeSet<u64>,
+        pace: Pace<'_>,
+    ) -> Result<Merged, Error> {
+        let inputs: Vec<&Arc<Segment>> =
+            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
+        for segment in &inputs {
+            // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
+            segment.check_bytes(|_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) })?;
+        }
+        self.merge_unchecked(state, history, files, pace)
+    }
+
+    fn merge_unchecked(
+        &self,
+        state: &State,
+        history: &History,
+        files: &BTreeSet<u64>,
+        pace: Pace<'_>,
+    ) -> Result<Merged, Error> {
+        let inputs: Vec<&Arc<Segment>> =
+            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
+        let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
+        let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
+        let before: u64 = inputs.iter().map(|segment| segment.bytes()).sum();
+        let builder = Builder::new(&self.objects, history.page_size, first)?;
+        let mut work = Work::new(history, files, builder, pace)?;
+        for block in history.blocks() {
+            let has = |segment: &&Arc<Segment>| segment.directory.block(block).is_some();
+            if inputs.iter().any(has) {
+                history.pages(block, |items| work.page(items))?;
+            }
+        }
+        let (builder, versions) = (work.builder, versions(&inputs, state)?);
+        let is_empty = builder.count == 0 && versions.is_empty();
+        let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
+        let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
+            let near = manifest.segments.iter().filter(|other| other.first <= last && other.last >= first);
+            near.map(|segment| segment.file).collect()
+        };
+        let expected = overlap(&state.manifest);
+        let committed = self.commit(sealed, |_, segment: Option<SegmentRef>, manifest| {
+            let holds = overlap(manifest) == expected;
+            manifest.segments.retain(|other| !files.contains(&other.file));
+            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            manifest.forget();
+            holds
+        })?;
+        let Some(after) = committed else { return Ok(Merged::Changed) };
+        let file = after.manifest.number;
+        self.rely_on(file, &after, |head| {
+            head.as_ref().is_some_and(|head| files.iter().all(|file| head.files.contains_key(file)))
+        });
+        let now = after.manifest.segments.iter().find(|segment| segment.file == file);
+        let now = now.map_or(0, |segment| segment.bytes);
+        Ok(Merged::Freed(i64::try_from(before).unwrap_or(i64::MAX) - i64::try_from(now).unwrap_or(i64::MAX)))
+    }
+}
+
+impl Inner {
+    /// Writes a segment whose bytes are not what was written once more: all that is needed of it comes out, as each page is compared.
+    pub(crate) fn rewrite(
+        &self,
+        state: &State,
+        history: &History,
+        file: u64,
+        pace: Pace<'_>,
+    ) -> Result<Merged, Error> {
+        self.merge_unchecked(state, history, &[file].into(), pace)
+    }
+}
+
+/// The versions of segments that are merged, with their descriptions, but for those that were given up.
+fn versions(inputs: &[&Arc<Segment>], state: &State) -> Result<Vec<(VersionRef, Meta)>, Error> {
+    let mut versions: BTreeMap<u64, (u64, VersionRef, Meta)> = BTreeMap::new();
+    for segment in inputs {
+        for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
+            let wanted = |version: &VersionRef| state.live(version.number).is_some();
+            if !together.iter().any(wanted) {
+                continue;
+            }
+            let metas = segment.descriptions(nth)?;
+            if metas.len() != together.len() {
+                return Err(segment.damaged("it describes other versions than it has"));
+            }
+            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
+                let newer = (segment.number, *version, meta);
+                match versions.get_mut(&version.number) {
+                    Some(known) if known.0 > segment.number => {}
+                    Some(known) => *known = newer,
+                    None => _ = versions.insert(version.number, newer),
+                }
+            }
+        }
+    }
+    Ok(versions.into_values().map(|(_, version, meta)| (version, meta)).collect())
+}
+
+/// A merge under way.
+struct Work<'a> {
+    history: &'a History,
+    files: &'a BTreeSet<u64>,
+    builder: Builder,
+    encoder: Encoder,
+    assembler: Assembler,
+    page: Vec<u8>,
+    below: Vec<u8>,
+    pace: Pace<'a>,
+    told: u64,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        history: &'a History,
+        files: &'a BTreeSet<u64>,
+        builder: Builder,
+        pace: Pace<'a>,
+    ) -> Result<Self, Error> {
+        let page_len = history.page_size.as_usize();
+        let (encoder, assembler) = (Encoder::new(page_len)?, Assembler::new()?);
+        let (page, below) = (vec![0; page_len], vec![0; page_len]);
+        Ok(Self { history, files, builder, encoder, assembler, page, below, pace, told: 0 })
+    }
+
+    fn is_merged(&self, item: &Item) -> bool {
+        self.history.segments.get(item.segment).is_some_and(|segment| self.files.contains(&segment.number))
+    }
+
+    /// Writes what is needed of a page.
+    fn page(&mut self, items: &mut [Item]) -> Result<(), Error> {
+        let plan = Plan::of(items, self.history, |item| self.is_merged(item));
+        for (place, item) in items.iter().enumerate() {
+            match plan.deeds.get(place) {
+                Some(Deed::Copy) => {
+                    let frame = self.assembler.stored(self.history, item)?;
+                    self.builder.add(item.entry, frame)?;
+                }
+                Some(Deed::Store { upon }) => self.store(items, place, *upon)?,
+                Some(Deed::Leave) | None => {}
+            }
+        }
+        self.tell()
+    }
+
+    /// Stores a page again, upon what it was at another item, or whole.
+    fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
+        let Self { history, assembler, page, below, encoder, builder, .. } = self;
+        let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
+        let came_out = assembler.page(history, items, place, page)?;
+        if !came_out || check_of(&page_hash(page)) != entry.check {
+            let what = format!("page {} of version {} does not match its check", entry.page, entry.version);
+            let segment = items.get(place).and_then(|item| history.segments.get(item.segment));
+            return Err(segment.map_or(Error::Misuse(what.clone()), |segment| segment.damaged(what)));
+        }
+        let upon = match upon {
+            Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
+            _ => None,
+        };
+        let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
+        entry.encoding = encoding;
+        entry.base = upon.filter(|_| encoding == Encoding::Difference).map_or(0, |upon| upon.entry.version);
+        builder.add(entry, frame)
+    }
+
+    /// Tells the pace what was written.
+    fn tell(&mut self) -> Result<(), Error> {
+        let news = self.builder.len().saturating_sub(self.told);
+        if news < PACE_BYTES {
+            return Ok(());
+        }
+        self.told += news;
+        if (self.pace)(news).is_break() { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+/// What is done with an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// It is in a segment that stays, or nobody needs it.
+    Leave,
+    /// Its frame is copied.
+    Copy,
+    /// Its page is stored again, upon what it was at another item if there is one.
+    Store { upon: Option<usize> },
+}
+
+/// What is done with the items of a page.
+struct Plan {
+    deeds: Vec<Deed>,
+}
+
+impl Plan {
+    fn of(items: &[Item], history: &History, is_merged: impl Fn(&Item) -> bool) -> Self {
+        let mut deeds = vec![Deed::Leave; items.len()];
+        // As items are after the merge: what they lie upon, and as how many differences they are stored.
+        let mut after: Vec<Item> = items.to_vec();
+        let mut depths = vec![0_u32; items.len()];
+        let mut shown_before = None;
+        for (place, item) in items.iter().enumerate() {
+            let base = base_of(items, &item.entry);
+            let depth_upon = |base: usize| depths.get(base).map_or(1, |depth| depth + 1);
+            let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
+            let is_difference = item.entry.encoding == Encoding::Difference;
+            let mut depth = base.map_or(0, depth_upon);
+            let must_store = is_difference && (!is_upon_shown || depth > MOST_WHEN_FOLDED);
+            if item.is_shown() && is_merged(item) && must_store {
+                // Those that show it see nothing below the last version that stands alone.
+                let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
+                let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
+                let upon = shown_before.filter(is_seen).filter(|&upon| depth_upon(upon) <= MOST_WHEN_FOLDED);
+                depth = upon.map_or(0, depth_upon);
+                if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
+                    *deed = Deed::Store { upon };
+                    let version = upon.and_then(|upon| items.get(upon)).map_or(0, |upon| upon.entry.version);
+                    after.entry.base = version;
+                    after.entry.encoding = if upon.is_some() { Encoding::Difference } else { Encoding::Zstd };
+                }
+            }
+            if let Some(known) = depths.get_mut(place) {
+                *known = depth;
+            }
+            if item.is_shown() {
+                shown_before = Some(place);
+            }
+        }
+        let needed = needed(&after);
+        for ((item, deed), needed) in items.iter().zip(&mut deeds).zip(needed) {
+            if *deed == Deed::Leave && needed && is_merged(item) {
+                *deed = Deed::Copy;
+            }
+        }
+        Self { deeds }
+    }
+}
+
+/// What of a history's segments nobody needs, in bytes, by their places; what is needed only because something that was not stored again
+/// lies upon it counts as well.
+pub(crate) fn spare(history: &History) -> Result<Vec<u64>, Error> {
+    let mut spare = vec![0; history.segments.len()];
+    for block in history.blocks() {
+        history.pages(block, |items| {
+            for item in items.iter().filter(|item| !item.is_shown()) {
+                if let Some(spare) = spare.get_mut(item.segment) {
+                    *spare += u64::from(item.entry.len);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(spare)
+}

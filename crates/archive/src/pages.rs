@@ -1,0 +1,163 @@
+//! Reads pages of a version, with no more of its segments than they need.
+//!
+//! A version's pages lie in several segments, and not all of a segment is of use to it. So frames that lie close together are read
+//! together, as one span, and what lies between spans is left out. Every page is compared with its check.
+
+use crate::codec::Decoder;
+use crate::error::Error;
+use crate::fingerprint::{PageHash, hash_pages};
+use crate::index::check_of;
+use crate::view::{Frame, View};
+
+/// Frames of a segment with at most so much between them are read together.
+const GAP_BYTES: u64 = 4 << 10;
+
+/// The same where a disk has to read them: that much more takes it less time than beginning anew.
+const GAP_ON_DISK_BYTES: u64 = 64 << 10;
+
+/// What reading pages needs besides the pages.
+pub(crate) struct Pages {
+    decoder: Decoder,
+    /// In the order of segments, and within one in the order of bytes; no two of them touch.
+    spans: Vec<Span>,
+    bytes: Vec<u8>,
+    /// The hash of each page that was read last.
+    pub(crate) hashes: Vec<PageHash>,
+    /// Those that did not come out, by their places among the pages that were read last.
+    pub(crate) lost: Vec<usize>,
+}
+
+/// Bytes of a segment, which is known by its place in the view.
+struct Span {
+    segment: usize,
+    start: u64,
+    end: u64,
+    /// Where they are in [`Pages::bytes`].
+    at: usize,
+    /// Whether they could be read.
+    is_read: bool,
+}
+
+impl Span {
+    fn len(&self) -> usize {
+        usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
+    }
+}
+
+impl Pages {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let (spans, bytes, hashes, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { decoder: Decoder::new()?, spans, bytes, hashes, lost })
+    }
+
+    /// Reads these pages, counted from 0, one after another into `out`. What does not come out is told by [`Self::lost`].
+    ///
+    /// # Errors
+    /// Where the machine refuses.
+    pub(crate) fn read(
+        &mut self,
+        view: &View,
+        pages: impl Iterator<Item = usize> + Clone,
+        out: &mut [u8],
+        is_expected: bool,
+    ) -> Result<(), Error> {
+        let page_len = view.page_size().as_usize();
+        self.lost.clear();
+        self.gather(view, pages.clone(), GAP_BYTES)?;
+        if !is_expected && self.spans.len() > 1 {
+            self.expect(view);
+        }
+        self.read_spans(view)?;
+        for (place, (nth, page)) in pages.clone().zip(out.chunks_exact_mut(page_len)).enumerate() {
+            if !self.decode(view.page(nth)?.frames, page) {
+                self.lost.push(place);
+            }
+        }
+        self.hashes.clear();
+        hash_pages(out, page_len, &mut self.hashes);
+        for (place, (nth, hash)) in pages.zip(&self.hashes).enumerate() {
+            if check_of(hash) != view.page(nth)?.check && !self.lost.contains(&place) {
+                self.lost.push(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the system begin to read pages that are asked for soon.
+    pub(crate) fn expect_pages(&mut self, view: &View, pages: impl Iterator<Item = usize>) {
+        if self.gather(view, pages, GAP_ON_DISK_BYTES).is_ok() {
+            self.expect(view);
+        }
+    }
+
+    /// Finds what has to be read for these pages.
+    fn gather(&mut self, view: &View, pages: impl Iterator<Item = usize>, gap_bytes: u64) -> Result<(), Error> {
+        self.spans.clear();
+        for nth in pages {
+            self.spans.extend(view.page(nth)?.frames.iter().map(|frame| Span {
+                segment: frame.segment,
+                start: frame.offset,
+                end: frame.offset + u64::from(frame.len),
+                at: 0,
+                is_read: false,
+            }));
+        }
+        self.spans.sort_unstable_by_key(|span| (span.segment, span.start));
+        self.spans.dedup_by(|next, kept| {
+            let is_near = next.segment == kept.segment && next.start.saturating_sub(kept.end) <= gap_bytes;
+            if is_near {
+                kept.end = kept.end.max(next.end);
+            }
+            is_near
+        });
+        Ok(())
+    }
+
+    /// Has the system begin to read all of it at once, so that a disk is not waited for by one span after another.
+    fn expect(&self, view: &View) {
+        for span in &self.spans {
+            if let Some(segment) = view.segment(span.segment) {
+                segment.expect(span.start, span.end - span.start);
+            }
+        }
+    }
+
+    fn read_spans(&mut self, view: &View) -> Result<(), Error> {
+        let mut total = 0;
+        for span in &mut self.spans {
+            span.at = total;
+            total += span.len();
+        }
+        self.bytes.resize(total, 0);
+        for span in &mut self.spans {
+            let bytes = self.bytes.get_mut(span.at..span.at + span.len());
+            let (Some(segment), Some(bytes)) = (view.segment(span.segment), bytes) else { continue };
+            span.is_read = match segment.read(span.start, bytes) {
+                Ok(()) => true,
+                Err(error) if error.is_loss() => false,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
+    }
+
+    /// Puts a page together; answers whether one came out.
+    fn decode(&mut self, frames: &[Frame], page: &mut [u8]) -> bool {
+        let mut decoded = !frames.is_empty();
+        for frame in frames.iter().rev() {
+            let stored = stored(&self.spans, &self.bytes, frame);
+            decoded = decoded
+                && stored.is_some_and(|stored| self.decoder.decode(frame.encoding, stored, page));
+        }
+        decoded
+    }
+}
+
+/// A frame as it is stored, out of what was read.
+fn stored<'a>(spans: &[Span], bytes: &'a [u8], frame: &Frame) -> Option<&'a [u8]> {
+    let after = spans.partition_point(|span| (span.segment, span.start) <= (frame.segment, frame.offset));
+    let span = spans.get(after.checked_sub(1)?).filter(|span| span.is_read)?;
+    let within = usize::try_from(frame.offset - span.start).ok()?;
+    let at = span.at + within;
+    bytes.get(at..at + usize::try_from(frame.len).ok()?)
+}

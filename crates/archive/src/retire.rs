@@ -1,0 +1,63 @@
+//! Gives versions up. Later versions may need pages of one: what nobody needs any more is given back by a merge.
+
+use asat_core::boundary;
+
+use crate::archive::Archive;
+use crate::builder::Sealed;
+use crate::error::Error;
+use crate::state::lock;
+
+/// What giving up a version did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It was live, and is no more.
+    Retired {
+        /// What this gave back on disk.
+        freed_bytes: u64,
+        /// Whether [`Archive::compact`] would give back more.
+        worth_compacting: bool,
+    },
+    /// No such version is live.
+    AlreadyGone,
+}
+
+impl Archive {
+    /// Gives up a version. Those who read it at the moment read on.
+    pub fn retire(&self, number: u64) -> Result<Retired, Error> {
+        let archive = &*self.inner;
+        boundary::step("archive: give up a version");
+        if !self.contains(number) {
+            return Ok(Retired::AlreadyGone);
+        }
+        let before = self.bytes();
+        let mut is_written_upon = false;
+        let committed = archive.commit(Sealed::empty(&*archive.objects)?, |state, _, manifest| {
+            is_written_upon = state.newest().is_some_and(|newest| newest.number == number)
+                && *lock(&archive.writing);
+            manifest.retired.insert(number);
+            let is_newest = state.newest().is_some_and(|newest| newest.number == number);
+            if is_newest {
+                let below = state.live.iter().rev().nth(1).map_or(0, |version| version.number);
+                manifest.voided.push((below + 1, manifest.highest));
+                manifest.segments.retain(|segment| segment.first <= below);
+            }
+            manifest.forget();
+            state.live(number).is_some() && !is_written_upon
+        })?;
+        if is_written_upon {
+            let what = "a version is being written on top of this one";
+            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what });
+        }
+        if committed.is_none() {
+            return Ok(Retired::AlreadyGone);
+        }
+        let mut head = lock(&archive.head);
+        *head = head.take().filter(|head| head.number != number);
+        drop(head);
+        let freed_bytes = before.saturating_sub(self.bytes());
+        if freed_bytes > 0 {
+            archive.let_go()?;
+        }
+        Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
+    }
+}

@@ -1,0 +1,85 @@
+//! Says what each version takes, and what of it which versions need.
+
+use std::collections::BTreeMap;
+
+use asat_core::retention::{Part, Weight};
+
+use crate::archive::Archive;
+use crate::error::Error;
+use crate::history::{History, base_of};
+
+/// What an entry takes besides its frame, usually.
+const ENTRY_USUAL_BYTES: u64 = 13;
+
+/// What an archive takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// How many segments it consists of.
+    pub segments: usize,
+    /// The live versions, oldest first.
+    pub versions: Vec<VersionStats>,
+}
+
+/// What a version takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionStats {
+    /// Its number.
+    pub number: u64,
+    /// What it took when it was written.
+    pub bytes: u64,
+    /// What of the archive no other version needs: at least this much is given back where it alone is given up.
+    pub only_bytes: u64,
+}
+
+impl Archive {
+    /// Reads the indexes of all segments, and says what each version takes.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let state = self.inner.state();
+        let weight = self.weigh()?;
+        // A part that one version alone needs has its number at both ends.
+        let mut alone: BTreeMap<u64, u64> = BTreeMap::new();
+        for part in weight.parts.iter().filter(|part| part.first == part.last) {
+            *alone.entry(part.first).or_default() += part.bytes;
+        }
+        let versions = state.live.iter().map(|version| VersionStats {
+            number: version.number,
+            bytes: version.bytes,
+            only_bytes: alone.get(&version.number).copied().unwrap_or(0),
+        });
+        Ok(Stats { bytes: weight.bytes, segments: state.slots.len(), versions: versions.collect() })
+    }
+
+    /// Reads the indexes of all segments, and says what of the archive which versions need.
+    pub fn weigh(&self) -> Result<Weight, Error> {
+        let state = self.inner.state();
+        let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for history in History::all(&state, &*self.inner.objects)? {
+            for block in history.blocks() {
+                history.pages(block, |items| {
+                    // What something lies upon is needed by whoever needs that.
+                    let mut needs: Vec<(usize, usize)> = items.iter().map(|item| item.shown).collect();
+                    for (place, item) in items.iter().enumerate().rev() {
+                        let Some(&(from, to)) = needs.get(place) else { continue };
+                        if let Some(base) = base_of(items, &item.entry).and_then(|base| needs.get_mut(base))
+                            && from < to
+                        {
+                            *base = if base.0 < base.1 { (base.0.min(from), base.1.max(to)) } else { (from, to) };
+                        }
+                    }
+                    for (item, (from, to)) in items.iter().zip(needs) {
+                        let ends = (history.live.get(from), to.checked_sub(1).and_then(|last| history.live.get(last)));
+                        if let (true, (Some(first), Some(last))) = (from < to, ends) {
+                            let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
+                            *parts.entry((first.number, last.number)).or_default() += bytes;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        let parts = parts.into_iter().map(|((first, last), bytes)| Part { first, last, bytes }).collect();
+        Ok(Weight { bytes: self.bytes(), parts })
+    }
+}

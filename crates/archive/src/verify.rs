@@ -1,0 +1,371 @@
+//! Verifies an archive, and reports everything found instead of stopping at the first.
+//!
+//! Files are read whole and compared with their checksums. Then pages are put together as each live version shows them, page by page,
+//! each from what it was before: every one against its check, and all of a version against its fingerprint.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use crate::archive::{Archive, Inner};
+use crate::error::Error;
+use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
+use crate::history::{Assembler, History, Item, base_of, needed};
+use crate::index::check_of;
+use crate::mend::Damage;
+use crate::state::{State, lock};
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Files read whole.
+    pub segments: usize,
+    /// Versions whose content was compared with its fingerprint.
+    pub versions: usize,
+    /// What is wrong; empty where everything is well.
+    pub findings: Vec<Finding>,
+    /// What of it [`Archive::repair`] may repair.
+    pub damage: Damage,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+    /// The live versions that cannot be read whole because of it.
+    pub affects: Vec<u64>,
+    /// What to do.
+    pub advice: String,
+}
+
+/// Hears how many of how many bytes were read, and says whether to go on.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+impl Archive {
+    /// Verifies one live version, or everything.
+    pub fn verify(&self, number: Option<u64>, progress: Progress<'_>) -> Result<Report, Error> {
+        let archive = &*self.inner;
+        let state = archive.state();
+        if let Some(number) = number
+            && state.live(number).is_none()
+        {
+            return Err(archive.no_such_version(number));
+        }
+        let total_bytes = state.manifest.segments.iter().map(|segment| segment.bytes).sum();
+        let mut check = Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
+        check.files(number)?;
+        match History::all(&state, &*archive.objects) {
+            Ok(histories) => histories.iter().try_for_each(|history| check.history(history, number))?,
+            // What cannot be opened was found already, and concerns all that may need it.
+            Err(error) if error.is_loss() => check.report.versions = 0,
+            Err(error) => return Err(error),
+        }
+        let mut report = check.report;
+        report.findings.sort_by(|one, other| one.file.cmp(&other.file));
+        if !report.findings.is_empty() {
+            // The next version looks again at what it relies on.
+            *lock(&archive.head) = None;
+        }
+        Ok(report)
+    }
+
+    /// The live versions that cannot be put together any more, oldest first, each with what is in the way. Pages are not read.
+    #[must_use]
+    pub fn unreadable(&self) -> Vec<(u64, Error)> {
+        let state = self.inner.state();
+        let mut unreadable = Vec::new();
+        for slot in &state.slots {
+            if slot.segment(&*self.inner.objects).is_ok() {
+                continue;
+            }
+            for version in state.live.iter().filter(|version| version.number >= slot.reference.first) {
+                let known = unreadable.iter().any(|(number, _)| *number == version.number);
+                let needs = state.seen_in(version.number).any(|seen| seen.reference.file == slot.reference.file);
+                if let (false, true, Err(error)) = (known, needs, slot.segment(&*self.inner.objects)) {
+                    unreadable.push((version.number, error));
+                }
+            }
+        }
+        unreadable.sort_by_key(|(number, _)| *number);
+        unreadable
+    }
+}
+
+/// A verification under way.
+struct Check<'a> {
+    archive: &'a Inner,
+    state: &'a State,
+    report: Report,
+    done_bytes: u64,
+    total_bytes: u64,
+    progress: Progress<'a>,
+}
+
+impl Check<'_> {
+    /// Reads files whole: all, or those that a version may need.
+    fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
+        let files: BTreeSet<u64> = match number {
+            Some(number) => self.state.seen_in(number).map(|slot| slot.reference.file).collect(),
+            None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
+        };
+        let state = self.state;
+        for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
+            self.report.segments += 1;
+            let segment = slot.segment(&*self.archive.objects);
+            let checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            match checked {
+                Ok(()) => {}
+                Err(error) if error.is_finding() => {
+                    let file = self.archive.objects.name(slot.reference.file);
+                    let is_open = slot.segment(&*self.archive.objects).is_ok();
+                    let needs = |version: &u64| {
+                        !is_open && state.seen_in(*version).any(|seen| seen.reference.file == slot.reference.file)
+                    };
+                    let affects = state.live.iter().map(|version| version.number).filter(needs).collect();
+                    if is_open {
+                        self.report.damage.note_file(slot.reference.file);
+                    }
+                    self.find(file, &error, affects);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts all pages together that live versions show, or one of them.
+    fn history(&mut self, history: &History, number: Option<u64>) -> Result<(), Error> {
+        let wanted = |place: usize| {
+            history.live.get(place).is_some_and(|live| number.is_none_or(|number| number == live.number))
+        };
+        let mut versions = Versions::of(self.state, history, &wanted, self.archive)?;
+        if versions.open.is_empty() {
+            return Ok(());
+        }
+        let mut work = Work::new(history)?;
+        for block in history.blocks() {
+            let checked = history.pages(block, |items| work.page(items, &wanted, &mut versions));
+            match checked {
+                Ok(()) => {}
+                Err(error) if error.is_loss() => versions.lose_all(&error),
+                Err(error) => return Err(error),
+            }
+            self.advance(0)?;
+        }
+        self.report.versions += versions.open.len();
+        for (segment, bad) in work.bad {
+            let Some(segment) = history.segments.get(segment) else { continue };
+            let (first, affects) = (bad.pages.first().copied(), bad.affects.into_iter().collect());
+            let (page, version) = first.map_or((0, 0), |(page, version, _)| (page, version));
+            let what = format!("page {page} of version {version} does not match its check ({} pages)", bad.pages.len());
+            self.report.damage.note(segment.number, bad.pages.iter().copied());
+            self.find(segment.name().to_owned(), &segment.damaged(what), affects);
+        }
+        for (number, error) in versions.judge() {
+            let file = self.state.described_in(number, &*self.archive.objects);
+            let file = file.map_or_else(|_| self.archive.objects.place().to_owned(), |file| file.name().to_owned());
+            self.find(file, &error, vec![number]);
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, file: PathBuf, error: &Error, affects: Vec<u64>) {
+        if let Some(known) = self.report.findings.iter_mut().find(|known| known.file == file) {
+            let all: BTreeSet<u64> = known.affects.iter().copied().chain(affects).collect();
+            known.affects = all.into_iter().collect();
+            return;
+        }
+        let advice = match error {
+            error if error.is_loss() => {
+                "put this file back from a backup, import an export of the versions that need it, or give them up (docs/recover.md)"
+            }
+            error => error.hint(),
+        };
+        let (what, advice) = (error.to_string(), advice.to_owned());
+        self.report.findings.push(Finding { file, what, affects, advice });
+    }
+
+    fn advance(&mut self, read_bytes: u64) -> Result<(), Error> {
+        self.done_bytes += read_bytes;
+        match (self.progress)(self.done_bytes, self.total_bytes.max(self.done_bytes)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Stopped),
+        }
+    }
+}
+
+/// Versions whose fingerprints are computed page by page, by their places in the history.
+struct Versions {
+    open: BTreeMap<usize, Open>,
+}
+
+struct Open {
+    number: u64,
+    expected: asat_core::Fingerprint,
+    fingerprinter: Fingerprinter,
+    pages: u32,
+    page_count: u32,
+    /// What is known to be wrong with it.
+    lost: bool,
+    error: Option<Error>,
+}
+
+impl Versions {
+    fn of(
+        state: &State,
+        history: &History,
+        wanted: &impl Fn(usize) -> bool,
+        archive: &Inner,
+    ) -> Result<Self, Error> {
+        let mut open = BTreeMap::new();
+        for (place, live) in history.live.iter().enumerate().filter(|(place, _)| wanted(*place)) {
+            let meta = state.described_in(live.number, &*archive.objects).and_then(|segment| segment.describe(live.number));
+            match meta {
+                Ok(meta) => {
+                    let fingerprinter = Fingerprinter::new(meta.page_size, meta.page_count);
+                    let (number, expected, page_count) = (live.number, meta.fingerprint, meta.page_count);
+                    let version = Open { number, expected, fingerprinter, pages: 0, page_count, lost: false, error: None };
+                    open.insert(place, version);
+                }
+                Err(error) if error.is_loss() => {
+                    let (fingerprinter, expected) = (Fingerprinter::new(history.page_size, 0), asat_core::Fingerprint([0; 32]));
+                    let version =
+                        Open { number: live.number, expected, fingerprinter, pages: 0, page_count: 0, lost: false, error: Some(error) };
+                    open.insert(place, version);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { open })
+    }
+
+    fn lose_all(&mut self, error: &Error) {
+        for version in self.open.values_mut().filter(|version| version.error.is_none()) {
+            version.error = Some(Error::Misuse(error.to_string()));
+        }
+    }
+
+    /// The versions that are wrong as a whole, and were not named because of a page.
+    fn judge(self) -> Vec<(u64, Error)> {
+        let wrong = |version: Open| {
+            if version.lost {
+                return None;
+            }
+            let found = version.fingerprinter.finish();
+            let what = match version.error {
+                Some(error) => return Some((version.number, error)),
+                None if version.pages != version.page_count => {
+                    format!("{} of {} pages of version {} are there", version.pages, version.page_count, version.number)
+                }
+                None if found != version.expected => {
+                    format!("version {} was written with fingerprint {}, and has {found}", version.number, version.expected)
+                }
+                None => return None,
+            };
+            Some((version.number, Error::Damaged { path: PathBuf::new(), what }))
+        };
+        self.open.into_values().filter_map(wrong).collect()
+    }
+}
+
+/// What a segment has that does not come out.
+#[derive(Default)]
+struct Bad {
+    pages: Vec<(u32, u64, crate::index::Check)>,
+    affects: BTreeSet<u64>,
+}
+
+struct Work<'a> {
+    history: &'a History,
+    assembler: Assembler,
+    page: Vec<u8>,
+    /// Which item is in hand, by its place.
+    in_hand: Option<usize>,
+    bad: BTreeMap<usize, Bad>,
+}
+
+impl<'a> Work<'a> {
+    fn new(history: &'a History) -> Result<Self, Error> {
+        let page = vec![0; history.page_size.as_usize()];
+        Ok(Self { history, assembler: Assembler::new()?, page, in_hand: None, bad: BTreeMap::new() })
+    }
+
+    /// Checks a page as all wanted versions show it.
+    fn page(
+        &mut self,
+        items: &mut [Item],
+        wanted: &impl Fn(usize) -> bool,
+        versions: &mut Versions,
+    ) -> Result<(), Error> {
+        for item in items.iter_mut().filter(|item| !item.shown_in().any(wanted)) {
+            item.shown = (0, 0);
+        }
+        let needed = needed(items);
+        self.in_hand = None;
+        let mut well = vec![false; items.len()];
+        for (place, item) in items.iter().enumerate().filter(|(place, _)| needed.get(*place) == Some(&true)) {
+            let hash = self.read(items, place)?;
+            let comes_out = hash.is_some();
+            if let Some(well) = well.get_mut(place) {
+                *well = comes_out;
+            }
+            self.in_hand = Some(place).filter(|_| comes_out);
+            // What lies upon something that does not come out is not to blame.
+            let base_is_well = base_of(items, &item.entry).is_none_or(|base| well.get(base) == Some(&true));
+            let shown_in = item.shown_in().filter(|place| wanted(*place));
+            let affected: Vec<usize> = shown_in
+                .filter(|place| {
+                    self.history.live.get(*place).is_some_and(|live| live.shows(item.entry.page, item.entry.version))
+                })
+                .collect();
+            if comes_out {
+                for place in affected {
+                    if let (Some(version), Some(hash)) = (versions.open.get_mut(&place), hash) {
+                        version.fingerprinter.hash(&hash);
+                        version.pages += 1;
+                    }
+                }
+                continue;
+            }
+            let blamed = if base_is_well { item.segment } else { self.blame(items, place, &well) };
+            let bad = self.bad.entry(blamed).or_default();
+            if base_is_well {
+                bad.pages.push((item.entry.page, item.entry.version, item.entry.check));
+            }
+            for place in affected {
+                if let Some(version) = versions.open.get_mut(&place) {
+                    version.lost = true;
+                    bad.affects.insert(version.number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the page together as it became at an item; answers its hash if it is what it was.
+    fn read(&mut self, items: &[Item], place: usize) -> Result<Option<PageHash>, Error> {
+        let Self { history, assembler, page, in_hand, .. } = self;
+        let Some(item) = items.get(place) else { return Ok(None) };
+        let base = base_of(items, &item.entry);
+        let came_out = match base {
+            Some(base) if *in_hand == Some(base) => assembler.lay(history, item, page)?,
+            _ => assembler.page(history, items, place, page)?,
+        };
+        let hash = page_hash(page);
+        Ok(Some(hash).filter(|hash| came_out && check_of(hash) == item.entry.check))
+    }
+
+    /// The segment that has what does not come out below an item.
+    fn blame(&self, items: &[Item], place: usize, well: &[bool]) -> usize {
+        let mut blamed = items.get(place).map_or(0, |item| item.segment);
+        let mut next = items.get(place).and_then(|item| base_of(items, &item.entry));
+        while let Some(item) = next.filter(|base| well.get(*base) != Some(&true)).and_then(|base| items.get(base)) {
+            blamed = item.segment;
+            next = base_of(items, &item.entry);
+        }
+        blamed
+    }
+}

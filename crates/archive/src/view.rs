@@ -1,0 +1,179 @@
+//! Where every page of a version is stored.
+//!
+//! Pages are found block by block, when somebody asks for one of a block: a version of any size is opened at once. A page is made of its
+//! newest entry up to the version. Where that is a difference, the entry is needed that it lies upon, and so on down to one that has
+//! the page whole.
+
+use std::sync::{Arc, OnceLock};
+
+use asat_core::PageSize;
+
+use crate::error::Error;
+use crate::index::{BLOCK_PAGES, Check, Encoding, Entry};
+use crate::objects::Objects;
+use crate::segment::Segment;
+use crate::state::State;
+
+/// Stored bytes of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// The place of its segment among those of the view.
+    pub(crate) segment: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    pub(crate) encoding: Encoding,
+}
+
+/// How a page comes about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a> {
+    /// The frame that holds it whole last, and before it the differences upon that, the newest first. None: it is nowhere.
+    pub(crate) frames: &'a [Frame],
+    /// What it is checked against.
+    pub(crate) check: Check,
+    /// The version at which it became this.
+    pub(crate) since: u64,
+}
+
+/// The pages of a block.
+#[derive(Debug, Default)]
+struct Block {
+    /// For each page where its frames end among all of them, its check, and since when it is this.
+    pages: Vec<(usize, Check, u64)>,
+    frames: Vec<Frame>,
+}
+
+/// A version's pages. Segments that it needs stay open, so what is merged later does not concern it.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The version.
+    pub(crate) number: u64,
+    page_size: PageSize,
+    page_count: usize,
+    /// The version below which nothing is seen.
+    floor: u64,
+    /// Ranges of versions of which nothing is seen.
+    voided: Vec<(u64, u64)>,
+    /// Newest first.
+    segments: Vec<Arc<Segment>>,
+    blocks: Vec<OnceLock<Block>>,
+}
+
+/// An entry, and the place of its segment.
+type Found = (Entry, usize);
+
+impl View {
+    /// The view of a live version. All segments that it may need must be there: without one, older content could be taken for its own.
+    pub(crate) fn new(state: &State, number: u64, objects: &dyn Objects) -> Result<Self, Error> {
+        let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
+        let version = state.live(number).ok_or_else(nowhere)?;
+        let page_size = state.described_in(number, objects)?.page_size();
+        let mut segments = Vec::new();
+        for slot in state.seen_in(number) {
+            let segment = slot.segment(objects)?;
+            if segment.page_size() == page_size {
+                segments.push(Arc::clone(segment));
+            }
+        }
+        let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
+        let count = version.page_count.div_ceil(BLOCK_PAGES);
+        let blocks = (0..count).map(|_| OnceLock::new()).collect();
+        let (floor, voided) = (state.floor(number), state.manifest.voided.clone());
+        Ok(Self { number, page_size, page_count, floor, voided, segments, blocks })
+    }
+
+    /// The size of a page.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// How many pages there are.
+    pub(crate) fn page_count(&self) -> usize {
+        self.page_count
+    }
+
+    /// A segment by its place.
+    pub(crate) fn segment(&self, place: usize) -> Option<&Arc<Segment>> {
+        self.segments.get(place)
+    }
+
+    /// The segments of which something may be seen.
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// How a page, counted from 0, comes about.
+    pub(crate) fn page(&self, nth: usize) -> Result<Page<'_>, Error> {
+        let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
+        let block = self.block(nth / per_block)?;
+        let within = nth % per_block;
+        let start = within.checked_sub(1).and_then(|before| block.pages.get(before)).map_or(0, |page| page.0);
+        match block.pages.get(within) {
+            Some(&(end, check, since)) if nth < self.page_count => {
+                Ok(Page { frames: block.frames.get(start..end).unwrap_or_default(), check, since })
+            }
+            _ => Err(Error::Misuse(format!("page {} is beyond the end of version {}", nth + 1, self.number))),
+        }
+    }
+
+    fn block(&self, nth: usize) -> Result<&Block, Error> {
+        let Some(place) = self.blocks.get(nth) else {
+            return Err(Error::Misuse(format!("block {nth} is beyond the end of version {}", self.number)));
+        };
+        if let Some(block) = place.get() {
+            return Ok(block);
+        }
+        let block = self.load(u32::try_from(nth).unwrap_or(u32::MAX))?;
+        Ok(place.get_or_init(|| block))
+    }
+
+    fn load(&self, number: u32) -> Result<Block, Error> {
+        self.segments.iter().for_each(|segment| segment.expect_block(number));
+        let mut found: Vec<Found> = Vec::new();
+        for (place, segment) in self.segments.iter().enumerate() {
+            segment.entries(number, |entry| {
+                let is_void = self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
+                if (self.floor..=self.number).contains(&entry.version) && !is_void {
+                    found.push((entry, place));
+                }
+            })?;
+        }
+        let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
+        found.sort_unstable_by_key(|(entry, place)| {
+            (entry.page, std::cmp::Reverse((entry.version, file(*place))))
+        });
+        found.dedup_by_key(|(entry, _)| (entry.page, entry.version));
+        let mut block = Block::default();
+        let mut rest = found.as_slice();
+        let first = number * BLOCK_PAGES + 1;
+        let last = first.saturating_add(BLOCK_PAGES - 1).min(u32::try_from(self.page_count).unwrap_or(u32::MAX));
+        for page in first..=last {
+            let (of_page, after) = rest.split_at(rest.partition_point(|(entry, _)| entry.page <= page));
+            rest = after;
+            block.push(of_page);
+        }
+        Ok(block)
+    }
+}
+
+impl Block {
+    /// Takes the entries of the next page, newest first.
+    fn push(&mut self, entries: &[Found]) {
+        let start = self.frames.len();
+        let mut next = entries.first();
+        let (check, since) = next.map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
+        while let Some(&(entry, segment)) = next {
+            let Entry { offset, len, encoding, base, .. } = entry;
+            self.frames.push(Frame { segment, offset, len, encoding });
+            if encoding != Encoding::Difference {
+                self.pages.push((self.frames.len(), check, since));
+                return;
+            }
+            let below = entries.partition_point(|(other, _)| other.version > base);
+            next = entries.get(below).filter(|(other, _)| other.version == base);
+        }
+        // Something that it lies upon is nowhere, and so is it.
+        self.frames.truncate(start);
+        self.pages.push((start, check, since));
+    }
+}

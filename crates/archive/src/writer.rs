@@ -1,0 +1,319 @@
+//! Writes a version: every page is taken, hashed and compared; those that changed are kept.
+
+use std::sync::Arc;
+
+use asat_core::{Fingerprint, PageSize, boundary};
+
+use crate::archive::{Archive, Inner};
+use crate::builder::{Builder, Sealed};
+use crate::compress::{Press, Told};
+use crate::directory::VersionRef;
+use crate::error::Error;
+use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
+use crate::head::Head;
+use crate::meta::{Cut, Meta};
+use crate::state::lock;
+use crate::view::View;
+
+/// The hashes of a version's pages may take this part of the machine's memory.
+const MEMORY_PART: u64 = 8;
+
+/// How a version ended up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It was stored, and will survive a crash.
+    Stored {
+        /// The content's fingerprint.
+        fingerprint: Fingerprint,
+        /// What it takes on disk.
+        bytes: u64,
+        /// How many pages differ from the version before, or are new.
+        pages_changed: u32,
+    },
+    /// Nothing differs from the newest version, and nothing was written.
+    Unchanged {
+        /// The version that has this content.
+        same_as: u64,
+        /// The content's fingerprint.
+        fingerprint: Fingerprint,
+    },
+}
+
+/// A version being written. Dropped unfinished, it leaves nothing.
+pub struct Writer {
+    archive: Arc<Inner>,
+    number: u64,
+    page_size: PageSize,
+    page_count: u32,
+    /// The version compared with.
+    head: Option<Head>,
+    /// Pages that were taken and not looked at yet: several at once are hashed faster.
+    waiting: Vec<u8>,
+    /// The hashes of the pages before them.
+    hashes: Vec<PageHash>,
+    pages_changed: u32,
+    /// Started at the first page that changed.
+    press: Option<Press>,
+    /// Hears how many of the pages that changed are stored.
+    told: Option<Told>,
+    broken: bool,
+}
+
+impl Archive {
+    /// Begins version `number`, which must be above every version that the archive ever had. Where what the newest one was is not known any
+    /// more because of damage, this one is compared with none, and stands alone.
+    pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
+        self.inner.reserve(number)?;
+        let mut writer = Writer {
+            archive: Arc::clone(&self.inner),
+            number,
+            page_size,
+            page_count,
+            head: None,
+            waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
+            hashes: Vec::new(),
+            pages_changed: 0,
+            press: None,
+            told: None,
+            broken: false,
+        };
+        if let Some(newest) = self.newest() {
+            writer.head = match self.inner.head(newest, &|| true) {
+                Ok(head) => Some(head),
+                Err(error) if error.is_loss() => None,
+                Err(error) => return Err(error),
+            };
+        }
+        make_room(&mut writer.hashes, number, page_count)?;
+        Ok(writer)
+    }
+}
+
+/// Makes room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
+/// so they may take only a part of the machine's memory.
+pub(crate) fn make_room<T>(hashes: &mut Vec<T>, number: u64, page_count: u32) -> Result<(), Error> {
+    let refused = || Error::TooManyPages { number, page_count };
+    let count = usize::try_from(page_count).map_err(|_| refused())?;
+    let bytes = u64::try_from(count.saturating_mul(size_of::<T>())).unwrap_or(u64::MAX);
+    let system = rustix::system::sysinfo();
+    let memory = system.totalram.saturating_mul(u64::from(system.mem_unit));
+    if bytes > memory / MEMORY_PART {
+        return Err(refused());
+    }
+    hashes.try_reserve_exact(count).map_err(|_| refused())
+}
+
+impl Inner {
+    /// Makes `number` the version being written.
+    fn reserve(&self, number: u64) -> Result<(), Error> {
+        boundary::step("archive: begin a version");
+        let mut writing = lock(&self.writing);
+        if *writing {
+            let folder = self.objects.place().to_owned();
+            return Err(Error::Busy { folder, what: "another version is being written" });
+        }
+        let highest = self.state().manifest.highest;
+        if number <= highest {
+            let what = format!("version {number} cannot be written, the archive is at {highest} already");
+            return Err(Error::Misuse(what));
+        }
+        *writing = true;
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// The version that this one is compared with, where its pages have the same size.
+    #[must_use]
+    pub fn compared_with(&self) -> Option<u64> {
+        self.comparable().map(|head| head.number)
+    }
+
+    /// Has `told` hear from another thread how many of the pages that changed are stored. It is said before the first page comes.
+    pub fn tell(&mut self, told: Told) {
+        self.told = Some(told);
+    }
+
+    /// How many of the pages that came differ from the version before, or are new.
+    pub fn changed(&mut self) -> Result<u32, Error> {
+        self.look_at_waiting()?;
+        Ok(self.pages_changed)
+    }
+
+    /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page, and it can
+    /// be read; if not, nothing was taken, and the page itself must come.
+    pub fn same(&mut self, number: u32) -> Result<bool, Error> {
+        let nth = self.taken();
+        if self.broken || !self.is_next(number) {
+            return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
+        }
+        let Some(hash) = self.comparable().and_then(|head| head.hash(nth)).copied() else {
+            return Ok(false);
+        };
+        self.look_at_waiting()?;
+        self.hashes.push(hash);
+        Ok(true)
+    }
+
+    /// Takes the next page. Every page from 1 to the page count must come, in order.
+    pub fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Error> {
+        if self.broken || !self.is_next(number) || page.len() != self.page_size.as_usize() {
+            let (len, taken) = (page.len(), self.taken());
+            return Err(Error::Misuse(format!(
+                "page {number} of {len} bytes cannot be written after page {taken}"
+            )));
+        }
+        self.waiting.extend_from_slice(page);
+        if self.waiting.len() < SIDE_BY_SIDE * page.len() { Ok(()) } else { self.look_at_waiting() }
+    }
+
+    /// How many pages were taken.
+    fn taken(&self) -> usize {
+        self.hashes.len() + self.waiting.len() / self.page_size.as_usize()
+    }
+
+    /// Whether this is the number of the page to come.
+    fn is_next(&self, number: u32) -> bool {
+        number <= self.page_count && usize::try_from(number).ok() == self.taken().checked_add(1)
+    }
+
+    /// Hashes the pages that wait, and keeps those that changed.
+    fn look_at_waiting(&mut self) -> Result<(), Error> {
+        let (first, pages) = (self.hashes.len(), std::mem::take(&mut self.waiting));
+        hash_pages(&pages, self.page_size.as_usize(), &mut self.hashes);
+        let kept = (first..)
+            .zip(pages.chunks_exact(self.page_size.as_usize()))
+            .try_for_each(|(nth, page)| self.compare(nth, page));
+        self.waiting = pages;
+        self.waiting.clear();
+        // Their hashes count already: a version that went on without a page could never be read.
+        self.broken |= kept.is_err();
+        kept
+    }
+
+    /// Keeps a page, counted from 0, if it is another than in the version before.
+    fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
+        let hash = self.hashes.get(nth).copied().unwrap_or_default();
+        if self.comparable().and_then(|head| head.hash(nth)) == Some(&hash) {
+            return Ok(());
+        }
+        let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
+        self.pages_changed += 1;
+        let press = match self.press.as_mut() {
+            Some(press) => press,
+            None => {
+                let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
+                let before = match self.comparable().map(|head| head.number) {
+                    Some(before) => {
+                        let view = |state: &_| View::new(state, before, &*self.archive.objects);
+                        Some(self.archive.look(before, view)?)
+                    }
+                    None => None,
+                };
+                self.press.insert(Press::start(builder, self.number, self.page_size, before, self.told.clone())?)
+            }
+        };
+        match press.page(number, page, hash) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.why_broken()),
+            Err(source) => {
+                self.broken = true;
+                Err(Error::io("read back what waited in", self.archive.objects.place(), source))
+            }
+        }
+    }
+
+    /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
+    pub fn finish(mut self, cut: Cut) -> Result<Kept, Error> {
+        if self.broken || u32::try_from(self.taken()) != Ok(self.page_count) {
+            let what = format!("version {} ends after {} pages", self.number, self.taken());
+            return Err(Error::Misuse(what));
+        }
+        self.look_at_waiting()?;
+        let fingerprint = Fingerprinter::of_hashes(self.page_size, self.page_count, &self.hashes);
+        if let Some(same_as) = self.unchanged_since().filter(|_| !cut.even_if_unchanged) {
+            return Ok(Kept::Unchanged { same_as, fingerprint });
+        }
+        let builder = match self.press.take() {
+            // What was kept of the version before tells of pages that cannot be had any more.
+            Some(press) => press.finish().inspect_err(|_| *lock(&self.archive.head) = None)?,
+            None => Builder::new(&self.archive.objects, self.page_size, self.number)?,
+        };
+        let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
+        let (number, page_count) = (self.number, self.page_count);
+        let version = VersionRef { number, page_count, bytes: 0, stands_alone };
+        let sealed = builder.seal(vec![(version, self.meta(cut, fingerprint))])?;
+        let bytes = self.publish(sealed, stands_alone)?;
+        Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
+    }
+
+    /// Puts the version into the archive; answers what it takes. What it leaves out is there as long as the version that it was compared with
+    /// lives, however segments are merged.
+    fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
+        let upon = self.comparable().map(|head| head.number).filter(|_| !stands_alone);
+        let number = self.number;
+        let state = self.archive.commit(sealed, |state, segment, manifest| {
+            let holds = upon.is_none_or(|upon| state.live(upon).is_some()) && manifest.highest < number;
+            manifest.highest = manifest.highest.max(number);
+            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            holds
+        })?;
+        let Some(state) = state else {
+            let what = "the version that this one lies upon was given up meanwhile";
+            return Err(Error::Busy { folder: self.archive.objects.place().to_owned(), what });
+        };
+        let before = self.head.as_ref().map(|head| head.number);
+        let head = Head {
+            number,
+            page_size: self.page_size,
+            hashes: Arc::new(std::mem::take(&mut self.hashes)),
+            lost: Arc::default(),
+            files: self.comparable().map(|head| Arc::clone(&head.files)).unwrap_or_default(),
+        };
+        self.archive.rely_on(state.manifest.number, &state, |known| {
+            // Somebody may have found damage meanwhile, or given up the version before.
+            let is_known = before.is_none() || known.as_ref().map(|known| known.number) == before;
+            if is_known {
+                *known = Some(head);
+            }
+            is_known
+        });
+        Ok(state.live(number).map_or(0, |version| version.bytes))
+    }
+
+    fn unchanged_since(&self) -> Option<u64> {
+        let head = self.head.as_ref()?;
+        let same_shape = head.page_size == self.page_size && head.hashes.len() == self.hashes.len();
+        (same_shape && self.pages_changed == 0).then_some(head.number)
+    }
+
+    /// The version before, where its pages have the same size.
+    fn comparable(&self) -> Option<&Head> {
+        self.head.as_ref().filter(|head| head.page_size == self.page_size)
+    }
+
+    fn meta(&self, cut: Cut, fingerprint: Fingerprint) -> Meta {
+        let Cut { store, cut_at, wal, note, .. } = cut;
+        let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
+        Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note }
+    }
+
+    /// The compressing thread ended early: it knows why.
+    fn why_broken(&mut self) -> Error {
+        match self.press.take().map(Press::finish) {
+            Some(Err(error)) => error,
+            _ => Error::Misuse("the compressing thread ended early".to_owned()),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(press) = self.press.take() {
+            press.abandon();
+        }
+        boundary::step("archive: end a version");
+        *lock(&self.archive.writing) = false;
+        self.archive.written.notify_all();
+    }
+}
