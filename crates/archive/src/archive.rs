@@ -93,7 +93,7 @@ impl Archive {
         let objects: Arc<dyn Objects> = Arc::new(folder);
         let (manifest, files) = newest_manifest(&*objects)?;
         opened.unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
-        let state = Arc::new(State::new(manifest, &State::default(), &*objects));
+        let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
             state: Mutex::new(state),
@@ -119,13 +119,13 @@ impl Archive {
     /// The live versions, oldest first.
     #[must_use]
     pub fn live(&self) -> Vec<u64> {
-        self.inner.state().live.iter().map(|version| version.number).collect()
+        self.inner.state().all_live(&*self.inner.objects).into_keys().collect()
     }
 
     /// The highest number of a live version.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
-        self.inner.state().newest().map(|version| version.number)
+        self.inner.state().newest(&*self.inner.objects)
     }
 
     /// Whether nothing was stored of versions from this number on.
@@ -137,7 +137,7 @@ impl Archive {
     /// Whether a version can be read.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
-        self.inner.state().live(number).is_some()
+        self.inner.state().live(number, &*self.inner.objects).is_some()
     }
 
     /// What is recorded of a live version. Whether its pages can be had, [`Self::read`] finds out.
@@ -156,7 +156,7 @@ impl Archive {
     /// What a live version took when it was written; older ones may hold pages of it too.
     #[must_use]
     pub fn stored_bytes(&self, number: u64) -> Option<u64> {
-        self.inner.state().live(number).map(|version| version.bytes)
+        self.inner.state().live(number, &*self.inner.objects).map(|version| version.bytes)
     }
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
@@ -179,7 +179,7 @@ impl Inner {
     pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
         loop {
             let state = self.state();
-            if state.live(number).is_none() {
+            if state.live(number, &*self.objects).is_none() {
                 return Err(self.no_such_version(number));
             }
             match look(&state) {
@@ -215,7 +215,7 @@ impl Inner {
         }
         files.there.insert(number);
         files.fallback = before.manifest.files().collect();
-        let after = Arc::new(State::new(manifest, &before, &*self.objects));
+        let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
         self.is_unsettled.store(true, Ordering::Relaxed);

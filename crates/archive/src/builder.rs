@@ -11,7 +11,7 @@ use crate::directory::{DESCRIBED_TOGETHER, DescriptionRef, Directory, VersionRef
 use crate::error::Error;
 use crate::fingerprint::hash;
 use crate::index::{BlockBuilder, BlockRef, Encoding, Entry, block_of, check_of};
-use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, header};
+use crate::layout::{FOOTER_LEN, Footer, header};
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::{Draft, Objects};
@@ -147,7 +147,7 @@ impl Builder {
         let blocks = std::mem::take(&mut self.blocks_bytes);
         self.sheet.append(&blocks)?;
         drop(blocks);
-        let bytes = self.sheet.len() - HEADER_LEN;
+        let bytes = self.sheet.len();
         // A version that is written for the first time took all of this.
         versions.iter_mut().filter(|(version, _)| version.bytes == 0).for_each(|(version, _)| version.bytes = bytes);
         let mut descriptions = Vec::new();

@@ -53,7 +53,7 @@ impl Press {
         builder: Builder,
         version: u64,
         page_size: PageSize,
-        before: Option<View>,
+        before: Option<Arc<View>>,
         told: Option<Told>,
     ) -> Result<Self, Error> {
         let folder = builder.place().to_owned();
@@ -61,7 +61,7 @@ impl Press {
         let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || forked.run(|| press(builder, version, page_size, before.as_ref(), &receiver, told.as_deref())))
+            .spawn(move || forked.run(|| press(builder, version, page_size, before.as_deref(), &receiver, told.as_deref())))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
     }

@@ -34,6 +34,8 @@ pub(crate) struct Head {
     pub(crate) hashes: Arc<Vec<PageHash>>,
     /// The pages, counted from 0, that cannot be read.
     pub(crate) lost: Arc<BTreeSet<usize>>,
+    /// Where its pages are.
+    pub(crate) view: Arc<View>,
     /// What the files were like that its pages were read of, by their numbers.
     pub(crate) files: Arc<BTreeMap<u64, Stamp>>,
 }
@@ -88,7 +90,7 @@ impl Inner {
     /// Whether all files that the version may be read of are there as they were.
     fn is_as_read(&self, known: &Head) -> bool {
         let state = self.state();
-        let mut seen = state.seen_in(known.number);
+        let mut seen = state.seen_in(known.number, &*self.objects);
         seen.all(|slot| {
             let segment = slot.segment(&*self.objects).ok();
             let stamp = segment.and_then(|segment| segment.stamp());
@@ -139,7 +141,7 @@ impl Inner {
             return Err(Error::damaged(self.objects.place(), what));
         }
         let (page_size, hashes, lost) = (view.page_size(), Arc::new(hashes), Arc::new(lost));
-        Ok(Head { number, page_size, hashes, lost, files: Arc::new(files) })
+        Ok(Head { number, page_size, hashes, lost, view: Arc::new(view), files: Arc::new(files) })
     }
 
     /// Takes note of what was just written: a version upon the one `before`, or another file with what these files had. What was left

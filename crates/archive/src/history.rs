@@ -81,14 +81,15 @@ impl History {
                 None => histories.push(Self { page_size, segments: vec![segment], live: Vec::new(), voided: state.manifest.voided.clone() }),
             }
         }
+        let all_live = state.all_live(objects);
         for history in &mut histories {
             let has = |number: u64| history.segments.iter().any(|segment| segment.version(number).is_some());
-            let live = state.live.iter().filter(|version| has(version.number));
+            let live = all_live.values().filter(|version| has(version.number));
             history.live = live
                 .map(|version| Live {
                     number: version.number,
                     page_count: version.page_count,
-                    floor: state.floor(version.number),
+                    floor: state.floor(version.number, objects),
                 })
                 .collect();
         }

@@ -19,8 +19,10 @@ use crate::history::{Assembler, History, Item, Live, base_of, needed};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
+use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
+use crate::view::View;
 
 /// Hears how many bytes were written since it was last asked, and says whether to go on. It may take its time: that
 /// is how merging is kept from taking the disk's bandwidth.
@@ -75,7 +77,7 @@ impl Inner {
                 history.pages(block, |items| work.page(items))?;
             }
         }
-        let (builder, versions) = (work.builder, versions(&inputs, state)?);
+        let (builder, versions) = (work.builder, versions(&inputs, state, &*self.objects)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
@@ -93,7 +95,16 @@ impl Inner {
         let Some(after) = committed else { return Ok(Merged::Changed) };
         let file = after.manifest.number;
         self.rely_on(file, &after, |head| {
-            head.as_ref().is_some_and(|head| files.iter().all(|file| head.files.contains_key(file)))
+            let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
+            let view = known.as_ref().and_then(|head| View::new(&after, head.number, &*self.objects).ok());
+            match (known, view) {
+                (Some(head), Some(view)) => {
+                    // What took their place is read from now on, and they need not stay open.
+                    head.view = Arc::new(view);
+                    true
+                }
+                _ => false,
+            }
         });
         let now = after.manifest.segments.iter().find(|segment| segment.file == file);
         let now = now.map_or(0, |segment| segment.bytes);
@@ -115,11 +126,12 @@ impl Inner {
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
-fn versions(inputs: &[&Arc<Segment>], state: &State) -> Result<Vec<(VersionRef, Meta)>, Error> {
+fn versions(inputs: &[&Arc<Segment>], state: &State, objects: &dyn Objects) -> Result<Vec<(VersionRef, Meta)>, Error> {
+    let live = state.all_live(objects);
     let mut versions: BTreeMap<u64, (u64, VersionRef, Meta)> = BTreeMap::new();
     for segment in inputs {
         for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
-            let wanted = |version: &VersionRef| state.live(version.number).is_some();
+            let wanted = |version: &VersionRef| live.contains_key(&version.number);
             if !together.iter().any(wanted) {
                 continue;
             }

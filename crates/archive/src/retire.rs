@@ -32,17 +32,16 @@ impl Archive {
         let before = self.bytes();
         let mut is_written_upon = false;
         let committed = archive.commit(Sealed::empty(&*archive.objects)?, |state, _, manifest| {
-            is_written_upon = state.newest().is_some_and(|newest| newest.number == number)
-                && *lock(&archive.writing);
+            let is_newest = state.newest(&*archive.objects) == Some(number);
+            is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retired.insert(number);
-            let is_newest = state.newest().is_some_and(|newest| newest.number == number);
             if is_newest {
-                let below = state.live.iter().rev().nth(1).map_or(0, |version| version.number);
+                let below = state.newest_below(number, &*archive.objects).unwrap_or(0);
                 manifest.voided.push((below + 1, manifest.highest));
                 manifest.segments.retain(|segment| segment.first <= below);
             }
             manifest.forget();
-            state.live(number).is_some() && !is_written_upon
+            state.live(number, &*archive.objects).is_some() && !is_written_upon
         })?;
         if is_written_upon {
             let what = "a version is being written on top of this one";

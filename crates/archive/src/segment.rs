@@ -69,7 +69,9 @@ impl Opened {
         let rest = self.footer.frames_end..self.footer.directory_at;
         let directory = Directory::decode(&bytes, HEADER_LEN..self.footer.frames_end, rest)
             .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
-        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory }))
+        let alone = directory.versions.iter().filter(|version| version.stands_alone);
+        let alone = alone.map(|version| version.number).collect();
+        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory, alone }))
     }
 
     /// A part of the file that was compared with its checksum.
@@ -97,6 +99,8 @@ pub(crate) struct Segment {
     object: Arc<dyn Object>,
     footer: Footer,
     pub(crate) directory: Directory,
+    /// Its versions that stand alone, in order.
+    pub(crate) alone: Vec<u64>,
 }
 
 impl Segment {
@@ -172,7 +176,7 @@ impl Segment {
         let wrong = |why: String| self.damaged(format!("a description of versions cannot be read: {why}"));
         let decoder = zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
         let mut json = Vec::new();
-        let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER).unwrap_or(u64::MAX);
+        let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER + 1).unwrap_or(u64::MAX);
         decoder.take(most).read_to_end(&mut json).map_err(|error| wrong(error.to_string()))?;
         serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))
     }

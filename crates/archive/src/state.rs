@@ -40,64 +40,79 @@ impl Slot {
     }
 }
 
-/// What the archive is.
+/// What the archive is. Making one takes as long as there are segments, however many versions these have.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) manifest: Manifest,
-    /// The segments, in the order of the manifest.
+    /// The segments, in the order of the manifest. The versions of one that cannot be opened are not known.
     pub(crate) slots: Vec<Arc<Slot>>,
-    /// The versions that can be read, by number; those of segments that cannot be opened are not known.
-    pub(crate) live: Vec<VersionRef>,
-    /// Versions that stand alone, whether they were given up or not, in order.
-    alone: Vec<u64>,
 }
 
 impl State {
     /// The state that a manifest describes; what is open in `before` stays open.
-    pub(crate) fn new(manifest: Manifest, before: &Self, objects: &dyn Objects) -> Self {
+    pub(crate) fn new(manifest: Manifest, before: &Self) -> Self {
         let known: BTreeMap<u64, &Arc<Slot>> =
             before.slots.iter().map(|slot| (slot.reference.file, slot)).collect();
         let slot = |reference: &SegmentRef| match known.get(&reference.file) {
             Some(slot) => Arc::clone(slot),
             None => Slot::new(reference.clone()),
         };
-        let slots: Vec<Arc<Slot>> = manifest.segments.iter().map(slot).collect();
-        let mut versions: BTreeMap<u64, (u64, VersionRef)> = BTreeMap::new();
-        for segment in slots.iter().filter_map(|slot| slot.segment(objects).ok()) {
-            for version in &segment.directory.versions {
-                let known = versions.entry(version.number).or_insert((segment.number, *version));
-                if known.0 < segment.number {
-                    *known = (segment.number, *version);
-                }
-            }
-        }
-        let all = || versions.values().map(|(_, version)| *version);
-        let counts = |version: &VersionRef| version.stands_alone && !manifest.is_void(version.number);
-        let alone = all().filter(counts).map(|version| version.number).collect();
-        let live = all().filter(|version| !manifest.retired.contains(&version.number)).collect();
-        Self { manifest, slots, live, alone }
+        let slots = manifest.segments.iter().map(slot).collect();
+        Self { manifest, slots }
     }
 
     /// A version that can be read.
-    pub(crate) fn live(&self, number: u64) -> Option<&VersionRef> {
-        let nth = self.live.binary_search_by_key(&number, |version| version.number).ok()?;
-        self.live.get(nth)
+    pub(crate) fn live(&self, number: u64, objects: &dyn Objects) -> Option<VersionRef> {
+        let segment = self.described_in(number, objects).ok()?;
+        segment.version(number).copied().filter(|_| self.is_live(number))
+    }
+
+    fn is_live(&self, number: u64) -> bool {
+        !self.manifest.retired.contains(&number) && !self.manifest.is_void(number)
+    }
+
+    /// The versions that can be read, by number.
+    pub(crate) fn all_live(&self, objects: &dyn Objects) -> BTreeMap<u64, VersionRef> {
+        let mut newest_first: Vec<&Arc<Slot>> = self.slots.iter().collect();
+        newest_first.sort_by_key(|slot| std::cmp::Reverse(slot.reference.file));
+        let mut live = BTreeMap::new();
+        for segment in newest_first.into_iter().filter_map(|slot| slot.segment(objects).ok()) {
+            for version in segment.directory.versions.iter().filter(|version| self.is_live(version.number)) {
+                live.entry(version.number).or_insert(*version);
+            }
+        }
+        live
+    }
+
+    /// The newest version that can be read, below a number.
+    pub(crate) fn newest_below(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+        let newest = |slot: &Arc<Slot>| {
+            let versions = &slot.segment(objects).ok()?.directory.versions;
+            let mut below = versions.iter().rev().map(|version| version.number).filter(|other| *other < number);
+            below.find(|number| self.is_live(*number))
+        };
+        self.slots.iter().filter_map(newest).max()
     }
 
     /// The newest version that can be read.
-    pub(crate) fn newest(&self) -> Option<&VersionRef> {
-        self.live.last()
+    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
+        self.newest_below(u64::MAX, objects)
     }
 
     /// The version below which nothing is seen in one: the newest up to it that stands alone.
-    pub(crate) fn floor(&self, number: u64) -> u64 {
-        let after = self.alone.partition_point(|alone| *alone <= number);
-        after.checked_sub(1).and_then(|nth| self.alone.get(nth)).copied().unwrap_or(0)
+    pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
+        let newest = |slot: &Arc<Slot>| {
+            let alone = &slot.segment(objects).ok()?.alone;
+            let up_to = alone.get(..alone.partition_point(|alone| *alone <= number)).unwrap_or_default();
+            up_to.iter().rev().copied().find(|alone| !self.manifest.is_void(*alone))
+        };
+        let slots = self.slots.iter().filter(|slot| slot.reference.first <= number);
+        slots.filter_map(newest).max().unwrap_or(0)
     }
 
     /// The segments of which something may be seen in a version, newest first.
-    pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
-        let floor = self.floor(number);
+    pub(crate) fn seen_in(&self, number: u64, objects: &dyn Objects) -> impl Iterator<Item = &Arc<Slot>> {
+        let floor = self.floor(number, objects);
         let mut seen: Vec<&Arc<Slot>> = self
             .slots
             .iter()

@@ -43,7 +43,8 @@ impl Archive {
         for part in weight.parts.iter().filter(|part| part.first == part.last) {
             *alone.entry(part.first).or_default() += part.bytes;
         }
-        let versions = state.live.iter().map(|version| VersionStats {
+        let live = state.all_live(&*self.inner.objects);
+        let versions = live.values().map(|version| VersionStats {
             number: version.number,
             bytes: version.bytes,
             only_bytes: alone.get(&version.number).copied().unwrap_or(0),

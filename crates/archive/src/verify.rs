@@ -50,7 +50,7 @@ impl Archive {
         let archive = &*self.inner;
         let state = archive.state();
         if let Some(number) = number
-            && state.live(number).is_none()
+            && state.live(number, &*archive.objects).is_none()
         {
             return Err(archive.no_such_version(number));
         }
@@ -76,14 +76,14 @@ impl Archive {
     #[must_use]
     pub fn unreadable(&self) -> Vec<(u64, Error)> {
         let state = self.inner.state();
-        let mut unreadable = Vec::new();
+        let (mut unreadable, live) = (Vec::new(), state.all_live(&*self.inner.objects));
         for slot in &state.slots {
             if slot.segment(&*self.inner.objects).is_ok() {
                 continue;
             }
-            for version in state.live.iter().filter(|version| version.number >= slot.reference.first) {
+            for version in live.values().filter(|version| version.number >= slot.reference.first) {
                 let known = unreadable.iter().any(|(number, _)| *number == version.number);
-                let needs = state.seen_in(version.number).any(|seen| seen.reference.file == slot.reference.file);
+                let needs = state.seen_in(version.number, &*self.inner.objects).any(|seen| seen.reference.file == slot.reference.file);
                 if let (false, true, Err(error)) = (known, needs, slot.segment(&*self.inner.objects)) {
                     unreadable.push((version.number, error));
                 }
@@ -108,10 +108,10 @@ impl Check<'_> {
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
         let files: BTreeSet<u64> = match number {
-            Some(number) => self.state.seen_in(number).map(|slot| slot.reference.file).collect(),
+            Some(number) => self.state.seen_in(number, &*self.archive.objects).map(|slot| slot.reference.file).collect(),
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
-        let state = self.state;
+        let (state, objects) = (self.state, &*self.archive.objects);
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
             let segment = slot.segment(&*self.archive.objects);
@@ -122,9 +122,9 @@ impl Check<'_> {
                     let file = self.archive.objects.name(slot.reference.file);
                     let is_open = slot.segment(&*self.archive.objects).is_ok();
                     let needs = |version: &u64| {
-                        !is_open && state.seen_in(*version).any(|seen| seen.reference.file == slot.reference.file)
+                        !is_open && state.seen_in(*version, objects).any(|seen| seen.reference.file == slot.reference.file)
                     };
-                    let affects = state.live.iter().map(|version| version.number).filter(needs).collect();
+                    let affects = state.all_live(objects).into_keys().filter(needs).collect();
                     if is_open {
                         self.report.damage.note_file(slot.reference.file);
                     }

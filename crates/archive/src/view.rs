@@ -54,9 +54,8 @@ pub(crate) struct View {
     floor: u64,
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
-    /// Newest first.
     segments: Vec<Arc<Segment>>,
-    blocks: Vec<OnceLock<Block>>,
+    blocks: Vec<OnceLock<Arc<Block>>>,
 }
 
 /// An entry, and the place of its segment.
@@ -66,10 +65,10 @@ impl View {
     /// The view of a live version. All segments that it may need must be there: without one, older content could be taken for its own.
     pub(crate) fn new(state: &State, number: u64, objects: &dyn Objects) -> Result<Self, Error> {
         let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
-        let version = state.live(number).ok_or_else(nowhere)?;
+        let version = state.live(number, objects).ok_or_else(nowhere)?;
         let page_size = state.described_in(number, objects)?.page_size();
         let mut segments = Vec::new();
-        for slot in state.seen_in(number) {
+        for slot in state.seen_in(number, objects) {
             let segment = slot.segment(objects)?;
             if segment.page_size() == page_size {
                 segments.push(Arc::clone(segment));
@@ -78,8 +77,37 @@ impl View {
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
         let count = version.page_count.div_ceil(BLOCK_PAGES);
         let blocks = (0..count).map(|_| OnceLock::new()).collect();
-        let (floor, voided) = (state.floor(number), state.manifest.voided.clone());
+        let (floor, voided) = (state.floor(number, objects), state.manifest.voided.clone());
         Ok(Self { number, page_size, page_count, floor, voided, segments, blocks })
+    }
+
+    /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
+    /// the others of that.
+    pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
+        let (segments, place) = (self.segments.iter().chain([segment]).cloned().collect(), self.segments.len());
+        let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
+        let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
+        let mut blocks = Vec::new();
+        for block in 0..page_count.div_ceil(BLOCK_PAGES) {
+            let nth = usize::try_from(block).unwrap_or(usize::MAX);
+            let end = (nth + 1) * per_block;
+            let is_as_long = self.page_count.min(end) == pages.min(end);
+            let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
+            let next = match known {
+                Some(known) if segment.directory.block(block).is_some() => known.with(segment, place, block)?.map(Arc::new),
+                known => known.cloned(),
+            };
+            blocks.push(next.map_or_else(OnceLock::new, OnceLock::from));
+        }
+        Ok(Self {
+            number,
+            page_size: self.page_size,
+            page_count: pages,
+            floor: self.floor,
+            voided: self.voided.clone(),
+            segments,
+            blocks,
+        })
     }
 
     /// The size of a page.
@@ -124,7 +152,7 @@ impl View {
             return Ok(block);
         }
         let block = self.load(u32::try_from(nth).unwrap_or(u32::MAX))?;
-        Ok(place.get_or_init(|| block))
+        Ok(place.get_or_init(|| Arc::new(block)))
     }
 
     fn load(&self, number: u32) -> Result<Block, Error> {
@@ -157,6 +185,33 @@ impl View {
 }
 
 impl Block {
+    /// The block with what a segment has of it, which lies upon this. `None`: it has to be read anew.
+    fn with(&self, segment: &Segment, place: usize, number: u32) -> Result<Option<Self>, Error> {
+        let mut new = Vec::new();
+        segment.entries(number, |entry| new.push(entry))?;
+        let mut new = new.into_iter().peekable();
+        let (mut block, mut start) = (Self::default(), 0);
+        for (page, &(end, check, since)) in (number * BLOCK_PAGES + 1..).zip(&self.pages) {
+            let known = self.frames.get(start..end).unwrap_or_default();
+            start = end;
+            let Some(entry) = new.next_if(|entry| entry.page == page) else {
+                block.frames.extend(known);
+                block.pages.push((block.frames.len(), check, since));
+                continue;
+            };
+            let Entry { offset, len, encoding, .. } = entry;
+            block.frames.push(Frame { segment: place, offset, len, encoding });
+            if encoding == Encoding::Difference {
+                if entry.base != since || known.is_empty() {
+                    return Ok(None);
+                }
+                block.frames.extend(known);
+            }
+            block.pages.push((block.frames.len(), entry.check, entry.version));
+        }
+        Ok(Some(block))
+    }
+
     /// Takes the entries of the next page, newest first.
     fn push(&mut self, entries: &[Found]) {
         let start = self.frames.len();

@@ -203,13 +203,7 @@ impl Writer {
             Some(press) => press,
             None => {
                 let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
-                let before = match self.comparable().map(|head| head.number) {
-                    Some(before) => {
-                        let view = |state: &_| View::new(state, before, &*self.archive.objects);
-                        Some(self.archive.look(before, view)?)
-                    }
-                    None => None,
-                };
+                let before = self.comparable().map(|head| Arc::clone(&head.view));
                 self.press.insert(Press::start(builder, self.number, self.page_size, before, self.told.clone())?)
             }
         };
@@ -252,8 +246,9 @@ impl Writer {
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
         let upon = self.comparable().map(|head| head.number).filter(|_| !stands_alone);
         let number = self.number;
+        let objects = Arc::clone(&self.archive.objects);
         let state = self.archive.commit(sealed, |state, segment, manifest| {
-            let holds = upon.is_none_or(|upon| state.live(upon).is_some()) && manifest.highest < number;
+            let holds = upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
             manifest.highest = manifest.highest.max(number);
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             holds
@@ -263,8 +258,14 @@ impl Writer {
             return Err(Error::Busy { folder: self.archive.objects.place().to_owned(), what });
         };
         let before = self.head.as_ref().map(|head| head.number);
+        let segment = state.described_in(number, &*self.archive.objects)?;
+        let view = match self.comparable().filter(|_| !stands_alone) {
+            Some(head) => head.view.next(&segment, number, self.page_count)?,
+            None => View::new(&state, number, &*self.archive.objects)?,
+        };
         let head = Head {
             number,
+            view: Arc::new(view),
             page_size: self.page_size,
             hashes: Arc::new(std::mem::take(&mut self.hashes)),
             lost: Arc::default(),
@@ -278,7 +279,7 @@ impl Writer {
             }
             is_known
         });
-        Ok(state.live(number).map_or(0, |version| version.bytes))
+        Ok(state.live(number, &*self.archive.objects).map_or(0, |version| version.bytes))
     }
 
     fn unchanged_since(&self) -> Option<u64> {
