@@ -87,12 +87,15 @@ impl Archive {
     pub fn repair(&self, damage: &Damage, contents: &Contents, pace: Pace<'_>) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        let mut repaired = Vec::new();
+        let (mut repaired, mut incomplete) = (Vec::new(), BTreeSet::new());
         for (file, pages) in &damage.pages {
             let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
                 .iter()
                 .filter_map(|(page, check)| Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check))
                 .collect();
+            if given.len() < pages.len() {
+                incomplete.insert(*file);
+            }
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
@@ -102,13 +105,16 @@ impl Archive {
                 repaired.push(PutRight { file: archive.objects.name(*file), by });
             }
         }
-        for file in damage.files.iter().filter(|file| !damage.pages.contains_key(file)) {
+        // Of what comes out of a file by now, all is written once more, and the file is not needed any more.
+        for file in damage.files.difference(&incomplete) {
+            let name = archive.objects.name(*file);
             let state = archive.state();
             for history in History::all(&state, &*archive.objects)? {
                 if history.segments.iter().any(|segment| segment.number == *file)
                     && let Merged::Freed(_) = archive.rewrite(&state, &history, *file, pace)?
+                    && !repaired.iter().any(|repaired: &PutRight| repaired.file == name)
                 {
-                    repaired.push(PutRight { file: archive.objects.name(*file), by: Remedy::Itself });
+                    repaired.push(PutRight { file: name.clone(), by: Remedy::Itself });
                 }
             }
         }
