@@ -167,7 +167,7 @@ impl Archive {
         if pages != page_count || fingerprinter.finish() != meta.fingerprint {
             return Ok(None);
         }
-        let version = VersionRef { number, page_count, bytes: 0, stands_alone: true };
+        let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
         let committed = archive.commit(sealed, |_, segment, manifest| {
             segment.into_iter().for_each(|segment| manifest.insert(segment));

@@ -99,8 +99,11 @@ impl State {
         self.newest_below(u64::MAX, objects)
     }
 
-    /// The version below which nothing is seen in one: the newest up to it that stands alone.
+    /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
     pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
+        if self.live(number, objects).is_some_and(|version| version.is_whole) {
+            return number;
+        }
         let newest = |slot: &Arc<Slot>| {
             let alone = &slot.segment(objects).ok()?.alone;
             let up_to = alone.get(..alone.partition_point(|alone| *alone <= number)).unwrap_or_default();
