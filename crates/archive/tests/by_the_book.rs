@@ -374,3 +374,45 @@ proptest! {
         prop_assert_eq!(read(folder.path()), model);
     }
 }
+
+/// The document's example: two versions, of which the second has a few other bytes in one page. Its second file, part by part.
+fn example() -> String {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, [2, 3]);
+    write(&archive, 1, &content).unwrap();
+    content.edit(1, 100, 77);
+    write(&archive, 2, &content).unwrap();
+    assert_eq!(read(folder.path())[&2], content);
+    let (name, bytes) = files(folder.path()).remove(1);
+    let file = File { number: 2, bytes: bytes.clone() };
+    let ([frames_end, directory, manifest], footer) = (file.parts(), file.footer());
+    let segment = file.segment();
+    assert_eq!(segment.entries[&(2, 2)].encoding, 2);
+    let mut text = format!("{name}, {} bytes\n", bytes.len());
+    let mut part = |what: &str, from: usize, to: usize, columns: usize| {
+        writeln!(text, "\n{what}").unwrap();
+        for (at, line) in (from..).step_by(columns).zip(bytes[from..to].chunks(columns)) {
+            let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            let is_text = columns > 16;
+            let line = if is_text { String::from_utf8_lossy(line).into_owned() } else { hex.join(" ") };
+            writeln!(text, "{at:6}  {line}").unwrap();
+        }
+    };
+    part("header: magic, format version", 0, 12, 16);
+    part("frame: the difference that makes page 2 of version 2", 12, frames_end, 16);
+    part("block: page 0 + 2, version 2 + 0, length × 4 + encoding, base 2 - 1, check", frames_end, frames_end + 13, 16);
+    part("description: its first bytes, the whole is below", frames_end + 13, frames_end + 29, 16);
+    part("directory", directory, manifest, 16);
+    part("manifest", manifest, footer, 96);
+    part("footer: three places and the length; hashes of directory, manifest, all before, these; format version, magic", footer, bytes.len(), 16);
+    let description = zstd::decode_all(&segment.bytes[frames_end + 13..directory]).unwrap();
+    writeln!(text, "\nthe description\n{}", String::from_utf8(description).unwrap()).unwrap();
+    text
+}
+
+#[test]
+fn the_documents_example_is_what_is_written() {
+    let (document, example) = (include_str!("../../../docs/archive-format.md"), example());
+    assert!(document.contains(&example), "docs/archive-format.md is to have this:\n{example}");
+}
