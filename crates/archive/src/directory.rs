@@ -158,7 +158,15 @@ fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> 
             return None;
         }
         let check = taker.array()?;
-        blocks.push(BlockRef { block, count, offset: *offset, len, frames_at: *frames_at, frames_len, check });
+        blocks.push(BlockRef {
+            block,
+            count,
+            offset: *offset,
+            len,
+            frames_at: *frames_at,
+            frames_len,
+            check,
+        });
         *offset = offset.checked_add(len)?;
         *frames_at = frames_at.checked_add(frames_len)?;
         before = block;

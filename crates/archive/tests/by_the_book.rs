@@ -119,7 +119,10 @@ impl File {
             let coded = take(&bytes, &mut at);
             let _bytes_when_written = take(&bytes, &mut at);
             let page_count = u32::try_from(coded >> 2).unwrap();
-            versions.insert(version, Version { page_count, is_whole: coded & 1 == 1, stands_alone: coded & 2 == 2 });
+            versions.insert(
+                version,
+                Version { page_count, is_whole: coded & 1 == 1, stands_alone: coded & 2 == 2 },
+            );
         }
         let (mut entries, mut block, mut frame, mut place) = (BTreeMap::new(), 0, 12, frames_end);
         for _ in 0..take(&bytes, &mut at) {
@@ -141,7 +144,10 @@ impl File {
                 let base = if encoding == 2 { version - take(&bytes, &mut place) } else { 0 };
                 let end = frame + size(coded >> 2);
                 let check = take_check(&bytes, &mut place);
-                entries.insert((u32::try_from(page).unwrap(), version), Entry { encoding, base, frame: (frame, end), check });
+                entries.insert(
+                    (u32::try_from(page).unwrap(), version),
+                    Entry { encoding, base, frame: (frame, end), check },
+                );
                 (frame, before) = (end, Some(version));
             }
             assert_eq!((place, frame), (end, frames_end));
@@ -150,12 +156,18 @@ impl File {
         for _ in 0..take(&bytes, &mut at) {
             let end = place + size(take(&bytes, &mut at));
             assert_eq!(take_check(&bytes, &mut at), blake3::hash(&bytes[place..end]).as_bytes()[..8]);
-            let together: Vec<Value> = serde_json::from_slice(&zstd::decode_all(&bytes[place..end]).unwrap()).unwrap();
+            let together: Vec<Value> =
+                serde_json::from_slice(&zstd::decode_all(&bytes[place..end]).unwrap()).unwrap();
             descriptions.extend(together);
             place = end;
         }
         assert_eq!((frame, place, at), (frames_end, directory, manifest));
-        assert!(descriptions.iter().map(|description| description["number"].as_u64().unwrap()).eq(versions.keys().copied()));
+        assert!(
+            descriptions
+                .iter()
+                .map(|description| description["number"].as_u64().unwrap())
+                .eq(versions.keys().copied())
+        );
         Segment { file: self.number, bytes, page_size, first, last, versions, entries, descriptions }
     }
 }
@@ -249,9 +261,15 @@ impl Archive {
         let seen = self.floor(number)..=number;
         let pages: Vec<Vec<u8>> = (1..=page_count)
             .map(|page| {
-                let versions = self.segments.iter().filter(|segment| segment.page_size == page_size).flat_map(|segment| {
-                    segment.entries.range((page, *seen.start())..=(page, *seen.end())).map(|((_, version), _)| *version)
-                });
+                let versions =
+                    self.segments.iter().filter(|segment| segment.page_size == page_size).flat_map(
+                        |segment| {
+                            segment
+                                .entries
+                                .range((page, *seen.start())..=(page, *seen.end()))
+                                .map(|((_, version), _)| *version)
+                        },
+                    );
                 let since = versions.filter(|version| !self.is_void(*version)).max().unwrap();
                 self.page(page_size, page, since)
             })
@@ -259,9 +277,17 @@ impl Archive {
         let page_size = u32::try_from(page_size).unwrap();
         let mut hashed = [page_size.to_le_bytes(), page_count.to_le_bytes()].concat();
         pages.iter().for_each(|page| hashed.extend(blake3::hash(page).as_bytes()));
-        let description = segment.descriptions.iter().find(|description| description["number"] == number).unwrap();
-        assert_eq!(description["fingerprint"], format!("blake3:{}", blake3::hash(&hashed)), "version {number}");
-        assert_eq!((description["page_size"].as_u64(), description["page_count"].as_u64()), (Some(page_size.into()), Some(page_count.into())));
+        let description =
+            segment.descriptions.iter().find(|description| description["number"] == number).unwrap();
+        assert_eq!(
+            description["fingerprint"],
+            format!("blake3:{}", blake3::hash(&hashed)),
+            "version {number}"
+        );
+        assert_eq!(
+            (description["page_size"].as_u64(), description["page_count"].as_u64()),
+            (Some(page_size.into()), Some(page_count.into()))
+        );
         Content { page_size, pages }
     }
 }
@@ -401,11 +427,21 @@ fn example() -> String {
     };
     part("header: magic, format version", 0, 12, 16);
     part("frame: the difference that makes page 2 of version 2", 12, frames_end, 16);
-    part("block: page 0 + 2, version 2 + 0, length × 4 + encoding, base 2 - 1, check", frames_end, frames_end + 13, 16);
+    part(
+        "block: page 0 + 2, version 2 + 0, length × 4 + encoding, base 2 - 1, check",
+        frames_end,
+        frames_end + 13,
+        16,
+    );
     part("description: its first bytes, the whole is below", frames_end + 13, frames_end + 29, 16);
     part("directory", directory, manifest, 16);
     part("manifest", manifest, footer, 96);
-    part("footer: three places and the length; hashes of directory, manifest, all before, these; format version, magic", footer, bytes.len(), 16);
+    part(
+        "footer: three places and the length; hashes of directory, manifest, all before, these; format version, magic",
+        footer,
+        bytes.len(),
+        16,
+    );
     let description = zstd::decode_all(&segment.bytes[frames_end + 13..directory]).unwrap();
     writeln!(text, "\nthe description\n{}", String::from_utf8(description).unwrap()).unwrap();
     text
