@@ -135,7 +135,7 @@ fn versions(
     objects: &dyn Objects,
 ) -> Result<Vec<(VersionRef, Meta)>, Error> {
     let live = state.all_live(objects);
-    let mut versions: BTreeMap<u64, (u64, VersionRef, Meta)> = BTreeMap::new();
+    let mut versions: BTreeMap<u64, (VersionRef, Meta)> = BTreeMap::new();
     for segment in inputs {
         for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
             let wanted = |version: &VersionRef| live.contains_key(&version.number);
@@ -146,17 +146,15 @@ fn versions(
             if metas.len() != together.len() {
                 return Err(segment.damaged("it describes other versions than it has"));
             }
-            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
-                let newer = (segment.number, *version, meta);
-                match versions.get_mut(&version.number) {
-                    Some(known) if known.0 > segment.number => {}
-                    Some(known) => *known = newer,
-                    None => _ = versions.insert(version.number, newer),
+            for (version, meta) in together.iter().zip(metas) {
+                // What a segment says that is not merged may count.
+                if let Some(version) = live.get(&version.number) {
+                    versions.insert(version.number, (*version, meta));
                 }
             }
         }
     }
-    Ok(versions.into_values().map(|(_, version, meta)| (version, meta)).collect())
+    Ok(versions.into_values().collect())
 }
 
 /// A merge under way.
@@ -297,15 +295,31 @@ impl Plan {
     }
 }
 
-/// What of a history's segments nobody needs, in bytes, by their places; what is needed only because something that was not stored again
-/// lies upon it counts as well.
-pub(crate) fn spare(history: &History) -> Result<Vec<u64>, Error> {
-    let mut spare = vec![0; history.segments.len()];
+/// What of a segment no live version shows.
+#[derive(Clone, Default)]
+pub(crate) struct Spare {
+    /// How long its frames are.
+    pub(crate) bytes: u64,
+    /// The segments, by their places, with what lies upon it and is shown: it goes if they are merged with it.
+    pub(crate) below: BTreeSet<usize>,
+}
+
+/// What of a history's segments no live version shows, by their places.
+pub(crate) fn spare(history: &History) -> Result<Vec<Spare>, Error> {
+    let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            for item in items.iter().filter(|item| !item.is_shown()) {
-                if let Some(spare) = spare.get_mut(item.segment) {
-                    *spare += u64::from(item.entry.len);
+            for item in items.iter() {
+                let mut below = Some(item).filter(|item| item.is_shown());
+                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !item.is_shown()) {
+                    spare.bytes += u64::from(item.entry.len);
+                }
+                while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {
+                    below = Some(base).filter(|base| !base.is_shown());
+                    below
+                        .and_then(|base| spare.get_mut(base.segment))
+                        .into_iter()
+                        .for_each(|spare| _ = spare.below.insert(item.segment));
                 }
             }
             Ok(())

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use asat_archive::{Contents, check};
-use common::{Content, Model, compact, files, go_on, open, page, verify, write};
+use common::{Content, Model, cases, compact, files, go_on, open, page, verify, write};
 use proptest::prelude::*;
 use serde_json::Value;
 use zstd::zstd_safe::DCtx;
@@ -342,7 +342,7 @@ fn mend(archive: &asat_archive::Archive, contents: &Contents, file: usize, at: u
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(48), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Versions that change a little or much, grow and shrink, have pages again that earlier ones had, and of which some are
     /// given up, merged, damaged and mended.

@@ -98,6 +98,11 @@ pub fn read(archive: &Archive, number: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
+/// How many cases are tried: so many, unless `PROPTEST_CASES` says otherwise.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|asked| asked.parse().ok()).unwrap_or(usual)
+}
+
 /// A pace that stops nothing.
 pub fn go_on(_: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
