@@ -4,11 +4,12 @@
 //! will do: the store as it is, a snapshot, or another archive of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use asat_core::{PageSize, Problem};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Inner};
 use crate::builder::Builder;
 use crate::codec::Encoder;
 use crate::directory::VersionRef;
@@ -16,17 +17,18 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
 use crate::index::{Check, Entry, check_of};
+use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
 use crate::meta::Meta;
-use crate::state::lock;
+use crate::state::{State, lock};
 
 /// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Of each file the pages that do not come out, the versions at which they became that, and what they are checked against.
     pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
-    /// The files whose bytes are not what was written.
-    files: BTreeSet<u64>,
+    /// The files whose bytes are not what was written, or that are lost; and their blocks that cannot be read and that nobody needs.
+    files: BTreeMap<u64, BTreeSet<u32>>,
 }
 
 /// A file that was put right.
@@ -69,8 +71,13 @@ impl Damage {
         known.extend(pages.map(|(page, version, check)| ((page, version), check)));
     }
 
-    pub(crate) fn note_file(&mut self, file: u64) {
-        self.files.insert(file);
+    /// Takes back that a file can be done without as it is: something of it is needed that cannot be read.
+    pub(crate) fn keep_file(&mut self, file: u64) {
+        self.files.remove(&file);
+    }
+
+    pub(crate) fn note_file(&mut self, file: u64, needless: impl Iterator<Item = u32>) {
+        self.files.entry(file).or_default().extend(needless);
     }
 }
 
@@ -94,7 +101,7 @@ impl Archive {
     ) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        let (mut repaired, mut incomplete) = (Vec::new(), BTreeSet::new());
+        let mut repaired: Vec<PutRight> = Vec::new();
         for (file, pages) in &damage.pages {
             let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
                 .iter()
@@ -102,9 +109,6 @@ impl Archive {
                     Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
                 })
                 .collect();
-            if given.len() < pages.len() {
-                incomplete.insert(*file);
-            }
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
@@ -115,19 +119,16 @@ impl Archive {
                 repaired.push(PutRight { number, file: archive.objects.name(*file), by });
             }
         }
-        // Of what comes out of a file by now, all is written once more, and the file is not needed any more.
-        for file in damage.files.difference(&incomplete) {
+        for (file, needless) in &damage.files {
             let name = archive.objects.name(*file);
-            let state = archive.state();
-            for history in History::all(&state, &*archive.objects)? {
-                let segment = history.segments.iter().find(|segment| segment.number == *file);
-                if let Some(number) = segment.map(|segment| segment.directory.last)
-                    && let Merged::Done = archive.rewrite(&state, &history, *file, pace)?
-                {
-                    if !repaired.iter().any(|repaired: &PutRight| repaired.file == name) {
-                        repaired.push(PutRight { number, file: name.clone(), by: Remedy::Itself });
-                    }
-                }
+            let number = match archive.replace(*file, needless, pace) {
+                Ok(number) => number,
+                // Something that is needed does not come out.
+                Err(error) if error.is_loss() => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(number) = number.filter(|_| repaired.iter().all(|repaired| repaired.file != name)) {
+                repaired.push(PutRight { number, file: name, by: Remedy::Itself });
             }
         }
         Ok(repaired)
@@ -183,13 +184,55 @@ impl Archive {
         }
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
-        let committed = archive.commit(sealed, |_, segment, manifest| {
+        let committed = archive.commit(sealed, |state, segment, manifest| {
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            !manifest.retired.contains(&number) && !manifest.is_void(number)
+            state.is_live(number) && state.may_be_seen(number, &*archive.objects)
         })?;
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
+    }
+}
+
+impl Inner {
+    /// Has the archive do without a damaged file: what is needed of it is written once more. Answers the highest version that it has something of.
+    fn replace(&self, file: u64, needless: &BTreeSet<u32>, pace: Pace<'_>) -> Result<Option<u64>, Error> {
+        let state = self.state();
+        let Some(slot) = state.slots.iter().find(|slot| slot.reference.file == file) else { return Ok(None) };
+        let SegmentRef { first, last, .. } = slot.reference;
+        if slot.segment(&*self.objects).is_err() {
+            return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
+        }
+        for history in History::all(&state, &*self.objects)? {
+            let place = history.segments.iter().position(|segment| segment.number == file);
+            let without = place.iter().flat_map(|place| needless.iter().map(|block| (*place, *block)));
+            history.without.borrow_mut().extend(without);
+            if place.is_some() && matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done) {
+                return Ok(Some(last));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has the archive do without a lost segment: all versions that it may have had are elsewhere or were given up, and no other one needs it.
+    fn do_without(&self, state: &State, file: u64, versions: RangeInclusive<u64>) -> Result<bool, Error> {
+        let live = state.all_live(&*self.objects);
+        let is_missed = |number: u64| state.is_live(number) && !live.contains_key(&number);
+        if versions.clone().any(is_missed) {
+            return Ok(false);
+        }
+        for number in live.range(versions.start()..).map(|(number, _)| *number) {
+            if state.seen_in(number, &*self.objects).any(|slot| slot.reference.file == file) {
+                self.open_version(state, number)?;
+            }
+        }
+        let expected = state.manifest.number;
+        let committed = self.commit_manifest(|state, manifest| {
+            manifest.segments.retain(|segment| segment.file != file);
+            manifest.forget();
+            state.manifest.number == expected
+        })?;
+        Ok(committed.is_some())
     }
 }
 
