@@ -27,14 +27,19 @@ impl Slot {
 
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
-        if let Some(segment) = self.opened.get() {
-            return Ok(segment);
+        match self.opened.get() {
+            Some(segment) => Ok(segment),
+            None => self.open(objects).map(|segment| self.opened.get_or_init(|| Arc::new(segment))),
         }
+    }
+
+    /// Opens the segment, be it open already: whoever opens it next has nothing else.
+    pub(crate) fn open(&self, objects: &dyn Objects) -> Result<Segment, Error> {
         let file = self.reference.file;
         let segment = Opened::open(objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
-            Some(segment) => Ok(self.opened.get_or_init(|| Arc::new(segment))),
+            Some(segment) => Ok(segment),
             None => {
                 Err(Error::damaged(&objects.name(file), "it is another file than the one of this number"))
             }
