@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
 
 use crate::builder::Sealed;
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
@@ -47,8 +48,8 @@ pub(crate) struct Inner {
     pub(crate) reading: Mutex<()>,
     /// Versions that were found to need nothing of files that are lost.
     needs_none_of: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
-    /// Whether segments may be worth merging since that was looked at last.
-    pub(crate) is_unsettled: AtomicBool,
+    /// Whether versions were given up since it was looked at last what of segments nobody needs: that takes reading their indexes.
+    pub(crate) has_garbage: AtomicBool,
 }
 
 /// The files that are there.
@@ -59,8 +60,6 @@ struct Files {
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
-    /// Files that are newer than the newest manifest that could be read. They are left alone.
-    unread: BTreeSet<u64>,
 }
 
 /// What opening an archive found and did.
@@ -72,8 +71,6 @@ pub struct Opened {
     pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
-    /// Files at the end of the archive that cannot be read: what they say was written last, and is not seen.
-    pub unread: Vec<String>,
 }
 
 impl Archive {
@@ -91,11 +88,10 @@ impl Archive {
             removed: found.removed,
             freed_bytes: found.freed_bytes,
             foreign: found.foreign,
-            unread: Vec::new(),
         };
         let objects: Arc<dyn Objects> = Arc::new(folder);
-        let (manifest, files) = newest_manifest(&*objects)?;
-        opened.unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
+        let (mut manifest, files) = newest_manifest(&*objects)?;
+        take_in(&*objects, &mut manifest, &files);
         let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
@@ -107,7 +103,7 @@ impl Archive {
             head: Mutex::default(),
             reading: Mutex::default(),
             needs_none_of: Mutex::default(),
-            is_unsettled: AtomicBool::new(true),
+            has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
         opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
@@ -118,6 +114,32 @@ impl Archive {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.inner.objects.place()
+    }
+
+    /// Files that cannot be read, each with what is wrong. Of those that were written last nothing is seen until they are put back and the
+    /// archive is opened again.
+    #[must_use]
+    pub fn unread(&self) -> Vec<Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let lost = state.slots.iter().filter_map(|slot| slot.segment(objects).err());
+        lost.chain(state.manifest.unread.keys().filter_map(|file| manifest_of(objects, *file).err())).collect()
+    }
+
+    /// Versions that files may have which cannot be read, each with what is in the way: those of a segment that is lost; and one for each
+    /// file that was written last, if that was a version.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<u64, Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let mut lost = BTreeMap::new();
+        for slot in &state.slots {
+            let unknown = (slot.reference.first..=slot.reference.last)
+                .filter(|number| state.is_live(*number) && state.live(*number, objects).is_none());
+            lost.extend(unknown.filter_map(|number| Some((number, slot.segment(objects).err()?))));
+        }
+        let next = state.manifest.highest + 1;
+        let last = (next..).zip(state.manifest.unread.keys());
+        lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
+        lost
     }
 
     /// The live versions, oldest first.
@@ -249,7 +271,6 @@ impl Inner {
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
-        self.is_unsettled.store(true, Ordering::Relaxed);
         self.sweep(&mut files);
         published.map(|()| Some(after))
     }
@@ -290,7 +311,7 @@ impl Inner {
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
         let state = self.state();
         let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
-        let spare = |file: &&u64| !needed.contains(*file) && !files.unread.contains(*file);
+        let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
         let gone: Vec<u64> = files
             .there
             .iter()
@@ -303,31 +324,60 @@ impl Inner {
     }
 }
 
-/// The newest manifest that can be read, and the files that there are.
+/// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
     files.highest = files.there.last().copied().unwrap_or(0);
-    let mut first_error = None;
+    let (mut unread, mut first_error) = (Vec::new(), None);
     for &file in files.there.iter().rev() {
-        match OpenedFile::open(objects, file).and_then(|opened| opened.manifest()) {
-            Ok(manifest) if manifest.number == file => {
+        match manifest_of(objects, file) {
+            Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
-                let before = before.and_then(|file| OpenedFile::open(objects, *file).ok()?.manifest().ok());
+                let before = before.and_then(|file| manifest_of(objects, *file).ok());
                 files.fallback = before.iter().flat_map(Manifest::files).collect();
+                // Each of them has one version at most.
+                let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
+                manifest.unread.extend(unread.into_iter().map(|file| (file, up_to)));
                 return Ok((manifest, files));
-            }
-            Ok(manifest) => {
-                let what = format!("it is file {} of an archive", manifest.number);
-                first_error = first_error.or(Some(Error::damaged(&objects.name(file), what)));
             }
             Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),
         }
-        files.unread.insert(file);
+        unread.push(file);
     }
     match first_error {
         Some(error) => Err(error),
         None => Ok((Manifest::default(), files)),
+    }
+}
+
+fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
+    let manifest = OpenedFile::open(objects, file)?.manifest()?;
+    if manifest.number == file {
+        return Ok(manifest);
+    }
+    Err(Error::damaged(&objects.name(file), format!("it is file {} of an archive", manifest.number)))
+}
+
+/// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
+/// nothing of them, as it stands alone.
+fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
+    for (file, up_to) in std::mem::take(&mut manifest.unread) {
+        let segment = manifest_of(objects, file).and_then(|_| OpenedFile::open(objects, file)?.segment(file));
+        match segment {
+            Ok(Some(segment)) => {
+                let state = State::new(manifest.clone(), &State::default());
+                let is_missing = |version: &VersionRef| {
+                    state.is_live(version.number) && state.live(version.number, objects).is_none()
+                };
+                if segment.directory.versions.iter().any(is_missing) {
+                    manifest.insert(segment.reference());
+                }
+            }
+            Ok(None) => {}
+            Err(_) if !files.there.contains(&file) => {}
+            Err(_) => _ = manifest.unread.insert(file, up_to),
+        }
     }
 }
 
