@@ -117,9 +117,12 @@ impl State {
         lost.map(|slot| slot.reference.file)
     }
 
-    /// Whether a segment is lost that has something of versions above a number.
+    /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.
     pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
+        let is_above = |slot: &&Arc<Slot>| slot.reference.last > number;
+        let floor = self.floor(number, objects);
+        self.manifest.unread.values().any(|up_to| *up_to >= floor)
+            || self.slots.iter().filter(is_above).any(|slot| slot.segment(objects).is_err())
     }
 
     /// Whether a version was not given up that is there, or is in a lost segment.

@@ -108,8 +108,9 @@ impl Check<'_> {
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
-        for (file, error) in number.is_none().then(|| self.archive.unread()).into_iter().flatten() {
-            self.find(objects.name(file), &error, Vec::new());
+        for error in number.is_none().then(|| self.archive.unread(state)).into_iter().flatten() {
+            let file = error.path().unwrap_or(objects.place()).to_owned();
+            self.find(file, &error, Vec::new());
         }
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
