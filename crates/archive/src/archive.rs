@@ -84,11 +84,8 @@ impl Archive {
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Older { path: folder.place().join(name), found: 4 });
         }
-        let mut opened = Opened {
-            removed: found.removed,
-            freed_bytes: found.freed_bytes,
-            foreign: found.foreign,
-        };
+        let mut opened =
+            Opened { removed: found.removed, freed_bytes: found.freed_bytes, foreign: found.foreign };
         let objects: Arc<dyn Objects> = Arc::new(folder);
         let (mut manifest, files) = newest_manifest(&*objects)?;
         take_in(&*objects, &mut manifest, &files);
