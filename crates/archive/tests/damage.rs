@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use asat_archive::{Archive, Contents, Error, Kept, Report, Retired, check};
 use asat_core::{Code, Problem};
 use common::{
-    Content, Model, assert_contents, assert_holds, cases, compact, files, go_on, open, page, put_files, read,
-    verify, write,
+    Content, Model, assert_contents, assert_holds, cases, compact, files, go_on, is_spare, open, page,
+    put_files, read, verify, write,
 };
 use proptest::prelude::*;
 
@@ -141,19 +141,12 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
     }
 }
 
-/// Whether a file is not the newest one, and that does not name it. It is there in case that the newest is damaged.
-fn is_needed_by_nobody(name: &str, files: &[(String, Vec<u8>)]) -> bool {
-    let (newest, bytes) = &files[files.len() - 1];
-    let number: u64 = name.strip_suffix(".segment").unwrap().parse().unwrap();
-    name != newest && !String::from_utf8_lossy(bytes).contains(&format!("\"file\":{number},"))
-}
-
 /// Flips bits of every file but the first ones, and cuts each short.
 fn damage_every_file(kind: &str, make: fn(&Path) -> Model, but: usize) {
     let folder = common::folder();
     let model = make(folder.path());
     let before = files(folder.path());
-    let is_there = |(name, _): &&(String, Vec<u8>)| !is_needed_by_nobody(name, &before);
+    let is_there = |(name, _): &&(String, Vec<u8>)| !is_spare(name, &before);
     for (name, good) in before.iter().skip(but).filter(is_there) {
         let path = folder.path().join(name);
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -396,8 +389,7 @@ fn files_that_were_swapped_copied_renamed_or_are_of_another_archive_are_noticed(
     }
     let before = files(folder.path());
     let paths: Vec<PathBuf> = before.iter().map(|(name, _)| folder.path().join(name)).collect();
-    let (newest, is_segment) =
-        (paths.len() - 1, |nth: &usize| !is_needed_by_nobody(&before[*nth].0, &before));
+    let (newest, is_segment) = (paths.len() - 1, |nth: &usize| !is_spare(&before[*nth].0, &before));
     let restore = || {
         files(folder.path())
             .iter()
