@@ -257,7 +257,7 @@ fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
         world.start();
         world.settled("report@7");
         assert!(world.stop().success());
-        let segment = world.segment(7);
+        let segment = world.newest_segment();
         let whole = fs::read(&segment).unwrap();
         match rubbish {
             true => fs::write(&segment, "rubbish").unwrap(),

@@ -4,6 +4,7 @@
 //! that, and the folder is synced. A crash between any two steps leaves either nothing that counts or the whole object.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::num::NonZeroU64;
@@ -153,14 +154,16 @@ impl Objects for Folder {
         Ok(Arc::new(Opened { path, file, len }))
     }
 
-    fn list(&self) -> Result<Vec<u64>, Error> {
+    fn list(&self) -> Result<BTreeMap<u64, u64>, Error> {
         let at = |source| Error::io("list", &self.path, source);
-        let mut numbers = Vec::new();
+        let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.path).map_err(at)? {
-            numbers.extend(entry.map_err(at)?.file_name().to_str().and_then(number_of));
+            let entry = entry.map_err(at)?;
+            if let Some(number) = entry.file_name().to_str().and_then(number_of) {
+                found.insert(number, entry.metadata().map_err(at)?.len());
+            }
         }
-        numbers.sort_unstable();
-        Ok(numbers)
+        Ok(found)
     }
 
     fn delete(&self, number: u64) -> Result<(), Error> {

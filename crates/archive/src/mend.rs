@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use asat_core::{PageSize, Problem};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Inner};
 use crate::builder::Builder;
 use crate::codec::Encoder;
 use crate::directory::VersionRef;
@@ -180,9 +180,25 @@ impl Archive {
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             !manifest.retired.contains(&number) && !manifest.is_void(number)
         })?;
+        archive.leave_superfluous_out()?;
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
+    }
+}
+
+impl Inner {
+    /// Leaves out what is lost and not missed any more.
+    fn leave_superfluous_out(&self) -> Result<(), Error> {
+        let (state, objects) = (self.state(), &*self.objects);
+        if !state.manifest.segments.iter().any(|segment| state.is_superfluous(segment, objects)) {
+            return Ok(());
+        }
+        self.commit_manifest(|state, manifest| {
+            manifest.segments.retain(|segment| !state.is_superfluous(segment, objects));
+            true
+        })
+        .map(drop)
     }
 }
 

@@ -25,6 +25,11 @@ impl Slot {
         Arc::new(Self { reference, opened: OnceLock::new() })
     }
 
+    /// Whether its file is open, and not there any more under its name.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.opened.get().is_some_and(|segment| segment.stamp().is_none())
+    }
+
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
         if let Some(segment) = self.opened.get() {
@@ -102,6 +107,14 @@ impl State {
     pub(crate) fn lost(&self, objects: &dyn Objects) -> impl Iterator<Item = u64> {
         let lost = self.slots.iter().filter(|slot| slot.segment(objects).is_err());
         lost.map(|slot| slot.reference.file)
+    }
+
+    /// Whether a segment is lost, and all versions that it may have are known without it or were given up.
+    pub(crate) fn is_superfluous(&self, reference: &SegmentRef, objects: &dyn Objects) -> bool {
+        let is_it = |slot: &&Arc<Slot>| slot.reference.file == reference.file;
+        let is_lost = self.slots.iter().find(is_it).is_some_and(|slot| slot.segment(objects).is_err());
+        let mut numbers = reference.first..=reference.last;
+        is_lost && numbers.all(|number| !self.is_live(number) || self.live(number, objects).is_some())
     }
 
     /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.

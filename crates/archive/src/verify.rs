@@ -110,7 +110,12 @@ impl Check<'_> {
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
             let segment = slot.segment(&*self.archive.objects);
-            let checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            let checked = segment.and_then(|segment| {
+                segment.check_bytes(|read| self.advance(read))?;
+                // It can be read as long as it is open, and is written once more before that ends.
+                let gone = || segment.damaged("it was removed or replaced while it was open");
+                segment.stamp().map(drop).ok_or_else(gone)
+            });
             match checked {
                 Ok(()) => {}
                 Err(error) if error.is_finding() => {
