@@ -175,6 +175,11 @@ impl Inner {
         Arc::clone(&lock(&self.state))
     }
 
+    /// Nothing is committed as long as what it answers lives.
+    pub(crate) fn unchanging(&self) -> impl Drop {
+        lock(&self.commit)
+    }
+
     /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
     pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
         loop {

@@ -32,7 +32,8 @@ impl Archive {
         let before = self.bytes();
         let mut is_written_upon = false;
         let committed = archive.commit(Sealed::empty(&*archive.objects)?, |state, _, manifest| {
-            let is_newest = state.newest(&*archive.objects) == Some(number);
+            let is_newest = state.newest(&*archive.objects) == Some(number)
+                && !state.is_lost_above(number, &*archive.objects);
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retired.insert(number);
             if is_newest {

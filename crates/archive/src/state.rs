@@ -99,6 +99,17 @@ impl State {
         self.newest_below(u64::MAX, objects)
     }
 
+    /// Whether there may be a version in a segment that cannot be opened.
+    pub(crate) fn is_lost_at(&self, number: u64, objects: &dyn Objects) -> bool {
+        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
+        self.slots.iter().filter(covers).any(|slot| slot.segment(objects).is_err())
+    }
+
+    /// Whether there may be newer versions than this one in a segment that cannot be opened.
+    pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
+    }
+
     /// The version below which nothing is seen in one: the newest up to it that stands alone.
     pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
         let newest = |slot: &Arc<Slot>| {
