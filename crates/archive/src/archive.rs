@@ -52,7 +52,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 struct Files {
     there: BTreeSet<u64>,
-    /// The highest number that was ever given to one. None is given twice.
+    /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
@@ -84,15 +84,15 @@ impl Archive {
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Older { path: folder.place().join(name), found: 4 });
         }
-        let mut opened = Opened {
-            removed: found.removed,
-            freed_bytes: found.freed_bytes,
-            foreign: found.foreign,
-            unread: Vec::new(),
-        };
-        let objects: Arc<dyn Objects> = Arc::new(folder);
+        let (archive, opened) = Self::over(Arc::new(folder))?;
+        let removed = found.removed.into_iter().chain(opened.removed).collect();
+        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign, ..opened }))
+    }
+
+    /// Opens the archive whose files are these objects.
+    pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (manifest, files) = newest_manifest(&*objects)?;
-        opened.unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
+        let unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
         let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
@@ -106,8 +106,8 @@ impl Archive {
             is_unsettled: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
-        opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
-        Ok((Self { inner: Arc::new(inner) }, opened))
+        let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
+        Ok((Self { inner: Arc::new(inner) }, Opened { removed, unread, ..Opened::default() }))
     }
 
     /// The folder.
@@ -212,12 +212,20 @@ impl Inner {
         if !change(&before, sealed.segment(number), &mut manifest) {
             return Ok(None);
         }
-        // A number that was tried is not tried again.
-        files.highest = number;
         let published = sealed.publish(&*self.objects, &manifest);
-        if published.is_err() && self.objects.open(number).is_err() {
-            return published.map(|()| None);
+        match &published {
+            Ok(()) => {}
+            // It may be there nevertheless, but not if another one is.
+            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            Err(_) => return published.map(|()| None),
         }
+        if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
+            // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
+            self.objects.delete(number)?;
+            let what = "another asat has written to it since this one opened it";
+            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+        }
+        files.highest = number;
         files.there.insert(number);
         files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before));
@@ -226,6 +234,12 @@ impl Inner {
         self.is_unsettled.store(true, Ordering::Relaxed);
         self.sweep(&mut files);
         published.map(|()| Some(after))
+    }
+
+    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
+    fn is_there(&self, manifest: &Manifest) -> bool {
+        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
+        there.is_ok_and(|there| there == *manifest)
     }
 
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
