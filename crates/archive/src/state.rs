@@ -25,6 +25,16 @@ impl Slot {
         Arc::new(Self { reference, opened: OnceLock::new() })
     }
 
+    /// Whether a version is between its first one and its last.
+    fn covers(&self, number: u64) -> bool {
+        (self.reference.first..=self.reference.last).contains(&number)
+    }
+
+    /// Whether it has a version, or may have it, as it cannot be opened.
+    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.covers(number) && self.segment(objects).map_or(true, |segment| segment.version(number).is_some())
+    }
+
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
         if let Some(segment) = self.opened.get() {
@@ -101,8 +111,7 @@ impl State {
 
     /// Whether there may be a version in a segment that cannot be opened.
     pub(crate) fn is_lost_at(&self, number: u64, objects: &dyn Objects) -> bool {
-        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
-        self.slots.iter().filter(covers).any(|slot| slot.segment(objects).is_err())
+        self.slots.iter().any(|slot| slot.covers(number) && slot.segment(objects).is_err())
     }
 
     /// Whether there may be newer versions than this one in a segment that cannot be opened.
@@ -135,9 +144,8 @@ impl State {
 
     /// The segment that describes a version: of several, the one that was written last.
     pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
-        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
         let mut found: Option<&Arc<Segment>> = None;
-        for slot in self.slots.iter().filter(covers) {
+        for slot in self.slots.iter().filter(|slot| slot.covers(number)) {
             let segment = slot.segment(objects)?;
             let is_newer = found.is_none_or(|found| found.number < segment.number);
             if is_newer && segment.version(number).is_some() {
