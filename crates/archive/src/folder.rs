@@ -148,12 +148,17 @@ impl Objects for Folder {
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
         let name = name_of(number);
         let path = self.path.join(&name);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // Nobody is waited for who has to open the other end of it.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.handle, &name, flags, Mode::empty());
         let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
         // Who reads knows better than the system what will be needed next, and says so.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        let len = file.metadata().map_err(|source| Error::io("look at", &path, source))?.len();
+        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::damaged(&path, "it is no file"));
+        }
+        let len = metadata.len();
         Ok(Arc::new(Opened { path, file, len }))
     }
 

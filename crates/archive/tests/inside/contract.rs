@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::common::{files, folder, put_files};
+use super::common::{Content, files, folder, put_files, write};
+use crate::archive::Archive;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::objects::{Draft, Objects};
@@ -226,6 +227,29 @@ fn a_folder_with_files_of_strange_names_leaves_these_alone_and_names_them() {
     for name in strange.iter().filter(|name| **name != "folder") {
         assert_eq!(std::fs::read_to_string(folder.path().join(name)).unwrap(), *name);
     }
+}
+
+/// What has an object's name and is no file is named: something may have been there that counts.
+#[test]
+fn what_has_the_name_of_an_object_and_is_no_file_is_named_and_left_alone() {
+    let folder = folder();
+    let (name, path) = ("000000000007.segment", folder.path().join("000000000007.segment"));
+    write(&Archive::open(folder.path()).unwrap().0, 1, &Content::new(512, 1..5)).unwrap();
+    let sound = std::fs::read(folder.path().join("000000000001.segment")).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let (archive, opened) = Archive::open(folder.path()).unwrap();
+    assert_eq!((archive.live(), opened.unread), (vec![1], vec![name.to_owned()]));
+    // What is written then comes above it.
+    write(&archive, 2, &Content::new(512, 2..5)).unwrap();
+    assert!(folder.path().join("000000000008.segment").exists() && path.is_dir());
+    drop(archive);
+    assert_eq!(Archive::open(folder.path()).unwrap().0.live(), [1, 2]);
+    std::fs::remove_dir(&path).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("000000000001.segment"), &path).unwrap();
+    std::fs::remove_file(folder.path().join("000000000008.segment")).unwrap();
+    let error = Archive::open(folder.path()).err().unwrap();
+    assert!(error.to_string().contains(name) && !error.is_loss(), "{error}");
+    assert!(std::fs::read(&path).unwrap() == sound);
 }
 
 /// And nothing but the lock says who is at work in it, where that holds.
