@@ -79,11 +79,10 @@ impl Archive {
             told: None,
             broken: false,
         };
-        // What was written last may be in a file that cannot be opened, and be put back: this version must not lie upon what is below it.
-        if let Some(newest) =
-            self.newest().filter(|newest| !self.inner.state().is_lost_above(*newest, &*self.inner.objects))
-        {
+        if let Some(newest) = self.newest() {
             writer.head = match self.inner.head(newest, &|| true) {
+                // Were what is lost above it put back, that would be seen in a version that lies upon this one.
+                Ok(_) if self.inner.state().is_lost_above(newest, &*self.inner.objects) => None,
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),
@@ -229,7 +228,13 @@ impl Writer {
             None => {
                 let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
                 let before = self.comparable().map(|head| Arc::clone(&head.view));
-                self.press.insert(Press::start(builder, self.number, self.page_size, before, self.told.clone())?)
+                self.press.insert(Press::start(
+                    builder,
+                    self.number,
+                    self.page_size,
+                    before,
+                    self.told.clone(),
+                )?)
             }
         };
         match press.page(number, page, hash) {
@@ -273,7 +278,8 @@ impl Writer {
         let number = self.number;
         let objects = Arc::clone(&self.archive.objects);
         let state = self.archive.commit(sealed, |state, segment, manifest| {
-            let holds = upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
+            let holds =
+                upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
             manifest.highest = manifest.highest.max(number);
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             holds

@@ -98,10 +98,6 @@ impl Objects for Tight {
     fn place(&self) -> &Path {
         self.folder.place()
     }
-
-    fn free_bytes(&self) -> Result<u64, Error> {
-        self.folder.free_bytes()
-    }
 }
 
 /// Something that is done to an archive, and to what it holds.
