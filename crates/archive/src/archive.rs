@@ -59,7 +59,7 @@ struct Files {
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
-    /// Files that are newer than the newest manifest that could be read. They are left alone.
+    /// Files that nothing needs and that cannot be read. They are left alone.
     unread: BTreeSet<u64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Opened {
     pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
-    /// Files at the end of the archive that cannot be read: what they say was written last, and is not seen.
+    /// Files that cannot be read and that nothing needs: what they say may have been written last, and is not seen. They are left alone.
     pub unread: Vec<String>,
 }
 
@@ -163,14 +163,7 @@ impl Archive {
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
-        self.inner.look(number, |state| {
-            let meta = state.described_in(number, &*self.inner.objects)?.describe(number)?;
-            match View::new(state, number, &*self.inner.objects) {
-                Ok(view) => Ok(Reader::new(meta, view)),
-                Err(error) if error.is_loss() => self.inner.read_without(state, meta, error),
-                Err(error) => Err(error),
-            }
-        })
+        self.inner.look(number, |state| self.inner.open_version(state, number))
     }
 }
 
@@ -190,13 +183,23 @@ impl Inner {
     pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
         loop {
             let state = self.state();
-            if state.live(number, &*self.objects).is_none() {
+            if !state.is_live(number) {
                 return Err(self.no_such_version(number));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
                 result => return result,
             }
+        }
+    }
+
+    /// Opens a version.
+    pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
+        let meta = state.described_in(number, &*self.objects)?.describe(number)?;
+        match View::new(state, number, &*self.objects) {
+            Ok(view) => Ok(Reader::new(meta, view)),
+            Err(error) if error.is_loss() => self.read_without(state, meta, error),
+            Err(error) => Err(error),
         }
     }
 
@@ -304,6 +307,20 @@ impl Inner {
         }
     }
 
+    /// Whether something may have been written after a version and is lost.
+    pub(crate) fn is_lost_above(&self, number: u64) -> bool {
+        let state = self.state();
+        let described = state.described_in(number, &*self.objects).map_or(0, |segment| segment.number);
+        state.is_lost_above(number, &*self.objects)
+            || lock(&self.commit).unread.range(described..).next().is_some()
+    }
+
+    /// Files that were left alone as they cannot be read, with what is wrong with them.
+    pub(crate) fn unread(&self) -> Vec<(u64, Error)> {
+        let unread = lock(&self.commit).unread.clone();
+        unread.into_iter().filter_map(|file| Some((file, manifest_of(&*self.objects, file).err()?))).collect()
+    }
+
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
     /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
@@ -326,28 +343,41 @@ impl Inner {
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
     files.highest = files.there.last().copied().unwrap_or(0);
-    let mut first_error = None;
+    let (mut newest, mut first_error): (Option<Manifest>, _) = (None, None);
     for &file in files.there.iter().rev() {
-        match OpenedFile::open(objects, file).and_then(|opened| opened.manifest()) {
-            Ok(manifest) if manifest.number == file => {
-                let before = files.there.range(..file).next_back();
-                let before = before.and_then(|file| OpenedFile::open(objects, *file).ok()?.manifest().ok());
-                files.fallback = before.iter().flat_map(Manifest::files).collect();
-                return Ok((manifest, files));
+        match manifest_of(objects, file) {
+            Ok(before) if newest.is_some() => {
+                files.fallback = before.files().collect();
+                break;
             }
-            Ok(manifest) => {
-                let what = format!("it is file {} of an archive", manifest.number);
-                first_error = first_error.or(Some(Error::damaged(&objects.name(file), what)));
+            Ok(manifest) => newest = Some(manifest),
+            Err(_) if newest.is_some() => break,
+            Err(error) if !error.is_loss() => return Err(error),
+            Err(error) => {
+                first_error = first_error.or(Some(error));
+                files.unread.insert(file);
             }
-            Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
-            Err(error) => return Err(error),
         }
-        files.unread.insert(file);
     }
-    match first_error {
-        Some(error) => Err(error),
-        None => Ok((Manifest::default(), files)),
+    match (newest, first_error) {
+        (Some(manifest), _) => {
+            let needed: BTreeSet<u64> = manifest.files().chain(files.fallback.iter().copied()).collect();
+            let is_unread = |file: &u64| manifest_of(objects, *file).is_err_and(|error| error.is_loss());
+            let unread: Vec<u64> = files.there.difference(&needed).copied().filter(is_unread).collect();
+            files.unread.extend(unread);
+            Ok((manifest, files))
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok((Manifest::default(), files)),
     }
+}
+
+/// What the archive was according to a file.
+fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
+    let manifest = OpenedFile::open(objects, file)?.manifest()?;
+    let other =
+        || Error::damaged(&objects.name(file), format!("it is file {} of an archive", manifest.number));
+    if manifest.number == file { Ok(manifest) } else { Err(other()) }
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

@@ -97,13 +97,21 @@ impl State {
         live
     }
 
-    /// The newest version that can be read, below a number.
-    pub(crate) fn newest_below(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+    /// The newest version that can be read.
+    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
         let newest = |slot: &Arc<Slot>| {
             let versions = &slot.segment(objects).ok()?.directory.versions;
-            let mut below =
-                versions.iter().rev().map(|version| version.number).filter(|other| *other < number);
-            below.find(|number| self.is_live(*number))
+            versions.iter().rev().map(|version| version.number).find(|number| self.is_live(*number))
+        };
+        self.slots.iter().filter_map(newest).max()
+    }
+
+    /// The newest version beside one that was not given up, be it that it is lost.
+    pub(crate) fn newest_beside(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+        let is_it = |other: &u64| *other != number && self.is_live(*other);
+        let newest = |slot: &Arc<Slot>| match slot.segment(objects) {
+            Ok(segment) => segment.directory.versions.iter().rev().map(|version| version.number).find(is_it),
+            Err(_) => (slot.reference.first..=slot.reference.last).rev().find(is_it),
         };
         self.slots.iter().filter_map(newest).max()
     }
@@ -119,18 +127,16 @@ impl State {
         self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
     }
 
-    /// The newest version that can be read.
-    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
-        self.newest_below(u64::MAX, objects)
+    /// Whether a version was not given up that is there, or is in a lost segment.
+    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number, objects))
     }
 
-    /// Whether there may be a version in a segment that cannot be opened.
-    pub(crate) fn is_lost_at(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.slots.iter().any(|slot| slot.covers(number) && slot.segment(objects).is_err())
-    }
-
-    /// The version below which nothing is seen in one: the newest up to it that stands alone.
+    /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
     pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
+        if self.live(number, objects).is_some_and(|version| version.is_whole) {
+            return number;
+        }
         let newest = |slot: &Arc<Slot>| {
             let alone = &slot.segment(objects).ok()?.alone;
             let up_to = alone.get(..alone.partition_point(|alone| *alone <= number)).unwrap_or_default();

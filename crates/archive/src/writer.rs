@@ -82,7 +82,7 @@ impl Archive {
         if let Some(newest) = self.newest() {
             writer.head = match self.inner.head(newest, &|| true) {
                 // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-                Ok(_) if self.inner.state().is_lost_above(newest, &*self.inner.objects) => None,
+                Ok(_) if self.inner.is_lost_above(newest) => None,
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),
@@ -265,7 +265,7 @@ impl Writer {
         };
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
         let (number, page_count) = (self.number, self.page_count);
-        let version = VersionRef { number, page_count, bytes: 0, stands_alone };
+        let version = VersionRef { number, page_count, bytes: 0, is_whole: stands_alone, stands_alone };
         let sealed = builder.seal(vec![(version, self.meta(cut, fingerprint))])?;
         let bytes = self.publish(sealed, stands_alone)?;
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
