@@ -110,9 +110,9 @@ fn damage_is_named_with_its_file_and_versions_and_never_read_as_data() {
     // What is in a snapshot would be repaired from there.
     world.settled("report@1");
     let second = world.get("/versions/report@2/database");
-    let pack = world.path("state/archive/report/1.pack");
-    let length = std::fs::read(&pack).unwrap().len();
-    flip(&pack, length / 2);
+    let segment = world.segment(1);
+    let length = std::fs::read(&segment).unwrap().len();
+    flip(&segment, length / 2);
 
     let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
@@ -156,9 +156,9 @@ fn damage_is_repaired_where_the_store_still_has_what_was_there() {
     world.settled("report@2");
     let versions = ["report@1", "report@2"].map(|id| format!("/versions/{id}/database"));
     let contents = versions.clone().map(|path| world.get(&path).body);
-    let pack = world.path("state/archive/report/1.pack");
-    let length = std::fs::read(&pack).unwrap().len();
-    flip(&pack, length / 2);
+    let segment = world.segment(1);
+    let length = std::fs::read(&segment).unwrap().len();
+    flip(&segment, length / 2);
 
     let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
@@ -181,7 +181,7 @@ fn a_version_that_the_store_still_is_is_written_anew_whatever_is_left_of_its_pac
     publish_change(&world, "2");
     world.settled("report@2");
     let content = world.get("/versions/report@2/database").body;
-    let [below, own] = [1, 2].map(|number| world.path(&format!("state/archive/report/{number}.pack")));
+    let [below, own] = [1, 2].map(|number| world.segment(number));
     std::fs::remove_file(&below).unwrap();
     let mut bytes = std::fs::read(&own).unwrap();
     let metadata = bytes.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap();
@@ -205,9 +205,9 @@ fn damage_is_repaired_from_a_snapshot_where_the_store_has_moved_on() {
     world.sqlite().execute_batch("delete from ledger; vacuum; insert into ledger values ('x')").unwrap();
     world.publish("2");
     world.archived("report@2");
-    let pack = world.path("state/archive/report/1.pack");
-    let length = std::fs::read(&pack).unwrap().len();
-    flip(&pack, length / 2);
+    let segment = world.segment(1);
+    let length = std::fs::read(&segment).unwrap().len();
+    flip(&segment, length / 2);
 
     assert_eq!(verify(&world, "")["ok"], false);
     let again = verify(&world, "");
@@ -226,12 +226,12 @@ fn a_damaged_version_is_not_opened() {
     publish_change(&world, "2");
     world.archived("report@2");
     world.settled("report@1");
-    let pack = world.path("state/archive/report/1.pack");
-    let length = std::fs::read(&pack).unwrap().len();
-    flip(&pack, length / 2);
+    let segment = world.segment(1);
+    let length = std::fs::read(&segment).unwrap().len();
+    flip(&segment, length / 2);
     let answer = world.send("POST", "/versions/report@1/mounts", &json!({ "holder": "a" }));
     let problem = answer.expect_problem(500, "damaged");
-    assert!(problem["detail"].as_str().unwrap().contains("1.pack"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("000000000001.segment"), "{problem}");
     let version = world.get("/versions/report@1").json();
     assert_eq!((&version["leases"], &version["path"]), (&json!(0), &Value::Null));
 }
@@ -252,9 +252,9 @@ fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     assert!(world.stop().success());
     // As long as its snapshot is there, nothing is lost.
     world.remove_snapshots(&snapshots);
-    let pack = world.path("state/archive/report/3.pack");
+    let segment = world.segment(3);
     let aside = world.path("aside.pack");
-    std::fs::rename(&pack, &aside).unwrap();
+    std::fs::rename(&segment, &aside).unwrap();
     assert!(layer.exists());
     world.start();
     let lost = world.get("/versions/report@3").json();
@@ -265,7 +265,7 @@ fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     world.get(&format!("/as-of/{at}")).expect_problem(409, "not_readable");
     assert_eq!(world.get("/versions/report@1/database").status, 200);
     assert!(world.stop().success());
-    std::fs::rename(&aside, &pack).unwrap();
+    std::fs::rename(&aside, &segment).unwrap();
     world.start();
     assert_eq!(world.get("/versions/report@3").json()["state"], "ready");
     assert_eq!(world.get("/versions/report@3/database").status, 200);

@@ -95,6 +95,11 @@ impl World {
         self.folder.path().join(name)
     }
 
+    /// The file of the archive that was written as the `number`th: as long as nothing is given up or merged, that of this version.
+    pub fn segment(&self, number: u64) -> PathBuf {
+        self.path(&format!("state/archive/report/{number:012}.segment"))
+    }
+
     pub fn store(&self) -> PathBuf {
         self.store_at("report.db")
     }

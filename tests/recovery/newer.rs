@@ -23,7 +23,7 @@ fn stopped(newer: u32) -> World {
         world.publish(&format!("close {version}"));
     }
     assert!(world.stop().success());
-    renew(&world.path(&format!("state/archive/report/{newer}.pack")));
+    renew(&world.segment(newer));
     world
 }
 
@@ -34,12 +34,12 @@ fn change(world: &World, version: u32) {
 
 /// Has a pack be of the format version after the one that this asat writes. The first and the last twelve bytes are all that keeps its
 /// meaning then, so no checksum is made anew.
-fn renew(pack: &Path) {
-    let mut bytes = fs::read(pack).unwrap();
+fn renew(segment: &Path) {
+    let mut bytes = fs::read(segment).unwrap();
     for at in [8, bytes.len() - 12] {
         bytes[at] += 1;
     }
-    fs::write(pack, bytes).unwrap();
+    fs::write(segment, bytes).unwrap();
 }
 
 /// Every file below a folder, with its bytes.
@@ -122,9 +122,9 @@ fn versions_of_a_newer_format_that_are_not_recorded_keep_the_daemon_from_startin
     assert!(world.stop().success());
     fs::copy(&copy, &catalogue).unwrap();
     fs::copy(&its_copy, &newest).unwrap();
-    let pack = world.path("state/archive/report/2.pack");
-    let readable = fs::read(&pack).unwrap();
-    renew(&pack);
+    let segment = world.segment(2);
+    let readable = fs::read(&segment).unwrap();
+    renew(&segment);
     let before = state(&world);
     for _ in 0..2 {
         expect_no_start(&world);
@@ -132,14 +132,14 @@ fn versions_of_a_newer_format_that_are_not_recorded_keep_the_daemon_from_startin
     }
     // Without it, what is recorded is there.
     let aside = world.path("2.pack");
-    fs::rename(&pack, &aside).unwrap();
+    fs::rename(&segment, &aside).unwrap();
     world.start();
     assert_eq!(world.get("/versions/report@1/database").status, 200);
     assert_eq!(world.get("/versions/report@2").status, 404);
     assert!(world.stop().success());
     fs::remove_file(aside).unwrap();
     // The asat that wrote it takes it over.
-    fs::write(&pack, readable).unwrap();
+    fs::write(&segment, readable).unwrap();
     world.start();
     assert_eq!(world.get("/versions/report@2").json()["publications"][0]["label"], "after the upgrade");
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
 
 use crate::builder::Sealed;
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
@@ -47,8 +48,8 @@ pub(crate) struct Inner {
     pub(crate) reading: Mutex<()>,
     /// Versions that were found to need nothing of files that are lost.
     needs_none_of: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
-    /// Whether segments may be worth merging since that was looked at last.
-    pub(crate) is_unsettled: AtomicBool,
+    /// Whether versions were given up since it was looked at last what of segments nobody needs: that takes reading their indexes.
+    pub(crate) has_garbage: AtomicBool,
 }
 
 /// The files that are there.
@@ -59,8 +60,6 @@ struct Files {
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
-    /// Files that nothing needs and that cannot be read. They are left alone.
-    unread: BTreeSet<u64>,
 }
 
 /// What opening an archive found and did.
@@ -72,8 +71,6 @@ pub struct Opened {
     pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
-    /// Files that cannot be read and that nothing needs: what they say may have been written last, and is not seen. They are left alone.
-    pub unread: Vec<String>,
 }
 
 impl Archive {
@@ -94,8 +91,8 @@ impl Archive {
 
     /// Opens the archive whose files are these objects.
     pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
-        let (manifest, files) = newest_manifest(&*objects)?;
-        let unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
+        let (mut manifest, files) = newest_manifest(&*objects)?;
+        take_in(&*objects, &mut manifest, &files);
         let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
@@ -107,17 +104,43 @@ impl Archive {
             head: Mutex::default(),
             reading: Mutex::default(),
             needs_none_of: Mutex::default(),
-            is_unsettled: AtomicBool::new(true),
+            has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
         let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
-        Ok((Self { inner: Arc::new(inner) }, Opened { removed, unread, ..Opened::default() }))
+        Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
     }
 
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.inner.objects.place()
+    }
+
+    /// Files that cannot be read, each with what is wrong. Of those that were written last nothing is seen until they are put back and the
+    /// archive is opened again.
+    #[must_use]
+    pub fn unread(&self) -> Vec<Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let lost = state.slots.iter().filter_map(|slot| slot.segment(objects).err());
+        lost.chain(self.inner.unread(&state)).collect()
+    }
+
+    /// Versions that files may have which cannot be read, each with what is in the way: those of a segment that is lost; and one for each
+    /// file that was written last, if that was a version.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<u64, Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let mut lost = BTreeMap::new();
+        for slot in &state.slots {
+            let unknown = (slot.reference.first..=slot.reference.last)
+                .filter(|number| state.is_live(*number) && state.live(*number, objects).is_none());
+            lost.extend(unknown.filter_map(|number| Some((number, slot.segment(objects).err()?))));
+        }
+        let next = state.manifest.highest + 1;
+        let last = (next..).zip(state.manifest.unread.keys());
+        lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
+        lost
     }
 
     /// The live versions, oldest first.
@@ -265,7 +288,6 @@ impl Inner {
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
-        self.is_unsettled.store(true, Ordering::Relaxed);
         self.sweep(&mut files);
         published.map(|()| Some(after))
     }
@@ -307,18 +329,10 @@ impl Inner {
         }
     }
 
-    /// Whether something may have been written after a version and is lost.
-    pub(crate) fn is_lost_above(&self, number: u64) -> bool {
-        let state = self.state();
-        let described = state.described_in(number, &*self.objects).map_or(0, |segment| segment.number);
-        state.is_lost_above(number, &*self.objects)
-            || lock(&self.commit).unread.range(described..).next().is_some()
-    }
-
-    /// Files that were left alone as they cannot be read, with what is wrong with them.
-    pub(crate) fn unread(&self) -> Vec<(u64, Error)> {
-        let unread = lock(&self.commit).unread.clone();
-        unread.into_iter().filter_map(|file| Some((file, manifest_of(&*self.objects, file).err()?))).collect()
+    /// Files that were newer than the newest one that could be read, each with what is wrong.
+    pub(crate) fn unread(&self, state: &State) -> Vec<Error> {
+        let unread = state.manifest.unread.keys();
+        unread.filter_map(|file| manifest_of(&*self.objects, *file).err()).collect()
     }
 
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
@@ -326,7 +340,7 @@ impl Inner {
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
         let state = self.state();
         let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
-        let spare = |file: &&u64| !needed.contains(*file) && !files.unread.contains(*file);
+        let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
         let gone: Vec<u64> = files
             .there
             .iter()
@@ -339,45 +353,62 @@ impl Inner {
     }
 }
 
-/// The newest manifest that can be read, and the files that there are.
+/// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
     files.highest = files.there.last().copied().unwrap_or(0);
-    let (mut newest, mut first_error): (Option<Manifest>, _) = (None, None);
+    let (mut unread, mut first_error) = (Vec::new(), None);
     for &file in files.there.iter().rev() {
         match manifest_of(objects, file) {
-            Ok(before) if newest.is_some() => {
-                files.fallback = before.files().collect();
-                break;
+            Ok(mut manifest) => {
+                let before = files.there.range(..file).next_back();
+                let before = before.and_then(|file| manifest_of(objects, *file).ok());
+                files.fallback = before.iter().flat_map(Manifest::files).collect();
+                // Each of them has one version at most.
+                let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
+                manifest.unread.extend(unread.into_iter().map(|file| (file, up_to)));
+                return Ok((manifest, files));
             }
-            Ok(manifest) => newest = Some(manifest),
-            Err(_) if newest.is_some() => break,
-            Err(error) if !error.is_loss() => return Err(error),
-            Err(error) => {
-                first_error = first_error.or(Some(error));
-                files.unread.insert(file);
-            }
+            Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
+            Err(error) => return Err(error),
         }
+        unread.push(file);
     }
-    match (newest, first_error) {
-        (Some(manifest), _) => {
-            let needed: BTreeSet<u64> = manifest.files().chain(files.fallback.iter().copied()).collect();
-            let is_unread = |file: &u64| manifest_of(objects, *file).is_err_and(|error| error.is_loss());
-            let unread: Vec<u64> = files.there.difference(&needed).copied().filter(is_unread).collect();
-            files.unread.extend(unread);
-            Ok((manifest, files))
-        }
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok((Manifest::default(), files)),
+    match first_error {
+        Some(error) => Err(error),
+        None => Ok((Manifest::default(), files)),
     }
 }
 
 /// What the archive was according to a file.
 fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
     let manifest = OpenedFile::open(objects, file)?.manifest()?;
-    let other =
-        || Error::damaged(&objects.name(file), format!("it is file {} of an archive", manifest.number));
-    if manifest.number == file { Ok(manifest) } else { Err(other()) }
+    if manifest.number == file {
+        return Ok(manifest);
+    }
+    Err(Error::damaged(&objects.name(file), format!("it is file {} of an archive", manifest.number)))
+}
+
+/// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
+/// nothing of them, as it stands alone.
+fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
+    for (file, up_to) in std::mem::take(&mut manifest.unread) {
+        let segment = manifest_of(objects, file).and_then(|_| OpenedFile::open(objects, file)?.segment(file));
+        match segment {
+            Ok(Some(segment)) => {
+                let state = State::new(manifest.clone(), &State::default());
+                let is_missing = |version: &VersionRef| {
+                    state.is_live(version.number) && state.live(version.number, objects).is_none()
+                };
+                if segment.directory.versions.iter().any(is_missing) {
+                    manifest.insert(segment.reference());
+                }
+            }
+            Ok(None) => {}
+            Err(_) if !files.there.contains(&file) => {}
+            Err(_) => _ = manifest.unread.insert(file, up_to),
+        }
+    }
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

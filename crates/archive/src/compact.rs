@@ -44,7 +44,7 @@ impl Archive {
     pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        archive.is_unsettled.store(false, Ordering::Relaxed);
+        let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
         let (mut more, mut damaged, mut first_error) = (false, BTreeSet::new(), None);
@@ -53,7 +53,7 @@ impl Archive {
                 more = true;
                 break;
             }
-            match archive.compact_once(&damaged, pace) {
+            match archive.compact_once(&damaged, has_garbage, pace) {
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
                     damaged.insert(file);
@@ -65,13 +65,16 @@ impl Archive {
                     more = true;
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    break;
+                }
             }
         }
-        archive.let_go()?;
-        if more {
-            archive.is_unsettled.store(true, Ordering::Relaxed);
+        if has_garbage && (more || first_error.is_some()) {
+            archive.has_garbage.store(true, Ordering::Relaxed);
         }
+        archive.let_go()?;
         if let Some(error) = first_error {
             return Err(error);
         }
@@ -84,8 +87,9 @@ impl Archive {
     #[must_use]
     pub fn is_worth_compacting(&self) -> bool {
         let state = self.inner.state();
-        self.inner.is_unsettled.load(Ordering::Relaxed)
-            && (!state.manifest.retired.is_empty() || tier(&lengths(&state)).is_some())
+        let has_garbage =
+            self.inner.has_garbage.load(Ordering::Relaxed) && !state.manifest.retired.is_empty();
+        has_garbage || tier(&lengths(&state)).is_some()
     }
 
     /// Waits until no version is being written, for so long at most.
@@ -100,10 +104,15 @@ impl Archive {
 impl Inner {
     /// Does one merge that is worth it, without damaged files; answers what came of it, if there was one. What changed meanwhile is
     /// looked at anew by the next call.
-    fn compact_once(&self, damaged: &BTreeSet<u64>, pace: Pace<'_>) -> Result<Option<Merged>, Error> {
+    fn compact_once(
+        &self,
+        damaged: &BTreeSet<u64>,
+        has_garbage: bool,
+        pace: Pace<'_>,
+    ) -> Result<Option<Merged>, Error> {
         let state = self.state();
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.worth_merging(&state, &history, damaged)? {
+            if let Some(files) = self.worth_merging(&state, &history, damaged, has_garbage)? {
                 return self.merge(&state, &history, &files, pace).map(Some);
             }
         }
@@ -116,6 +125,7 @@ impl Inner {
         state: &State,
         history: &History,
         damaged: &BTreeSet<u64>,
+        has_garbage: bool,
     ) -> Result<Option<BTreeSet<u64>>, Error> {
         let files = |range: std::ops::Range<usize>| {
             let segments = history.segments.get(range).unwrap_or_default();
@@ -130,7 +140,7 @@ impl Inner {
         let is_retired = |segment: &Arc<Segment>| {
             segment.directory.versions.iter().any(|version| state.manifest.retired.contains(&version.number))
         };
-        if !history.segments.iter().any(is_retired) {
+        if !has_garbage || !history.segments.iter().any(is_retired) {
             return Ok(None);
         }
         let spare = spare(history)?;

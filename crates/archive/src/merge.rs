@@ -84,7 +84,6 @@ impl Inner {
             }
         }
         let (builder, versions) = (work.builder, versions(&inputs, state, &*self.objects)?);
-        let kept: BTreeSet<u64> = versions.iter().map(|(version, _)| version.number).collect();
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
@@ -92,15 +91,8 @@ impl Inner {
             near.map(|segment| segment.file).collect()
         };
         let expected = overlap(&state.manifest);
-        let committed = self.commit(sealed, |now, segment: Option<SegmentRef>, manifest| {
+        let committed = self.commit(sealed, |_, segment: Option<SegmentRef>, manifest| {
             let holds = overlap(manifest) == expected;
-            // What was given up before is in none of these any more.
-            let is_elsewhere = |number: u64| {
-                let mut others = now.slots.iter().filter(|slot| !files.contains(&slot.reference.file));
-                others.any(|slot| slot.may_have(number, &*self.objects))
-            };
-            let is_left_out = |number: &u64| (first..=last).contains(number) && !kept.contains(number);
-            manifest.retired.retain(|number| !is_left_out(number) || is_elsewhere(*number));
             manifest.segments.retain(|other| !files.contains(&other.file));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             manifest.forget();

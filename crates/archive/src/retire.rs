@@ -1,5 +1,7 @@
 //! Gives versions up. Later versions may need pages of one: what nobody needs any more is given back by a merge.
 
+use std::sync::atomic::Ordering;
+
 use asat_core::boundary;
 
 use crate::archive::Archive;
@@ -49,6 +51,7 @@ impl Archive {
         if committed.is_none() {
             return Ok(Retired::AlreadyGone);
         }
+        archive.has_garbage.store(true, Ordering::Relaxed);
         let mut head = lock(&archive.head);
         *head = head.take().filter(|head| head.number != number);
         drop(head);

@@ -37,14 +37,19 @@ impl Slot {
 
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
-        if let Some(segment) = self.opened.get() {
-            return Ok(segment);
+        match self.opened.get() {
+            Some(segment) => Ok(segment),
+            None => self.open(objects).map(|segment| self.opened.get_or_init(|| Arc::new(segment))),
         }
+    }
+
+    /// Opens the segment, be it open already: whoever opens it next has nothing else.
+    pub(crate) fn open(&self, objects: &dyn Objects) -> Result<Segment, Error> {
         let file = self.reference.file;
         let segment = Opened::open(objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
-            Some(segment) => Ok(self.opened.get_or_init(|| Arc::new(segment))),
+            Some(segment) => Ok(segment),
             None => {
                 Err(Error::damaged(&objects.name(file), "it is another file than the one of this number"))
             }
@@ -122,9 +127,12 @@ impl State {
         lost.map(|slot| slot.reference.file)
     }
 
-    /// Whether a segment is lost that has something of versions above a number.
+    /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.
     pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
+        let is_above = |slot: &&Arc<Slot>| slot.reference.last > number;
+        let floor = self.floor(number, objects);
+        self.manifest.unread.values().any(|up_to| *up_to >= floor)
+            || self.slots.iter().filter(is_above).any(|slot| slot.segment(objects).is_err())
     }
 
     /// Whether a version was not given up that is there, or is in a lost segment.

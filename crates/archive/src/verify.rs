@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
@@ -90,7 +91,7 @@ impl Archive {
 /// A verification under way.
 struct Check<'a> {
     archive: &'a Inner,
-    state: &'a State,
+    state: &'a Arc<State>,
     report: Report,
     done_bytes: u64,
     total_bytes: u64,
@@ -107,13 +108,18 @@ impl Check<'_> {
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
-        for (file, error) in number.is_none().then(|| self.archive.unread()).into_iter().flatten() {
-            self.find(objects.name(file), &error, Vec::new());
+        for error in number.is_none().then(|| self.archive.unread(state)).into_iter().flatten() {
+            let file = error.path().unwrap_or(objects.place()).to_owned();
+            self.find(file, &error, Vec::new());
         }
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
-            let segment = slot.segment(&*self.archive.objects);
-            let checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            let segment = slot.segment(objects);
+            let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            if checked.is_ok() && Arc::ptr_eq(&self.archive.state(), state) {
+                // It may have been opened long before.
+                checked = slot.open(objects).map(drop);
+            }
             match checked {
                 Ok(()) => {}
                 Err(error) if error.is_finding() => {

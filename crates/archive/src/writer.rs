@@ -82,7 +82,7 @@ impl Archive {
         if let Some(newest) = self.newest() {
             writer.head = match self.inner.head(newest, &|| true) {
                 // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-                Ok(_) if self.inner.is_lost_above(newest) => None,
+                Ok(_) if self.inner.state().is_lost_above(newest, &*self.inner.objects) => None,
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),

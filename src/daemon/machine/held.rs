@@ -9,6 +9,11 @@ use asat_core::{Code, Problem, StoreName, VersionId};
 use super::{Machine, describe};
 
 impl Machine {
+    /// What is wrong with files of the archives that cannot be read.
+    pub(in crate::daemon) fn unread(&self) -> Vec<Problem> {
+        self.archives().values().flat_map(|archive| archive.unread()).map(Problem::from).collect()
+    }
+
     /// What the archives have.
     ///
     /// # Errors
@@ -40,6 +45,18 @@ fn look_at_archive(
         let was_lost = version_of(&version).is_some_and(|version| version.state == State::Lost);
         let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
         archived.push(Archived { version, described });
+    }
+    for (number, error) in archive.lost() {
+        let version = VersionId { store: store.clone(), number };
+        // Of a store that nothing is recorded of, nobody else may get the number.
+        let is_expected = match register.history(store) {
+            Ok(_) => version_of(&version).is_some_and(|version| version.is_archived()),
+            Err(_) => true,
+        };
+        if is_expected {
+            let damaged = Damaged { why: Problem::from(error).detail, described: None };
+            archived.push(Archived { version, described: Some(Err(damaged)) });
+        }
     }
     for (number, error) in archive.unreadable()? {
         let Ok(place) = live.binary_search(&number) else { continue };

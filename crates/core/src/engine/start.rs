@@ -343,7 +343,9 @@ fn filed(version: &Version, described: &Described) -> Version {
     let content = version.content.clone().or_else(|| Some(described.content.clone()));
     let version = Version { content, ..version.clone() };
     match described.content.fingerprint {
-        Some(fingerprint) => filed_as(&version, Filed { fingerprint, bytes: described.bytes }),
+        Some(fingerprint) => {
+            filed_as(&version, Filed { fingerprint, bytes: described.bytes, worth_compacting: false })
+        }
         None => version,
     }
 }
