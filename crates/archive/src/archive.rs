@@ -59,7 +59,7 @@ pub(crate) struct Inner {
 struct Files {
     /// Each with its length in bytes.
     there: BTreeMap<u64, u64>,
-    /// The highest number that was ever given to one. None is given twice.
+    /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
@@ -87,9 +87,13 @@ impl Archive {
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Older { path: folder.place().join(name), found: 4 });
         }
-        let mut opened =
-            Opened { removed: found.removed, freed_bytes: found.freed_bytes, foreign: found.foreign };
-        let objects: Arc<dyn Objects> = Arc::new(folder);
+        let (archive, opened) = Self::over(Arc::new(folder))?;
+        let removed = found.removed.into_iter().chain(opened.removed).collect();
+        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign, ..opened }))
+    }
+
+    /// Opens the archive whose files are these objects.
+    pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (mut manifest, files) = newest_manifest(&*objects)?;
         take_in(&*objects, &mut manifest, &files);
         let state = Arc::new(State::new(manifest, &State::default()));
@@ -107,8 +111,8 @@ impl Archive {
             has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
-        opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
-        Ok((Self { inner: Arc::new(inner) }, opened))
+        let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
+        Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
     }
 
     /// The folder.
@@ -123,8 +127,7 @@ impl Archive {
     pub fn unread(&self) -> Vec<Error> {
         let (state, objects) = (self.inner.state(), &*self.inner.objects);
         let lost = state.slots.iter().filter_map(|slot| slot.segment(objects).err());
-        lost.chain(state.manifest.unread.keys().filter_map(|file| manifest_of(objects, *file).err()))
-            .collect()
+        lost.chain(self.inner.unread(&state)).collect()
     }
 
     /// Versions that files may have which cannot be read, each with what is in the way: those of a segment that is lost; and one for each
@@ -187,14 +190,7 @@ impl Archive {
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
-        self.inner.look(number, |state| {
-            let meta = state.described_in(number, &*self.inner.objects)?.describe(number)?;
-            match View::new(state, number, &*self.inner.objects) {
-                Ok(view) => Ok(Reader::new(meta, view)),
-                Err(error) if error.is_loss() => self.inner.read_without(state, meta, error),
-                Err(error) => Err(error),
-            }
-        })
+        self.inner.look(number, |state| self.inner.open_version(state, number))
     }
 }
 
@@ -205,17 +201,32 @@ impl Inner {
         Arc::clone(&lock(&self.state))
     }
 
+    /// Nothing is committed as long as what it answers lives.
+    pub(crate) fn unchanging(&self) -> impl Drop {
+        lock(&self.commit)
+    }
+
     /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
     pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
         loop {
             let state = self.state();
-            if state.live(number, &*self.objects).is_none() {
+            if !state.is_live(number) {
                 return Err(self.no_such_version(number));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
                 result => return result,
             }
+        }
+    }
+
+    /// Opens a version.
+    pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
+        let meta = state.described_in(number, &*self.objects)?.describe(number)?;
+        match View::new(state, number, &*self.objects) {
+            Ok(view) => Ok(Reader::new(meta, view)),
+            Err(error) if error.is_loss() => self.read_without(state, meta, error),
+            Err(error) => Err(error),
         }
     }
 
@@ -262,18 +273,33 @@ impl Inner {
         if !change(&before, sealed.segment(number), &mut manifest) {
             return Ok(None);
         }
-        // A number that was tried is not tried again.
-        files.highest = number;
         let published = sealed.publish(&*self.objects, &manifest);
-        let there = self.objects.open(number).map(|object| object.len());
-        let Ok(len) = there else { return published.map(|()| None) };
-        files.there.insert(number, len);
+        match &published {
+            Ok(()) => {}
+            // It may be there nevertheless, but not if another one is.
+            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            Err(_) => return published.map(|()| None),
+        }
+        if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
+            // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
+            self.objects.delete(number)?;
+            let what = "another asat has written to it since this one opened it";
+            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+        }
+        files.highest = number;
+        files.there.insert(number, len_of(&*self.objects, number));
         files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
         self.sweep(&mut files);
         published.map(|()| Some(after))
+    }
+
+    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
+    fn is_there(&self, manifest: &Manifest) -> bool {
+        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
+        there.is_ok_and(|there| there == *manifest)
     }
 
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
@@ -307,6 +333,12 @@ impl Inner {
         }
     }
 
+    /// Files that were newer than the newest one that could be read, each with what is wrong.
+    pub(crate) fn unread(&self, state: &State) -> Vec<Error> {
+        let unread = state.manifest.unread.keys();
+        unread.filter_map(|file| manifest_of(&*self.objects, *file).err()).collect()
+    }
+
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
     /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
@@ -328,7 +360,10 @@ impl Inner {
 
 /// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
-    let mut files = Files { there: objects.list()?, ..Files::default() };
+    let mut files = Files {
+        there: objects.list()?.into_iter().map(|file| (file, len_of(objects, file))).collect(),
+        ..Files::default()
+    };
     files.highest = files.there.last_key_value().map_or(0, |(file, _)| *file);
     let (mut unread, mut first_error) = (Vec::new(), None);
     for &file in files.there.keys().rev() {
@@ -353,6 +388,7 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     }
 }
 
+/// What the archive was according to a file.
 fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
     let manifest = OpenedFile::open(objects, file)?.manifest()?;
     if manifest.number == file {
@@ -381,6 +417,11 @@ fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
             Err(_) => _ = manifest.unread.insert(file, up_to),
         }
     }
+}
+
+/// How long a file is, in bytes; nothing if it cannot be opened.
+fn len_of(objects: &dyn Objects, file: u64) -> u64 {
+    objects.open(file).map_or(0, |object| object.len())
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

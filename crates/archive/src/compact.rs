@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
-use crate::merge::{Merged, Pace, spare};
+use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
 use crate::state::{State, lock};
 
@@ -144,18 +144,28 @@ impl Inner {
             return Ok(None);
         }
         let spare = spare(history)?;
-        let is_worth = |(spare, length): (&u64, &u64)| *spare > 0 && spare.saturating_mul(WORTH) >= *length;
+        let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
+        let is_worth = |(spare, length): (&Spare, &u64)| {
+            spare.bytes > 0
+                && spare.bytes.saturating_mul(WORTH) >= *length
+                && spare.below.iter().all(is_there)
+        };
         let wanted: Vec<bool> = spare.iter().zip(&lengths).map(is_worth).collect();
         let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {
-            bytes += **length;
+            bytes = length.saturating_add(bytes);
             **wanted && bytes <= MOST_BYTES
         };
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
-        // What lies upon what was given up is stored again, and that is in the next one at the latest.
-        let next = lengths.get(first + row).filter(|length| **length < u64::MAX).map_or(0, |_| 1);
-        Ok(Some(files(first..first + row + next)))
+        // What lies upon what was given up is stored again.
+        let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
+        Ok(Some(
+            (first..first + row)
+                .chain(below)
+                .filter_map(|place| Some(history.segments.get(place)?.number))
+                .collect(),
+        ))
     }
 }
 

@@ -115,6 +115,8 @@ impl Inner {
         let view = View::new(state, number, &*self.objects)?;
         let files: BTreeMap<u64, Stamp> =
             view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
+        // What is open already may be gone, or what it was opened by be damaged.
+        state.seen_in(number, &*self.objects).try_for_each(|slot| slot.open(&*self.objects).map(drop))?;
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };

@@ -2,7 +2,6 @@
 //!
 //! Everything else of the archive is built upon these few operations, so that a folder can hold it as well as a bucket.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +17,8 @@ pub(crate) trait Objects: Debug + Send + Sync {
     fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error>;
     /// Opens an object. It can be read to its end, whatever is deleted meanwhile.
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error>;
-    /// The numbers of the objects, and how long they are in bytes.
-    fn list(&self) -> Result<BTreeMap<u64, u64>, Error>;
+    /// The numbers of the objects, in order.
+    fn list(&self) -> Result<Vec<u64>, Error>;
     /// Deletes an object. That it is not there any more is no error.
     fn delete(&self, number: u64) -> Result<(), Error>;
     /// How an object is called in messages.

@@ -27,22 +27,22 @@ impl Archive {
     pub fn retire(&self, number: u64) -> Result<Retired, Error> {
         let archive = &*self.inner;
         boundary::step("archive: give up a version");
-        if !self.contains(number) {
+        if !archive.state().may_have(number, &*archive.objects) {
             return Ok(Retired::AlreadyGone);
         }
         let before = self.bytes();
         let (mut is_newest, mut is_written_upon) = (false, false);
         let committed = archive.commit_manifest(|state, manifest| {
-            is_newest = state.newest(&*archive.objects) == Some(number);
+            let below = state.newest_beside(number, &*archive.objects).unwrap_or(0);
+            is_newest = below < number;
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retired.insert(number);
             if is_newest {
-                let below = state.newest_below(number, &*archive.objects).unwrap_or(0);
                 manifest.voided.push((below + 1, manifest.highest));
                 manifest.segments.retain(|segment| segment.first <= below);
             }
             manifest.forget();
-            state.live(number, &*archive.objects).is_some() && !is_written_upon
+            state.may_have(number, &*archive.objects) && !is_written_upon
         })?;
         if is_written_upon {
             let what = "a version is being written on top of this one";
