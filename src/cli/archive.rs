@@ -21,13 +21,7 @@ pub(super) async fn archive(args: &ArchiveArgs, client: &Client, output: &Output
 }
 
 fn text(stats: &ArchiveStats) -> String {
-    let head = format!(
-        "{}: {} in {}, of which {} hold what is left of versions that were retired",
-        clean(&stats.store),
-        size(stats.bytes),
-        counted(stats.files, "file"),
-        size(stats.retired_bytes),
-    );
+    let head = format!("{}: {} in {}", clean(&stats.store), size(stats.bytes), counted(stats.files, "file"));
     if stats.versions.is_empty() { head } else { format!("{head}\n{}", table::archived(&stats.versions)) }
 }
 
@@ -38,22 +32,17 @@ mod tests {
 
     #[test]
     fn statistics_for_people() {
-        let version = |number: u64, damaged| ArchivedVersion {
-            id: format!("report@{number}"),
-            bytes: 4096,
-            only_bytes: 1024,
-            damaged,
-        };
+        let version =
+            |number: u64| ArchivedVersion { id: format!("report@{number}"), bytes: 4096, only_bytes: 1024 };
         let mut stats = ArchiveStats {
             store: "report".to_owned(),
             bytes: 8192,
             files: 1,
-            retired_bytes: 0,
-            versions: vec![version(3, false), version(4, true)],
+            versions: vec![version(3), version(4)],
         };
         let lines: Vec<String> = text(&stats).lines().map(|line| line.trim_end().to_owned()).collect();
-        let head = "report: 8.0 KiB in 1 file, of which 0 B hold what is left of versions that were retired";
-        let rows = ["report@3  4.0 KiB  1.0 KiB", "report@4  4.0 KiB  not known: damaged"];
+        let head = "report: 8.0 KiB in 1 file";
+        let rows = ["report@3  4.0 KiB  1.0 KiB", "report@4  4.0 KiB  1.0 KiB"];
         assert_eq!(lines, [head, "VERSION   KEPT     ONLY FOR IT", rows[0], rows[1]]);
         stats.versions.clear();
         assert_eq!(text(&stats), head);

@@ -58,10 +58,8 @@ pub(super) fn tags(tags: &[Tag], now: Timestamp) -> String {
 
 /// What versions take in the archive.
 pub(super) fn archived(versions: &[ArchivedVersion]) -> String {
-    let rows = versions.iter().map(|version| {
-        let only = if version.damaged { "not known: damaged".to_owned() } else { size(version.only_bytes) };
-        [clean(&version.id), size(version.bytes), only]
-    });
+    let rows =
+        versions.iter().map(|version| [clean(&version.id), size(version.bytes), size(version.only_bytes)]);
     table(["VERSION", "KEPT", "ONLY FOR IT"], rows)
 }
 

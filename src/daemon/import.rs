@@ -17,7 +17,6 @@ use asat_core::{Code, Problem};
 use asat_host::StateFolder;
 
 use crate::config::Config;
-use crate::daemon::machine::expect_archived;
 use crate::wire::Imported;
 use history::{History, Standing};
 
@@ -37,7 +36,6 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
     let mut catalogue = super::open_catalogue(&config, &state)?;
     let (archive, _) = Archive::open(&config.archive(&store))?;
     let register = catalogue.load()?;
-    expect_archived(&archive, &store, &register);
     let mut history = History { register, archive };
     history.check_settled(&store, &versions)?;
     let standings =

@@ -59,7 +59,6 @@ use cut::Cutting;
 pub(super) use cut::Note;
 use filing::Paces;
 use ground::Grounds;
-pub(super) use held::expect_archived;
 use hot::{Hot, Witnessed};
 pub(in crate::daemon) use opening::open_archives;
 use opening::workers;
@@ -271,7 +270,7 @@ impl Machine {
             false => ControlFlow::Break(()),
         };
         while archive.compact(&mut pace)?.more && !self.stopping.load(Ordering::Relaxed) {
-            archive.wait_for_writer(Duration::from_secs(1));
+            let _ = archive.wait_for_writer(Duration::from_secs(1));
         }
         // What lies elsewhere now is read before a publication relies on it; if it cannot be, that one tries again.
         if let Err(problem) = self.read_newest(store) {

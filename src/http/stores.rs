@@ -79,13 +79,11 @@ pub(super) async fn archive(
         id: VersionId { store: store.clone(), number: version.number }.to_string(),
         bytes: version.bytes,
         only_bytes: version.only_bytes,
-        damaged: version.damaged,
     };
     Ok(Json(ArchiveStats {
         store: store.to_string(),
         bytes: stats.bytes,
-        files: u64::try_from(stats.layers).unwrap_or(u64::MAX),
-        retired_bytes: stats.retired_bytes,
+        files: u64::try_from(stats.segments).unwrap_or(u64::MAX),
         versions: stats.versions.into_iter().map(version).collect(),
     }))
 }

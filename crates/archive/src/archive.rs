@@ -1,6 +1,6 @@
 //! The archive itself: opening it, what it holds, and the one way in which it changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,6 +9,7 @@ use asat_core::{StoreName, boundary};
 
 use crate::builder::Sealed;
 use crate::error::Error;
+use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
 use crate::head::Head;
 use crate::manifest::{Manifest, SegmentRef};
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) head: Mutex<Option<Head>>,
     /// Held while that is read.
     pub(crate) reading: Mutex<()>,
+    /// Versions that were found to need nothing of files that are lost.
+    needs_none_of: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
     /// Whether segments may be worth merging since that was looked at last.
     pub(crate) is_unsettled: AtomicBool,
 }
@@ -103,6 +106,7 @@ impl Archive {
             written: Condvar::new(),
             head: Mutex::default(),
             reading: Mutex::default(),
+            needs_none_of: Mutex::default(),
             is_unsettled: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
@@ -142,9 +146,7 @@ impl Archive {
 
     /// What is recorded of a live version. Whether its pages can be had, [`Self::read`] finds out.
     pub fn describe(&self, number: u64) -> Result<Meta, Error> {
-        self.inner.look(number, |state| {
-            state.described_in(number, &*self.inner.objects)?.describe(number)
-        })
+        self.inner.look(number, |state| state.described_in(number, &*self.inner.objects)?.describe(number))
     }
 
     /// What all files take on disk, in bytes, but for their manifests.
@@ -163,7 +165,11 @@ impl Archive {
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
         self.inner.look(number, |state| {
             let meta = state.described_in(number, &*self.inner.objects)?.describe(number)?;
-            Ok(Reader::new(meta, View::new(state, number, &*self.inner.objects)?))
+            match View::new(state, number, &*self.inner.objects) {
+                Ok(view) => Ok(Reader::new(meta, view)),
+                Err(error) if error.is_loss() => self.inner.read_without(state, meta, error),
+                Err(error) => Err(error),
+            }
         })
     }
 }
@@ -187,6 +193,31 @@ impl Inner {
                 result => return result,
             }
         }
+    }
+
+    /// Opens a version though a segment is lost that it may need: it needs nothing of it if all of its pages have the version's
+    /// fingerprint without. That is found out once, as it takes reading all of them.
+    fn read_without(&self, state: &State, meta: Meta, error: Error) -> Result<Reader, Error> {
+        let number = meta.number;
+        let view = View::without(state, number, &*self.objects, true)?;
+        let (lost, reader) = (view.lost.clone(), Reader::new(meta, view));
+        if lock(&self.needs_none_of).get(&number) == Some(&lost) {
+            return Ok(reader);
+        }
+        let mut fingerprinter = Fingerprinter::new(reader.meta().page_size, reader.meta().page_count);
+        let mut page = vec![0; reader.meta().page_size.as_usize()];
+        for nth in 1..=reader.meta().page_count {
+            match reader.read_page(nth, &mut page) {
+                Ok(()) => _ = fingerprinter.page(&page),
+                Err(damage) if damage.is_loss() => return Err(error),
+                Err(refused) => return Err(refused),
+            }
+        }
+        if fingerprinter.finish() != reader.meta().fingerprint {
+            return Err(error);
+        }
+        lock(&self.needs_none_of).insert(number, lost);
+        Ok(reader)
     }
 
     pub(crate) fn no_such_version(&self, number: u64) -> Error {
@@ -231,7 +262,27 @@ impl Inner {
             // The one before is a manifest at most.
             return Ok(());
         }
-        self.commit(Sealed::empty(&*self.objects)?, |_, _, _| true).map(drop)
+        self.commit_manifest(|_, _| true).map(drop)
+    }
+
+    /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up
+    /// must not be kept for want of a block.
+    pub(crate) fn commit_manifest(
+        &self,
+        mut change: impl FnMut(&State, &mut Manifest) -> bool,
+    ) -> Result<Option<Arc<State>>, Error> {
+        let mut commit =
+            || self.commit(Sealed::empty(&*self.objects)?, |state, _, manifest| change(state, manifest));
+        match commit() {
+            Err(Error::Full { .. }) => {
+                let mut files = lock(&self.commit);
+                files.fallback.clear();
+                self.sweep(&mut files);
+                drop(files);
+                commit()
+            }
+            result => result,
+        }
     }
 
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
@@ -240,8 +291,13 @@ impl Inner {
         let state = self.state();
         let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
         let spare = |file: &&u64| !needed.contains(*file) && !files.unread.contains(*file);
-        let gone: Vec<u64> =
-            files.there.iter().filter(spare).copied().filter(|file| self.objects.delete(*file).is_ok()).collect();
+        let gone: Vec<u64> = files
+            .there
+            .iter()
+            .filter(spare)
+            .copied()
+            .filter(|file| self.objects.delete(*file).is_ok())
+            .collect();
         gone.iter().for_each(|file| _ = files.there.remove(file));
         gone
     }

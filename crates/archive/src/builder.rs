@@ -1,7 +1,7 @@
 //! Writes a segment: frames as they come, then blocks, descriptions and the directory; at last the manifest, which says that the
 //! segment counts, and the footer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use asat_core::PageSize;
@@ -98,11 +98,6 @@ impl Builder {
         self.objects.place()
     }
 
-    /// How it is called in messages while it has no number.
-    pub(crate) fn name(&self) -> PathBuf {
-        self.objects.place().to_owned()
-    }
-
     /// How many bytes were appended so far.
     pub(crate) fn len(&self) -> u64 {
         self.sheet.len() + len_of(&self.blocks_bytes)
@@ -110,7 +105,8 @@ impl Builder {
 
     /// Appends the next entry, in the order of pages and of versions, with its frame.
     pub(crate) fn add(&mut self, mut entry: Entry, frame: &[u8]) -> Result<(), Error> {
-        entry.len = u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
+        entry.len =
+            u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
         entry.offset = self.sheet.len();
         let number = block_of(entry.page);
         if self.block.as_ref().is_none_or(|block| block.block != number) {
@@ -149,7 +145,10 @@ impl Builder {
         drop(blocks);
         let bytes = self.sheet.len();
         // A version that is written for the first time took all of this.
-        versions.iter_mut().filter(|(version, _)| version.bytes == 0).for_each(|(version, _)| version.bytes = bytes);
+        versions
+            .iter_mut()
+            .filter(|(version, _)| version.bytes == 0)
+            .for_each(|(version, _)| version.bytes = bytes);
         let mut descriptions = Vec::new();
         for together in versions.chunks(DESCRIBED_TOGETHER) {
             let written = describe(together.iter().map(|(_, meta)| meta))?;
@@ -181,7 +180,8 @@ impl Builder {
 
 /// What describes versions together, as it is written.
 fn describe<'a>(metas: impl Iterator<Item = &'a Meta>) -> Result<Vec<u8>, Error> {
-    let unfit = |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
+    let unfit =
+        |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
     let mut json = Vec::new();
     for meta in metas {
         let one = serde_json::to_vec(meta).map_err(unfit)?;

@@ -4,6 +4,7 @@
 //! written; and what nobody needs any more is given back where it is a tenth of a segment.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
 use crate::merge::{Merged, Pace, spare};
+use crate::segment::Segment;
 use crate::state::{State, lock};
 
 /// So many segments of about one length become one.
@@ -45,15 +47,20 @@ impl Archive {
         archive.is_unsettled.store(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
-        let mut more = false;
+        let (mut more, mut damaged, mut first_error) = (false, BTreeSet::new(), None);
         loop {
             if pace(0).is_break() {
                 more = true;
                 break;
             }
-            match archive.compact_once(pace) {
-                Ok(true) => {}
-                Ok(false) => break,
+            match archive.compact_once(&damaged, pace) {
+                Ok(Some(Merged::Damaged(file, error))) => {
+                    // The others are merged all the same.
+                    damaged.insert(file);
+                    first_error.get_or_insert(error);
+                }
+                Ok(Some(Merged::Done | Merged::Changed)) => {}
+                Ok(None) => break,
                 Err(Error::Stopped) => {
                     more = true;
                     break;
@@ -64,6 +71,9 @@ impl Archive {
         archive.let_go()?;
         if more {
             archive.is_unsettled.store(true, Ordering::Relaxed);
+        }
+        if let Some(error) = first_error {
+            return Err(error);
         }
         let segments_after = archive.state().slots.len();
         let freed_bytes = bytes_before.saturating_sub(self.bytes());
@@ -88,31 +98,36 @@ impl Archive {
 }
 
 impl Inner {
-    /// Does one merge that is worth it; answers whether there was one.
-    fn compact_once(&self, pace: Pace<'_>) -> Result<bool, Error> {
+    /// Does one merge that is worth it, without damaged files; answers what came of it, if there was one. What changed meanwhile is
+    /// looked at anew by the next call.
+    fn compact_once(&self, damaged: &BTreeSet<u64>, pace: Pace<'_>) -> Result<Option<Merged>, Error> {
         let state = self.state();
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.worth_merging(&state, &history)? {
-                // What changed meanwhile is looked at anew.
-                return self.merge(&state, &history, &files, pace).map(|merged| match merged {
-                    Merged::Freed(_) | Merged::Changed => true,
-                });
+            if let Some(files) = self.worth_merging(&state, &history, damaged)? {
+                return self.merge(&state, &history, &files, pace).map(Some);
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// The files of segments that are worth merging.
-    fn worth_merging(&self, state: &State, history: &History) -> Result<Option<BTreeSet<u64>>, Error> {
+    fn worth_merging(
+        &self,
+        state: &State,
+        history: &History,
+        damaged: &BTreeSet<u64>,
+    ) -> Result<Option<BTreeSet<u64>>, Error> {
         let files = |range: std::ops::Range<usize>| {
             let segments = history.segments.get(range).unwrap_or_default();
             segments.iter().map(|segment| segment.number).collect::<BTreeSet<u64>>()
         };
-        let lengths: Vec<u64> = history.segments.iter().map(|segment| segment.bytes()).collect();
+        let is_damaged = |segment: &Arc<Segment>| damaged.contains(&segment.number);
+        let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
+        let lengths: Vec<u64> = history.segments.iter().map(length).collect();
         if let Some(range) = tier(&lengths) {
             return Ok(Some(files(range)));
         }
-        let is_retired = |segment: &std::sync::Arc<crate::segment::Segment>| {
+        let is_retired = |segment: &Arc<Segment>| {
             segment.directory.versions.iter().any(|version| state.manifest.retired.contains(&version.number))
         };
         if !history.segments.iter().any(is_retired) {
@@ -122,9 +137,15 @@ impl Inner {
         let is_worth = |(spare, length): (&u64, &u64)| *spare > 0 && spare.saturating_mul(WORTH) >= *length;
         let wanted: Vec<bool> = spare.iter().zip(&lengths).map(is_worth).collect();
         let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
-        let row = wanted.iter().skip(first).take_while(|wanted| **wanted).count();
+        let mut bytes = 0;
+        let is_taken = |(wanted, length): &(&bool, &u64)| {
+            bytes += **length;
+            **wanted && bytes <= MOST_BYTES
+        };
+        let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again, and that is in the next one at the latest.
-        Ok(Some(files(first..(first + row + 1).min(wanted.len()))))
+        let next = lengths.get(first + row).filter(|length| **length < u64::MAX).map_or(0, |_| 1);
+        Ok(Some(files(first..first + row + next)))
     }
 }
 

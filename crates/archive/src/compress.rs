@@ -61,7 +61,10 @@ impl Press {
         let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || forked.run(|| press(builder, version, page_size, before.as_deref(), &receiver, told.as_deref())))
+            .spawn(move || {
+                forked
+                    .run(|| press(builder, version, page_size, before.as_deref(), &receiver, told.as_deref()))
+            })
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
     }
@@ -216,7 +219,8 @@ impl Hand {
             let mut bases = bases.into_iter().chain(std::iter::repeat(None));
             for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page_len)) {
                 let base = bases.next().flatten();
-                let below = base.and_then(|base: Base| self.before.chunks_exact(self.page_len).nth(base.place));
+                let below =
+                    base.and_then(|base: Base| self.before.chunks_exact(self.page_len).nth(base.place));
                 let depth = base.map_or(0, |base| base.depth);
                 let (encoding, frame) = self.encoder.encode_upon(depth, page, below);
                 let base = base.map_or(0, |base| base.since);
@@ -233,11 +237,13 @@ impl Hand {
         let mut bases: Vec<Option<Base>> = pages
             .iter()
             .map(|(number, _)| {
-                let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
+                let nth =
+                    usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
                 let page = view.page(nth).ok()?;
                 let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
                 wanted.push(nth);
-                Some(Base { place: wanted.len() - 1, depth, since: page.since }).filter(|_| depth < MOST_DIFFERENCES)
+                Some(Base { place: wanted.len() - 1, depth, since: page.since })
+                    .filter(|_| depth < MOST_DIFFERENCES)
             })
             .collect();
         self.before.resize(wanted.len() * self.page_len, 0);

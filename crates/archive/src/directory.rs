@@ -136,7 +136,12 @@ fn take_versions(taker: &mut Taker<'_>, range: std::ops::RangeInclusive<u64>) ->
         let number = before.checked_add(step).filter(|number| step > 0 && range.contains(number))?;
         let coded = taker.varint()?;
         let page_count = u32::try_from(coded >> 1).ok()?;
-        versions.push(VersionRef { number, page_count, bytes: taker.varint()?, stands_alone: coded & 1 == 1 });
+        versions.push(VersionRef {
+            number,
+            page_count,
+            bytes: taker.varint()?,
+            stands_alone: coded & 1 == 1,
+        });
         before = number;
     }
     Some(versions)
@@ -153,7 +158,15 @@ fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> 
             return None;
         }
         let check = taker.array()?;
-        blocks.push(BlockRef { block, count, offset: *offset, len, frames_at: *frames_at, frames_len, check });
+        blocks.push(BlockRef {
+            block,
+            count,
+            offset: *offset,
+            len,
+            frames_at: *frames_at,
+            frames_len,
+            check,
+        });
         *offset = offset.checked_add(len)?;
         *frames_at = frames_at.checked_add(frames_len)?;
         before = block;

@@ -115,11 +115,6 @@ impl Error {
         }
     }
 
-    /// Whether it may come of a version that was given up while it was looked at.
-    pub(crate) fn may_be_moved(&self) -> bool {
-        self.is_loss() || matches!(self, Self::NoSuchVersion { .. })
-    }
-
     /// Whether it says something of what is stored. What the machine refuses at this moment only keeps from looking.
     pub(crate) fn is_finding(&self) -> bool {
         self.is_loss()

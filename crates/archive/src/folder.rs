@@ -174,12 +174,6 @@ impl Objects for Folder {
     fn place(&self) -> &Path {
         &self.path
     }
-
-    fn free_bytes(&self) -> Result<u64, Error> {
-        let at = |errno: Errno| Error::io("look for room in", &self.path, errno.into());
-        let space = rustix::fs::fstatvfs(&self.handle).map_err(at)?;
-        Ok(space.f_bavail.saturating_mul(space.f_frsize))
-    }
 }
 
 /// The name of an object's file. All have the same length, so that a listing has them in order.

@@ -99,13 +99,16 @@ impl Inner {
     }
 
     /// Reads what is not known of a version.
-    fn read_head(&self, state: &State, number: u64, known: Option<&Head>, go_on: GoOn<'_>) -> Result<Head, Error> {
+    fn read_head(
+        &self,
+        state: &State,
+        number: u64,
+        known: Option<&Head>,
+        go_on: GoOn<'_>,
+    ) -> Result<Head, Error> {
         let view = View::new(state, number, &*self.objects)?;
-        let files: BTreeMap<u64, Stamp> = view
-            .segments()
-            .iter()
-            .filter_map(|segment| Some((segment.number, segment.stamp()?)))
-            .collect();
+        let files: BTreeMap<u64, Stamp> =
+            view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };
@@ -121,7 +124,10 @@ impl Inner {
                         page.frames.iter().all(|frame| view.segment(frame.segment).is_some_and(is_read))
                     })
             };
-            match known.and_then(|known| known.hashes.get(range.clone())).filter(|_| range.clone().all(is_known)) {
+            match known
+                .and_then(|known| known.hashes.get(range.clone()))
+                .filter(|_| range.clone().all(is_known))
+            {
                 Some(known) => hashes.extend(known),
                 None => {
                     let bytes = bytes.get_mut(..range.len() * page_len).unwrap_or_default();
@@ -137,7 +143,10 @@ impl Inner {
         let meta = state.described_in(number, &*self.objects)?.describe(number)?;
         let found = Fingerprinter::of_hashes(meta.page_size, meta.page_count, &hashes);
         if lost.is_empty() && found != meta.fingerprint {
-            let what = format!("version {number} was written with fingerprint {}, and has {found}", meta.fingerprint);
+            let what = format!(
+                "version {number} was written with fingerprint {}, and has {found}",
+                meta.fingerprint
+            );
             return Err(Error::damaged(self.objects.place(), what));
         }
         let (page_size, hashes, lost) = (view.page_size(), Arc::new(hashes), Arc::new(lost));

@@ -44,9 +44,16 @@ pub(crate) struct Live {
     pub(crate) number: u64,
     page_count: u32,
     floor: u64,
+    /// Whether a lost segment may have it: then it is kept what it would need, and nothing else is known of it.
+    pub(crate) is_lost: bool,
 }
 
 impl Live {
+    /// A version of which a lost segment may know more.
+    fn lost(number: u64) -> Self {
+        Self { number, page_count: u32::MAX, floor: 0, is_lost: true }
+    }
+
     /// The version below which nothing is seen in it.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
@@ -70,18 +77,33 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The histories of an archive: one for each size that its pages ever had. All segments must be there.
+    /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
+    /// versions may need counts as needed.
     pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
         let mut histories: Vec<Self> = Vec::new();
+        let mut lost = Vec::new();
         for slot in &state.slots {
-            let segment = Arc::clone(slot.segment(objects)?);
+            let segment = match slot.segment(objects) {
+                Ok(segment) => Arc::clone(segment),
+                Err(error) if error.is_loss() => {
+                    lost.extend(slot.reference.first..=slot.reference.last);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let page_size = segment.page_size();
             match histories.iter_mut().find(|history| history.page_size == page_size) {
                 Some(history) => history.segments.push(segment),
-                None => histories.push(Self { page_size, segments: vec![segment], live: Vec::new(), voided: state.manifest.voided.clone() }),
+                None => histories.push(Self {
+                    page_size,
+                    segments: vec![segment],
+                    live: Vec::new(),
+                    voided: state.manifest.voided.clone(),
+                }),
             }
         }
         let all_live = state.all_live(objects);
+        lost.retain(|number| state.is_live(*number) && !all_live.contains_key(number));
         for history in &mut histories {
             let has = |number: u64| history.segments.iter().any(|segment| segment.version(number).is_some());
             let live = all_live.values().filter(|version| has(version.number));
@@ -90,8 +112,11 @@ impl History {
                     number: version.number,
                     page_count: version.page_count,
                     floor: state.floor(version.number, objects),
+                    is_lost: false,
                 })
+                .chain(lost.iter().map(|number| Live::lost(*number)))
                 .collect();
+            history.live.sort_unstable_by_key(|live| live.number);
         }
         Ok(histories)
     }

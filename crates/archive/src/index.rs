@@ -13,7 +13,7 @@ use crate::fingerprint::PageHash;
 pub(crate) const BLOCK_PAGES: u32 = 256;
 
 /// The first bytes of a page's hash. They tell damage from what was written: nothing is taken for the same by them.
-pub(crate) type Check = [u8; 8];
+pub type Check = [u8; 8];
 
 /// What a page with this hash is checked against.
 pub(crate) fn check_of(hash: &PageHash) -> Check {

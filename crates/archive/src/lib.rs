@@ -43,6 +43,7 @@ pub use compress::Told;
 pub use error::Error;
 pub use fingerprint::Fingerprinter;
 pub use head::GoOn;
+pub use index::Check;
 pub use mend::{Contents, Damage, PutRight, Rebuild, Remedy, check};
 pub use merge::Pace;
 pub use meta::{Cut, Meta};

@@ -52,7 +52,8 @@ impl Manifest {
             segment.first > 0 && segment.first <= segment.last && segment.file <= manifest.number
         };
         let files: BTreeSet<u64> = manifest.segments.iter().map(|segment| segment.file).collect();
-        let mut highest = manifest.segments.iter().map(|segment| segment.last).chain(manifest.retired.iter().copied());
+        let mut highest =
+            manifest.segments.iter().map(|segment| segment.last).chain(manifest.retired.iter().copied());
         if ordered
             && files.len() == manifest.segments.len()
             && manifest.segments.iter().all(fits)

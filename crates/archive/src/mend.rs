@@ -32,6 +32,8 @@ pub struct Damage {
 /// A file that was put right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutRight {
+    /// The highest version that was put right with it.
+    pub number: u64,
     /// Its name.
     pub file: PathBuf,
     /// How.
@@ -84,14 +86,21 @@ impl Archive {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the pace says so; or if the machine refuses.
-    pub fn repair(&self, damage: &Damage, contents: &Contents, pace: Pace<'_>) -> Result<Vec<PutRight>, Error> {
+    pub fn repair(
+        &self,
+        damage: &Damage,
+        contents: &Contents,
+        pace: Pace<'_>,
+    ) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
         let mut repaired = Vec::new();
         for (file, pages) in &damage.pages {
             let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
                 .iter()
-                .filter_map(|(page, check)| Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check))
+                .filter_map(|(page, check)| {
+                    Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
+                })
                 .collect();
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
@@ -99,16 +108,18 @@ impl Archive {
             let page_size = segment.segment(&*archive.objects)?.page_size();
             if self.put_pages(page_size, &given)? {
                 let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
-                repaired.push(PutRight { file: archive.objects.name(*file), by });
+                let number = given.keys().map(|(_, version)| *version).max().unwrap_or(0);
+                repaired.push(PutRight { number, file: archive.objects.name(*file), by });
             }
         }
         for file in damage.files.iter().filter(|file| !damage.pages.contains_key(file)) {
             let state = archive.state();
             for history in History::all(&state, &*archive.objects)? {
-                if history.segments.iter().any(|segment| segment.number == *file)
-                    && let Merged::Freed(_) = archive.rewrite(&state, &history, *file, pace)?
+                let segment = history.segments.iter().find(|segment| segment.number == *file);
+                if let Some(number) = segment.map(|segment| segment.directory.last)
+                    && let Merged::Done = archive.rewrite(&state, &history, *file, pace)?
                 {
-                    repaired.push(PutRight { file: archive.objects.name(*file), by: Remedy::Itself });
+                    repaired.push(PutRight { number, file: archive.objects.name(*file), by: Remedy::Itself });
                 }
             }
         }
@@ -121,7 +132,9 @@ impl Archive {
         let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
         let mut builder = Builder::new(&archive.objects, page_size, first)?;
         let mut encoder = Encoder::new(page_size.as_usize())?;
-        for ((page, version), content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
+        for ((page, version), content) in
+            pages.iter().filter(|(_, content)| content.len() == page_size.as_usize())
+        {
             let (encoding, frame) = encoder.encode(content, None);
             let (page, version, check) = (*page, *version, self::check(content));
             builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;

@@ -33,10 +33,12 @@ const PACE_BYTES: u64 = 256 << 10;
 
 /// What came of a merge.
 pub(crate) enum Merged {
-    /// So many bytes were given back; negative: a merge of many small segments may take more for a while.
-    Freed(i64),
+    /// One segment is there instead of several.
+    Done,
     /// What it was computed from has changed meanwhile, and it was dropped.
     Changed,
+    /// A file is damaged, and nothing was merged.
+    Damaged(u64, Error),
 }
 
 impl Inner {
@@ -52,7 +54,11 @@ impl Inner {
             history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
         for segment in &inputs {
             // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
-            segment.check_bytes(|_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) })?;
+            match segment.check_bytes(|_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) }) {
+                Ok(()) => {}
+                Err(error) if error.is_loss() => return Ok(Merged::Damaged(segment.number, error)),
+                Err(error) => return Err(error),
+            }
         }
         self.merge_unchecked(state, history, files, pace)
     }
@@ -68,7 +74,6 @@ impl Inner {
             history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
         let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
-        let before: u64 = inputs.iter().map(|segment| segment.bytes()).sum();
         let builder = Builder::new(&self.objects, history.page_size, first)?;
         let mut work = Work::new(history, files, builder, pace)?;
         for block in history.blocks() {
@@ -106,9 +111,7 @@ impl Inner {
                 _ => false,
             }
         });
-        let now = after.manifest.segments.iter().find(|segment| segment.file == file);
-        let now = now.map_or(0, |segment| segment.bytes);
-        Ok(Merged::Freed(i64::try_from(before).unwrap_or(i64::MAX) - i64::try_from(now).unwrap_or(i64::MAX)))
+        Ok(Merged::Done)
     }
 }
 
@@ -126,7 +129,11 @@ impl Inner {
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
-fn versions(inputs: &[&Arc<Segment>], state: &State, objects: &dyn Objects) -> Result<Vec<(VersionRef, Meta)>, Error> {
+fn versions(
+    inputs: &[&Arc<Segment>],
+    state: &State,
+    objects: &dyn Objects,
+) -> Result<Vec<(VersionRef, Meta)>, Error> {
     let live = state.all_live(objects);
     let mut versions: BTreeMap<u64, (u64, VersionRef, Meta)> = BTreeMap::new();
     for segment in inputs {
@@ -258,7 +265,8 @@ impl Plan {
             let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
             let is_difference = item.entry.encoding == Encoding::Difference;
             let mut depth = base.map_or(0, depth_upon);
-            let must_store = is_difference && (!is_upon_shown || depth > MOST_WHEN_FOLDED);
+            // What it lies upon may be in a lost segment: nothing can be put together then, and it is kept as it is.
+            let must_store = is_difference && base.is_some() && (!is_upon_shown || depth > MOST_WHEN_FOLDED);
             if item.is_shown() && is_merged(item) && must_store {
                 // Those that show it see nothing below the last version that stands alone.
                 let floor = history.live.get(item.shown.0).map_or(0, Live::floor);

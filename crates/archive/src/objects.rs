@@ -25,8 +25,6 @@ pub(crate) trait Objects: Debug + Send + Sync {
     fn name(&self, number: u64) -> PathBuf;
     /// Where all of them are.
     fn place(&self) -> &Path;
-    /// How many bytes there is room for, as far as that is known.
-    fn free_bytes(&self) -> Result<u64, Error>;
 }
 
 /// An object that is being written.

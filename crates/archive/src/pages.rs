@@ -91,7 +91,12 @@ impl Pages {
     }
 
     /// Finds what has to be read for these pages.
-    fn gather(&mut self, view: &View, pages: impl Iterator<Item = usize>, gap_bytes: u64) -> Result<(), Error> {
+    fn gather(
+        &mut self,
+        view: &View,
+        pages: impl Iterator<Item = usize>,
+        gap_bytes: u64,
+    ) -> Result<(), Error> {
         self.spans.clear();
         for nth in pages {
             self.spans.extend(view.page(nth)?.frames.iter().map(|frame| Span {
@@ -146,8 +151,8 @@ impl Pages {
         let mut decoded = !frames.is_empty();
         for frame in frames.iter().rev() {
             let stored = stored(&self.spans, &self.bytes, frame);
-            decoded = decoded
-                && stored.is_some_and(|stored| self.decoder.decode(frame.encoding, stored, page));
+            decoded =
+                decoded && stored.is_some_and(|stored| self.decoder.decode(frame.encoding, stored, page));
         }
         decoded
     }

@@ -3,7 +3,6 @@
 use asat_core::boundary;
 
 use crate::archive::Archive;
-use crate::builder::Sealed;
 use crate::error::Error;
 use crate::state::lock;
 
@@ -31,7 +30,7 @@ impl Archive {
         }
         let before = self.bytes();
         let mut is_written_upon = false;
-        let committed = archive.commit(Sealed::empty(&*archive.objects)?, |state, _, manifest| {
+        let committed = archive.commit_manifest(|state, manifest| {
             let is_newest = state.newest(&*archive.objects) == Some(number);
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retired.insert(number);

@@ -38,7 +38,10 @@ impl Opened {
         let object = objects.open(number)?;
         let len = object.len();
         if len < HEADER_LEN + FOOTER_LEN {
-            return Err(Error::damaged(object.name(), format!("it is {len} bytes long, too short for a segment")));
+            return Err(Error::damaged(
+                object.name(),
+                format!("it is {len} bytes long, too short for a segment"),
+            ));
         }
         let mut header = [0; 12];
         object.read(0, &mut header)?;
@@ -137,7 +140,8 @@ impl Segment {
     /// The entries of a block, in order.
     pub(crate) fn entries(&self, block: u32, each: impl FnMut(Entry)) -> Result<(), Error> {
         let Some(block) = self.directory.block(block) else { return Ok(()) };
-        let bytes = self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+        let bytes =
+            self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
         let range = (self.directory.first, self.directory.last);
         let decoded = block.decode(&bytes, range, self.directory.page_size, each);
         decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))
@@ -162,7 +166,10 @@ impl Segment {
 
     /// What it says about a version.
     pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
-        let nth = self.directory.nth(number).ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
+        let nth = self
+            .directory
+            .nth(number)
+            .ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
         let metas = self.descriptions(nth / DESCRIBED_TOGETHER)?;
         let meta = metas.into_iter().nth(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
         meta.ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
@@ -174,7 +181,8 @@ impl Segment {
         let what = || "a description of versions".to_owned();
         let bytes = self.checked(place.offset..place.offset + place.len, place.check, what)?;
         let wrong = |why: String| self.damaged(format!("a description of versions cannot be read: {why}"));
-        let decoder = zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
+        let decoder =
+            zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
         let mut json = Vec::new();
         let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER + 1).unwrap_or(u64::MAX);
         decoder.take(most).read_to_end(&mut json).map_err(|error| wrong(error.to_string()))?;
@@ -182,7 +190,10 @@ impl Segment {
     }
 
     /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
-    pub(crate) fn check_bytes(&self, mut progress: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn check_bytes(
+        &self,
+        mut progress: impl FnMut(u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (mut state, mut at) = (blake3::Hasher::new(), 0);
         let end = self.footer.file_len - FOOTER_LEN;
         while at < end {

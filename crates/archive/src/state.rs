@@ -35,7 +35,9 @@ impl Slot {
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
             Some(segment) => Ok(self.opened.get_or_init(|| Arc::new(segment))),
-            None => Err(Error::damaged(&objects.name(file), "it is another file than the one of this number")),
+            None => {
+                Err(Error::damaged(&objects.name(file), "it is another file than the one of this number"))
+            }
         }
     }
 }
@@ -67,7 +69,8 @@ impl State {
         segment.version(number).copied().filter(|_| self.is_live(number))
     }
 
-    fn is_live(&self, number: u64) -> bool {
+    /// Whether a version was not given up.
+    pub(crate) fn is_live(&self, number: u64) -> bool {
         !self.manifest.retired.contains(&number) && !self.manifest.is_void(number)
     }
 
@@ -88,10 +91,22 @@ impl State {
     pub(crate) fn newest_below(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
         let newest = |slot: &Arc<Slot>| {
             let versions = &slot.segment(objects).ok()?.directory.versions;
-            let mut below = versions.iter().rev().map(|version| version.number).filter(|other| *other < number);
+            let mut below =
+                versions.iter().rev().map(|version| version.number).filter(|other| *other < number);
             below.find(|number| self.is_live(*number))
         };
         self.slots.iter().filter_map(newest).max()
+    }
+
+    /// The files of segments that cannot be opened.
+    pub(crate) fn lost(&self, objects: &dyn Objects) -> impl Iterator<Item = u64> {
+        let lost = self.slots.iter().filter(|slot| slot.segment(objects).is_err());
+        lost.map(|slot| slot.reference.file)
+    }
+
+    /// Whether a segment is lost that has something of versions above a number.
+    pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
     }
 
     /// The newest version that can be read.
@@ -125,15 +140,19 @@ impl State {
     /// The segment that describes a version: of several, the one that was written last.
     pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
         let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
-        let mut found: Option<&Arc<Segment>> = None;
+        let (mut found, mut lost): (Option<&Arc<Segment>>, _) = (None, None);
         for slot in self.slots.iter().filter(covers) {
-            let segment = slot.segment(objects)?;
-            let is_newer = found.is_none_or(|found| found.number < segment.number);
-            if is_newer && segment.version(number).is_some() {
-                found = Some(segment);
+            match slot.segment(objects) {
+                Ok(segment) if segment.version(number).is_none() => {}
+                Ok(segment) if found.is_some_and(|found| found.number > segment.number) => {}
+                Ok(segment) => found = Some(segment),
+                // Another one may describe it, too.
+                Err(error) if error.is_loss() => lost = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
+        let nowhere =
+            || lost.unwrap_or_else(|| Error::NoSuchVersion { number, folder: objects.place().to_owned() });
         found.cloned().ok_or_else(nowhere)
     }
 }

@@ -66,11 +66,15 @@ impl Archive {
                         if let Some(base) = base_of(items, &item.entry).and_then(|base| needs.get_mut(base))
                             && from < to
                         {
-                            *base = if base.0 < base.1 { (base.0.min(from), base.1.max(to)) } else { (from, to) };
+                            *base =
+                                if base.0 < base.1 { (base.0.min(from), base.1.max(to)) } else { (from, to) };
                         }
                     }
                     for (item, (from, to)) in items.iter().zip(needs) {
-                        let ends = (history.live.get(from), to.checked_sub(1).and_then(|last| history.live.get(last)));
+                        let ends = (
+                            history.live.get(from),
+                            to.checked_sub(1).and_then(|last| history.live.get(last)),
+                        );
                         if let (true, (Some(first), Some(last))) = (from < to, ends) {
                             let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
                             *parts.entry((first.number, last.number)).or_default() += bytes;

@@ -11,7 +11,7 @@ use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
 use crate::history::{Assembler, History, Item, base_of, needed};
-use crate::index::check_of;
+use crate::index::{Encoding, check_of};
 use crate::mend::Damage;
 use crate::state::{State, lock};
 
@@ -55,13 +55,11 @@ impl Archive {
             return Err(archive.no_such_version(number));
         }
         let total_bytes = state.manifest.segments.iter().map(|segment| segment.bytes).sum();
-        let mut check = Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
+        let mut check =
+            Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
         check.files(number)?;
-        match History::all(&state, &*archive.objects) {
-            Ok(histories) => histories.iter().try_for_each(|history| check.history(history, number))?,
-            // What cannot be opened was found already, and concerns all that may need it.
-            Err(error) if error.is_loss() => check.report.versions = 0,
-            Err(error) => return Err(error),
+        for history in History::all(&state, &*archive.objects)? {
+            check.history(&history, number)?;
         }
         let mut report = check.report;
         report.findings.sort_by(|one, other| one.file.cmp(&other.file));
@@ -72,25 +70,20 @@ impl Archive {
         Ok(report)
     }
 
-    /// The live versions that cannot be put together any more, oldest first, each with what is in the way. Pages are not read.
-    #[must_use]
-    pub fn unreadable(&self) -> Vec<(u64, Error)> {
+    /// The live versions that cannot be put together any more, each with what is in the way. Unless a segment is lost nothing is read; if
+    /// one is, everything: only then does it show which versions need it.
+    pub fn unreadable(&self) -> Result<BTreeMap<u64, Error>, Error> {
         let state = self.inner.state();
-        let (mut unreadable, live) = (Vec::new(), state.all_live(&*self.inner.objects));
-        for slot in &state.slots {
-            if slot.segment(&*self.inner.objects).is_ok() {
-                continue;
-            }
-            for version in live.values().filter(|version| version.number >= slot.reference.first) {
-                let known = unreadable.iter().any(|(number, _)| *number == version.number);
-                let needs = state.seen_in(version.number, &*self.inner.objects).any(|seen| seen.reference.file == slot.reference.file);
-                if let (false, true, Err(error)) = (known, needs, slot.segment(&*self.inner.objects)) {
-                    unreadable.push((version.number, error));
-                }
-            }
+        if state.lost(&*self.inner.objects).next().is_none() {
+            return Ok(BTreeMap::new());
         }
-        unreadable.sort_by_key(|(number, _)| *number);
-        unreadable
+        let report = self.verify(None, &mut |_, _| ControlFlow::Continue(()))?;
+        let affected = |finding: &Finding| {
+            let (file, what) = (finding.file.clone(), finding.what.clone());
+            let error = move |number: &u64| (*number, Error::damaged(&file, what.clone()));
+            finding.affects.iter().map(error).collect::<Vec<_>>()
+        };
+        Ok(report.findings.iter().flat_map(affected).collect())
     }
 }
 
@@ -108,7 +101,9 @@ impl Check<'_> {
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
         let files: BTreeSet<u64> = match number {
-            Some(number) => self.state.seen_in(number, &*self.archive.objects).map(|slot| slot.reference.file).collect(),
+            Some(number) => {
+                self.state.seen_in(number, &*self.archive.objects).map(|slot| slot.reference.file).collect()
+            }
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
@@ -119,16 +114,11 @@ impl Check<'_> {
             match checked {
                 Ok(()) => {}
                 Err(error) if error.is_finding() => {
-                    let file = self.archive.objects.name(slot.reference.file);
-                    let is_open = slot.segment(&*self.archive.objects).is_ok();
-                    let needs = |version: &u64| {
-                        !is_open && state.seen_in(*version, objects).any(|seen| seen.reference.file == slot.reference.file)
-                    };
-                    let affects = state.all_live(objects).into_keys().filter(needs).collect();
-                    if is_open {
+                    // Which versions that concerns, their fingerprints tell.
+                    if slot.segment(objects).is_ok() {
                         self.report.damage.note_file(slot.reference.file);
                     }
-                    self.find(file, &error, affects);
+                    self.find(objects.name(slot.reference.file), &error, Vec::new());
                 }
                 Err(error) => return Err(error),
             }
@@ -139,7 +129,8 @@ impl Check<'_> {
     /// Puts all pages together that live versions show, or one of them.
     fn history(&mut self, history: &History, number: Option<u64>) -> Result<(), Error> {
         let wanted = |place: usize| {
-            history.live.get(place).is_some_and(|live| number.is_none_or(|number| number == live.number))
+            let live = history.live.get(place).filter(|live| !live.is_lost);
+            live.is_some_and(|live| number.is_none_or(|number| number == live.number))
         };
         let mut versions = Versions::of(self.state, history, &wanted, self.archive)?;
         if versions.open.is_empty() {
@@ -160,14 +151,25 @@ impl Check<'_> {
             let Some(segment) = history.segments.get(segment) else { continue };
             let (first, affects) = (bad.pages.first().copied(), bad.affects.into_iter().collect());
             let (page, version) = first.map_or((0, 0), |(page, version, _)| (page, version));
-            let what = format!("page {page} of version {version} does not match its check ({} pages)", bad.pages.len());
+            let what = format!(
+                "page {page} of version {version} does not match its check ({} pages)",
+                bad.pages.len()
+            );
             self.report.damage.note(segment.number, bad.pages.iter().copied());
             self.find(segment.name().to_owned(), &segment.damaged(what), affects);
         }
         for (number, error) in versions.judge() {
-            let file = self.state.described_in(number, &*self.archive.objects);
-            let file = file.map_or_else(|_| self.archive.objects.place().to_owned(), |file| file.name().to_owned());
-            self.find(file, &error, vec![number]);
+            let objects = &*self.archive.objects;
+            let seen: BTreeSet<u64> =
+                self.state.seen_in(number, objects).map(|slot| slot.reference.file).collect();
+            let mut lost: Vec<u64> = self.state.lost(objects).filter(|file| seen.contains(file)).collect();
+            if lost.is_empty() {
+                let described = self.state.described_in(number, objects);
+                lost.extend(described.map(|segment| segment.number));
+            }
+            for file in lost {
+                self.find(objects.name(file), &error, vec![number]);
+            }
         }
         Ok(())
     }
@@ -222,18 +224,36 @@ impl Versions {
     ) -> Result<Self, Error> {
         let mut open = BTreeMap::new();
         for (place, live) in history.live.iter().enumerate().filter(|(place, _)| wanted(*place)) {
-            let meta = state.described_in(live.number, &*archive.objects).and_then(|segment| segment.describe(live.number));
+            let meta = state
+                .described_in(live.number, &*archive.objects)
+                .and_then(|segment| segment.describe(live.number));
             match meta {
                 Ok(meta) => {
                     let fingerprinter = Fingerprinter::new(meta.page_size, meta.page_count);
                     let (number, expected, page_count) = (live.number, meta.fingerprint, meta.page_count);
-                    let version = Open { number, expected, fingerprinter, pages: 0, page_count, lost: false, error: None };
+                    let version = Open {
+                        number,
+                        expected,
+                        fingerprinter,
+                        pages: 0,
+                        page_count,
+                        lost: false,
+                        error: None,
+                    };
                     open.insert(place, version);
                 }
                 Err(error) if error.is_loss() => {
-                    let (fingerprinter, expected) = (Fingerprinter::new(history.page_size, 0), asat_core::Fingerprint([0; 32]));
-                    let version =
-                        Open { number: live.number, expected, fingerprinter, pages: 0, page_count: 0, lost: false, error: Some(error) };
+                    let (fingerprinter, expected) =
+                        (Fingerprinter::new(history.page_size, 0), asat_core::Fingerprint([0; 32]));
+                    let version = Open {
+                        number: live.number,
+                        expected,
+                        fingerprinter,
+                        pages: 0,
+                        page_count: 0,
+                        lost: false,
+                        error: Some(error),
+                    };
                     open.insert(place, version);
                 }
                 Err(error) => return Err(error),
@@ -258,10 +278,16 @@ impl Versions {
             let what = match version.error {
                 Some(error) => return Some((version.number, error)),
                 None if version.pages != version.page_count => {
-                    format!("{} of {} pages of version {} are there", version.pages, version.page_count, version.number)
+                    format!(
+                        "{} of {} pages of version {} are there",
+                        version.pages, version.page_count, version.number
+                    )
                 }
                 None if found != version.expected => {
-                    format!("version {} was written with fingerprint {}, and has {found}", version.number, version.expected)
+                    format!(
+                        "version {} was written with fingerprint {}, and has {found}",
+                        version.number, version.expected
+                    )
                 }
                 None => return None,
             };
@@ -305,7 +331,7 @@ impl<'a> Work<'a> {
         }
         let needed = needed(items);
         self.in_hand = None;
-        let mut well = vec![false; items.len()];
+        let (mut well, mut lacks) = (vec![false; items.len()], vec![false; items.len()]);
         for (place, item) in items.iter().enumerate().filter(|(place, _)| needed.get(*place) == Some(&true)) {
             let hash = self.read(items, place)?;
             let comes_out = hash.is_some();
@@ -313,12 +339,22 @@ impl<'a> Work<'a> {
                 *well = comes_out;
             }
             self.in_hand = Some(place).filter(|_| comes_out);
-            // What lies upon something that does not come out is not to blame.
-            let base_is_well = base_of(items, &item.entry).is_none_or(|base| well.get(base) == Some(&true));
+            let base = base_of(items, &item.entry);
+            let is_difference = item.entry.encoding == Encoding::Difference;
+            if is_difference && base.is_none_or(|base| lacks.get(base) == Some(&true)) {
+                // What lies upon something that is lost is not to blame: the fingerprints tell of it.
+                lacks.get_mut(place).into_iter().for_each(|lacks| *lacks = true);
+                continue;
+            }
+            // Nor is what lies upon something that does not come out.
+            let base_is_well = base.is_none_or(|base| well.get(base) == Some(&true));
             let shown_in = item.shown_in().filter(|place| wanted(*place));
             let affected: Vec<usize> = shown_in
                 .filter(|place| {
-                    self.history.live.get(*place).is_some_and(|live| live.shows(item.entry.page, item.entry.version))
+                    self.history
+                        .live
+                        .get(*place)
+                        .is_some_and(|live| live.shows(item.entry.page, item.entry.version))
                 })
                 .collect();
             if comes_out {
@@ -362,7 +398,9 @@ impl<'a> Work<'a> {
     fn blame(&self, items: &[Item], place: usize, well: &[bool]) -> usize {
         let mut blamed = items.get(place).map_or(0, |item| item.segment);
         let mut next = items.get(place).and_then(|item| base_of(items, &item.entry));
-        while let Some(item) = next.filter(|base| well.get(*base) != Some(&true)).and_then(|base| items.get(base)) {
+        while let Some(item) =
+            next.filter(|base| well.get(*base) != Some(&true)).and_then(|base| items.get(base))
+        {
             blamed = item.segment;
             next = base_of(items, &item.entry);
         }

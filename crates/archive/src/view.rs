@@ -4,6 +4,7 @@
 //! newest entry up to the version. Where that is a difference, the entry is needed that it lies upon, and so on down to one that has
 //! the page whole.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
@@ -55,6 +56,8 @@ pub(crate) struct View {
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
     segments: Vec<Arc<Segment>>,
+    /// The files that it may need and that are lost.
+    pub(crate) lost: BTreeSet<u64>,
     blocks: Vec<OnceLock<Arc<Block>>>,
 }
 
@@ -64,27 +67,41 @@ type Found = (Entry, usize);
 impl View {
     /// The view of a live version. All segments that it may need must be there: without one, older content could be taken for its own.
     pub(crate) fn new(state: &State, number: u64, objects: &dyn Objects) -> Result<Self, Error> {
+        Self::without(state, number, objects, false)
+    }
+
+    /// The same without the segments that are lost, if `may_lack` says so. Then nothing may be believed of it unless all of it has the
+    /// version's fingerprint.
+    pub(crate) fn without(
+        state: &State,
+        number: u64,
+        objects: &dyn Objects,
+        may_lack: bool,
+    ) -> Result<Self, Error> {
         let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
         let version = state.live(number, objects).ok_or_else(nowhere)?;
         let page_size = state.described_in(number, objects)?.page_size();
-        let mut segments = Vec::new();
+        let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
         for slot in state.seen_in(number, objects) {
-            let segment = slot.segment(objects)?;
-            if segment.page_size() == page_size {
-                segments.push(Arc::clone(segment));
+            match slot.segment(objects) {
+                Ok(segment) if segment.page_size() == page_size => segments.push(Arc::clone(segment)),
+                Ok(_) => {}
+                Err(error) if may_lack && error.is_loss() => _ = lost.insert(slot.reference.file),
+                Err(error) => return Err(error),
             }
         }
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
         let count = version.page_count.div_ceil(BLOCK_PAGES);
         let blocks = (0..count).map(|_| OnceLock::new()).collect();
         let (floor, voided) = (state.floor(number, objects), state.manifest.voided.clone());
-        Ok(Self { number, page_size, page_count, floor, voided, segments, blocks })
+        Ok(Self { number, page_size, page_count, floor, voided, segments, lost, blocks })
     }
 
     /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
     /// the others of that.
     pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
-        let (segments, place) = (self.segments.iter().chain([segment]).cloned().collect(), self.segments.len());
+        let (segments, place) =
+            (self.segments.iter().chain([segment]).cloned().collect(), self.segments.len());
         let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
         let mut blocks = Vec::new();
@@ -94,7 +111,9 @@ impl View {
             let is_as_long = self.page_count.min(end) == pages.min(end);
             let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
             let next = match known {
-                Some(known) if segment.directory.block(block).is_some() => known.with(segment, place, block)?.map(Arc::new),
+                Some(known) if segment.directory.block(block).is_some() => {
+                    known.with(segment, place, block)?.map(Arc::new)
+                }
                 known => known.cloned(),
             };
             blocks.push(next.map_or_else(OnceLock::new, OnceLock::from));
@@ -106,6 +125,7 @@ impl View {
             floor: self.floor,
             voided: self.voided.clone(),
             segments,
+            lost: self.lost.clone(),
             blocks,
         })
     }
@@ -160,7 +180,8 @@ impl View {
         let mut found: Vec<Found> = Vec::new();
         for (place, segment) in self.segments.iter().enumerate() {
             segment.entries(number, |entry| {
-                let is_void = self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
+                let is_void =
+                    self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
                 if (self.floor..=self.number).contains(&entry.version) && !is_void {
                     found.push((entry, place));
                 }
@@ -174,7 +195,8 @@ impl View {
         let mut block = Block::default();
         let mut rest = found.as_slice();
         let first = number * BLOCK_PAGES + 1;
-        let last = first.saturating_add(BLOCK_PAGES - 1).min(u32::try_from(self.page_count).unwrap_or(u32::MAX));
+        let last =
+            first.saturating_add(BLOCK_PAGES - 1).min(u32::try_from(self.page_count).unwrap_or(u32::MAX));
         for page in first..=last {
             let (of_page, after) = rest.split_at(rest.partition_point(|(entry, _)| entry.page <= page));
             rest = after;

@@ -79,6 +79,8 @@ impl Archive {
         };
         if let Some(newest) = self.newest() {
             writer.head = match self.inner.head(newest, &|| true) {
+                // Were what is lost above it put back, that would be seen in a version that lies upon this one.
+                Ok(_) if self.inner.state().is_lost_above(newest, &*self.inner.objects) => None,
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),
@@ -204,7 +206,13 @@ impl Writer {
             None => {
                 let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
                 let before = self.comparable().map(|head| Arc::clone(&head.view));
-                self.press.insert(Press::start(builder, self.number, self.page_size, before, self.told.clone())?)
+                self.press.insert(Press::start(
+                    builder,
+                    self.number,
+                    self.page_size,
+                    before,
+                    self.told.clone(),
+                )?)
             }
         };
         match press.page(number, page, hash) {
@@ -248,7 +256,8 @@ impl Writer {
         let number = self.number;
         let objects = Arc::clone(&self.archive.objects);
         let state = self.archive.commit(sealed, |state, segment, manifest| {
-            let holds = upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
+            let holds =
+                upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
             manifest.highest = manifest.highest.max(number);
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             holds

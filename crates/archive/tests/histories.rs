@@ -262,4 +262,3 @@ proptest! {
         assert_holds(&bench.archive, &Model::new());
     }
 }
-

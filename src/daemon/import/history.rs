@@ -159,20 +159,7 @@ impl History {
         if !self.is_stored(version) {
             let Exported { content: Content { page_size, page_count, .. }, fingerprint, .. } = *version;
             let Cut { store, cut_at, wal, note, .. } = cut_of(version)?;
-            let (covers_from, parent, refers_to) = (number, None, None);
-            let meta = Meta {
-                store,
-                number,
-                covers_from,
-                parent,
-                refers_to,
-                page_size,
-                page_count,
-                fingerprint,
-                wal,
-                cut_at,
-                note,
-            };
+            let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
             let copy =
                 |rebuild: &mut Rebuild| folder::pages(version, |_, page| Ok(rebuild.page(page)?)).map(drop);
             self.archive.put_back(meta, copy)?.ok_or_else(|| has_changed(version))?;

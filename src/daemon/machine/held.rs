@@ -3,7 +3,7 @@
 use asat_archive::{Archive, Error};
 use asat_core::event::{Archived, Damaged, Described};
 use asat_core::register::Register;
-use asat_core::version::{State, Version};
+use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
 use super::{Machine, describe};
@@ -22,20 +22,6 @@ impl Machine {
     }
 }
 
-/// Tells an archive which versions it ought to have; answers whether it has them.
-pub(in crate::daemon) fn expect_archived(archive: &Archive, store: &StoreName, register: &Register) -> bool {
-    let live = archive.live();
-    let versions = register.history(store).into_iter().flat_map(|history| history.versions.values());
-    let is_held =
-        |version: &Version| version.is_archived() && (version.is_kept() || version.state == State::Lost);
-    let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
-    let missing: Vec<u64> =
-        held.map(|version| version.id.number).filter(|number| live.binary_search(number).is_err()).collect();
-    let is_complete = missing.is_empty();
-    archive.expect(missing);
-    is_complete
-}
-
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is
 /// damaged or gone: then any of them may need it.
 fn look_at_archive(
@@ -48,7 +34,6 @@ fn look_at_archive(
         version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
     };
     let live = archive.live();
-    let is_complete = expect_archived(archive, store, register);
     let mut archived = Vec::new();
     for &number in &live {
         let version = VersionId { store: store.clone(), number };
@@ -56,14 +41,11 @@ fn look_at_archive(
         let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
         archived.push(Archived { version, described });
     }
-    let is_whole = is_complete && archived.iter().all(|archived| !matches!(archived.described, Some(Err(_))));
-    if !is_whole {
-        for (number, error) in archive.unreadable() {
-            let Ok(place) = live.binary_search(&number) else { continue };
-            if let Some(Archived { version, described: described @ None }) = archived.get_mut(place) {
-                let known = describe(archive, version).ok().map(Box::new);
-                *described = Some(Err(Damaged { why: Problem::from(error).detail, described: known }));
-            }
+    for (number, error) in archive.unreadable()? {
+        let Ok(place) = live.binary_search(&number) else { continue };
+        if let Some(Archived { version, described: described @ None }) = archived.get_mut(place) {
+            let known = describe(archive, version).ok().map(Box::new);
+            *described = Some(Err(Damaged { why: Problem::from(error).detail, described: known }));
         }
     }
     Ok(archived)

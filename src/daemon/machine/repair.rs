@@ -1,17 +1,18 @@
-//! What is damaged in an archive is put right: pages that the store or a snapshot of it still has, and a flipped bit around them.
+//! What is damaged in an archive is put right: pages and versions that the store or a snapshot of it still has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use asat_archive::fingerprint::{Fingerprinter, PageHash, page_hash};
-use asat_archive::{Archive, Contents, PutRight, Rebuild, Remedy, Report};
+use asat_archive::{Archive, Check, Contents, Fingerprinter, Meta, PutRight, Rebuild, Remedy, Report, check};
 use asat_core::event::{CutFailure, Mended, Repaired};
 use asat_core::harm::Finding;
+use asat_core::version::{Content, State, Version};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::PageSink;
 
-use super::{Machine, lock};
+use super::{Machine, Note, lock};
 use crate::daemon::progress::Meter;
 
 /// So much is held in memory at most; what is more is put right in the next pass.
@@ -50,12 +51,17 @@ impl Machine {
         let archive = self.archive(store)?;
         let mut meter = Meter::new(store.to_string(), phase, "bytes", |progress| self.tell(progress));
         let mut read = 0;
-        let report = archive.verify(number, &mut |done, total| {
+        let mut report = archive.verify(number, &mut |done, total| {
             read = done;
             meter.expect(total);
             meter.reach(done);
             if is_over() { ControlFlow::Break(()) } else { self.until_stopped() }
         })?;
+        if number.is_none() {
+            report.findings.extend(
+                self.unheld(store, &archive).into_iter().map(|number| of_missing(store, &archive, number)),
+            );
+        }
         if !report.findings.is_empty() {
             self.distrust(store);
         }
@@ -93,8 +99,7 @@ impl Machine {
         }
         repaired.left = found(&report);
         if !repaired.mended.is_empty() {
-            let unreadable: BTreeSet<u64> =
-                archive.unreadable().into_iter().map(|(number, _)| number).collect();
+            let unreadable = affected(&report);
             repaired.readable =
                 archive.live().into_iter().filter(|number| !unreadable.contains(number)).collect();
         }
@@ -104,10 +109,7 @@ impl Machine {
     /// Puts right what can be of what a report names; answers what was, and what was in the way of more. That the store cannot be read
     /// does not keep what the snapshots have from being used.
     fn mend(&self, name: &StoreName, archive: &Archive, report: &Report) -> (Vec<Mended>, Option<Problem>) {
-        // What a newer asat has written is not damaged.
-        let lost = archive.unreadable().into_iter().filter(|(_, error)| error.is_loss());
-        let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
-        let Gather { found, from, content, mut trouble, .. } = self.gather(name, report, !lost.is_empty());
+        let Gather { found, from, content, mut trouble, .. } = self.gather(name, report);
         let put_right =
             archive.repair(&report.damage, &found, &mut |_| self.until_stopped()).unwrap_or_else(|error| {
                 tracing::warn!(store = %name, %error, "{name}: cannot write what is damaged anew");
@@ -116,70 +118,95 @@ impl Machine {
             });
         let mended = |PutRight { number, file, by }: PutRight| {
             let from = match by {
-                Remedy::Bit => "its checksum, as a single bit was flipped".to_owned(),
                 Remedy::Itself => "itself, as all its pages come out".to_owned(),
                 Remedy::Pages(pages) => {
                     let sources: BTreeSet<&str> =
-                        pages.iter().filter_map(|hash| from.get(hash)).map(String::as_str).collect();
+                        pages.iter().filter_map(|check| from.get(check)).map(String::as_str).collect();
                     sources.into_iter().collect::<Vec<_>>().join(" and ")
                 }
             };
             Mended { version: number, file: file.display().to_string(), from }
         };
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
-        all.extend(self.rebuild(name, archive, &lost, content));
+        let lost = affected(report).into_iter();
+        all.extend(lost.filter_map(|number| self.put_back(name, archive, number, content)));
         (all, trouble)
     }
 
-    /// Writes versions anew that cannot be put together any more, and that their snapshot or the store, of this content, is still;
-    /// answers which.
-    fn rebuild(
+    /// Writes a version anew that cannot be put together any more, and that its snapshot or the store, of this content, is still.
+    fn put_back(
         &self,
         name: &StoreName,
         archive: &Archive,
-        lost: &[u64],
+        number: u64,
         content: Option<Fingerprint>,
-    ) -> Vec<Mended> {
-        let mut rebuilt = Vec::new();
-        for &number in lost {
+    ) -> Option<Mended> {
+        let id = VersionId { store: name.clone(), number };
+        let meta = archive.describe(number).ok().or_else(|| self.recorded(&id))?;
+        let fingerprint = meta.fingerprint;
+        let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>, from: String| {
             // It may have lacked what is put right by now.
-            if archive.read(number).is_ok() {
-                continue;
+            let is_whole =
+                archive.read(number).and_then(|reader| reader.write_to(&mut io::sink(), archive.folder()));
+            if is_whole.is_ok() {
+                return None;
             }
-            let id = VersionId { store: name.clone(), number };
-            let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>, from: String| {
-                let file = archive.rebuild(number, |rebuild| read(&mut Anew(rebuild))).unwrap_or_else(
-                    |problem| {
-                        tracing::debug!(version = %id, %problem, "{id}: cannot be written anew");
-                        None
-                    },
-                )?;
-                Some(Mended { version: number, file: file.display().to_string(), from })
-            };
-            let from_snapshot =
-                |hot| anew(&|sink: &mut Anew<'_>| self.read_hot(&id, &hot, sink), of_snapshot(&id));
-            // The store is read for no version that it is not: that may be thousands.
-            let is_store = || archive.describe(number).is_ok_and(|meta| Some(meta.fingerprint) == content);
-            let from_store = || {
-                let read = |sink: &mut Anew<'_>| self.gather_from_store(name, sink);
-                is_store().then(|| anew(&read, STORE.to_owned())).flatten()
-            };
-            rebuilt.extend(self.hot(&id).ok().and_then(from_snapshot).or_else(from_store));
-        }
-        rebuilt
+            let file = archive.put_back(meta.clone(), |rebuild| read(&mut Anew(rebuild)));
+            let file = file.unwrap_or_else(|problem| {
+                tracing::debug!(version = %id, %problem, "{id}: cannot be written anew");
+                None
+            })?;
+            Some(Mended { version: number, file: file.display().to_string(), from })
+        };
+        let from_snapshot =
+            |hot| anew(&|sink: &mut Anew<'_>| self.read_hot(&id, &hot, sink), of_snapshot(&id));
+        // The store is read for no version that it is not: that may be thousands.
+        let from_store = || {
+            let read = |sink: &mut Anew<'_>| self.gather_from_store(name, sink);
+            (content == Some(fingerprint)).then(|| anew(&read, STORE.to_owned())).flatten()
+        };
+        self.hot(&id).ok().and_then(from_snapshot).or_else(from_store)
     }
 
-    /// The pages that are wanted, as far as the store or one of its snapshots has them; and what the store is, if versions are lost.
-    fn gather(&self, name: &StoreName, report: &Report, is_lost: bool) -> Gather {
+    /// What is recorded of a version that the archive does not know any more.
+    fn recorded(&self, id: &VersionId) -> Option<Meta> {
+        let engine = self.driver.get()?.engine();
+        let entry = engine.register().entry(id).ok()?;
+        let Content { cut_at, fingerprint, page_size, page_count, wal } = entry.version.content.clone()?;
+        let publication =
+            entry.publications.first().and_then(|number| engine.register().publication(*number))?;
+        let note = serde_json::to_value(Note {
+            attributes: publication.attributes.clone(),
+            key: publication.key.clone(),
+            checks: publication.checks.clone(),
+            of_set: publication.of_set.clone(),
+        });
+        let (store, number, fingerprint, note) = (id.store.clone(), id.number, fingerprint?, note.ok()?);
+        Some(Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note })
+    }
+
+    /// The versions that are recorded as archived, and that the archive knows nothing of.
+    fn unheld(&self, store: &StoreName, archive: &Archive) -> Vec<u64> {
+        let Some(driver) = self.driver.get() else { return Vec::new() };
+        let live: BTreeSet<u64> = archive.live().into_iter().collect();
+        let engine = driver.engine();
+        let versions =
+            engine.register().history(store).into_iter().flat_map(|history| history.versions.values());
+        let is_held =
+            |version: &Version| version.is_archived() && (version.is_kept() || version.state == State::Lost);
+        let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
+        held.map(|version| version.id.number).filter(|number| !live.contains(number)).collect()
+    }
+
+    /// The pages that are wanted, as far as the store or one of its snapshots has them; and what the store is.
+    fn gather(&self, name: &StoreName, report: &Report) -> Gather {
         let mut sink = Gather { wanted: report.damage.wanted().collect(), ..Gather::default() };
-        if is_lost || !sink.wanted.is_empty() {
-            STORE.clone_into(&mut sink.source);
-            match self.gather_from_store(name, &mut sink) {
-                Ok(()) => sink.content = sink.fingerprinter.take().map(|pages| pages.finish()),
-                Err(problem) => {
-                    tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
-                    sink.trouble = Some(problem);
-                }
+        STORE.clone_into(&mut sink.source);
+        match self.gather_from_store(name, &mut sink) {
+            Ok(()) => sink.content = sink.fingerprinter.take().map(|pages| pages.finish()),
+            Err(problem) => {
+                tracing::warn!(store = %name, %problem, "{name}: cannot look in the store for what is damaged");
+                sink.trouble = Some(problem);
             }
         }
         let snapshots: Vec<_> = lock(&self.hot).iter().map(|(id, hot)| (id.clone(), hot.clone())).collect();
@@ -206,6 +233,23 @@ const STORE: &str = "the store";
 
 fn of_snapshot(id: &VersionId) -> String {
     format!("the snapshot of {id}")
+}
+
+/// The versions that a report says cannot be read whole.
+fn affected(report: &Report) -> BTreeSet<u64> {
+    report.findings.iter().flat_map(|finding| finding.affects.iter().copied()).collect()
+}
+
+/// What is said of a version of which the archive has nothing.
+fn of_missing(store: &StoreName, archive: &Archive, number: u64) -> asat_archive::Finding {
+    asat_archive::Finding {
+        file: archive.folder().to_owned(),
+        what: format!("no file of the archive has {store}@{number}"),
+        affects: vec![number],
+        advice:
+            "put the file back from a backup, import an export of the version, or retire it (docs/recover.md)"
+                .to_owned(),
+    }
 }
 
 /// What a report names, as the records keep it.
@@ -239,11 +283,11 @@ impl PageSink for Anew<'_> {
 /// Keeps the pages that are wanted, and which source had each.
 #[derive(Default)]
 struct Gather {
-    wanted: BTreeSet<PageHash>,
+    wanted: BTreeSet<Check>,
     /// What is read at the moment.
     source: String,
     found: Contents,
-    from: BTreeMap<PageHash, String>,
+    from: BTreeMap<Check, String>,
     /// Of what is read at the moment.
     fingerprinter: Option<Fingerprinter>,
     /// What the store is.
@@ -260,11 +304,12 @@ impl PageSink for Gather {
     }
 
     fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
-        let hash = self.fingerprinter.as_mut().map_or_else(|| page_hash(page), |pages| pages.page(page));
-        if self.bytes < MOST_BYTES && self.wanted.remove(&hash) {
+        self.fingerprinter.as_mut().into_iter().for_each(|pages| _ = pages.page(page));
+        let check = check(page);
+        if self.bytes < MOST_BYTES && self.wanted.remove(&check) {
             self.bytes += page.len();
-            self.found.insert(hash, page.to_vec());
-            self.from.insert(hash, self.source.clone());
+            self.found.insert(check, page.to_vec());
+            self.from.insert(check, self.source.clone());
         }
         Ok(())
     }
