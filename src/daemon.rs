@@ -16,6 +16,7 @@ mod rebuild;
 mod reload;
 mod signals;
 mod tree;
+mod upgrade;
 mod watch;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
 pub use machine::{Hold, Machine, VersionBytes, found};
 pub use rebuild::{back_up, rebuild};
+pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
 
 use crate::config::Config;

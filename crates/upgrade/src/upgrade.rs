@@ -4,6 +4,7 @@
 //! folders and goes on from there: until they are exchanged, the old one counts and is not touched; from then on, what is left is to
 //! remove it.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -33,8 +34,17 @@ pub struct Outcome {
     pub kept: Option<PathBuf>,
 }
 
-/// Takes the archive of a store below `root` over, and removes the old one when that is done. `tell` hears how far it is. Versions
-/// that cannot be read are left out if `leave_damaged` says so.
+/// What somebody wants of an upgrade.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The versions of which it is known from elsewhere that the archive has them. One whose file is gone cannot be put back when the
+    /// old archive has gone, so it counts as damaged.
+    pub expected: BTreeSet<u64>,
+    /// Whether versions that cannot be read are left out.
+    pub leave_damaged: bool,
+}
+
+/// Takes the archive of a store below `root` over, and removes the old one when that is done. `tell` hears how far it is.
 ///
 /// # Errors
 /// Where the archive is in use or of another format, a version cannot be read, or the machine refuses, as a full disk does. The archive is
@@ -42,12 +52,12 @@ pub struct Outcome {
 pub fn upgrade(
     root: &Path,
     store: &StoreName,
-    leave_damaged: bool,
+    wanted: &Wanted,
     tell: &dyn Fn(&str),
 ) -> Result<Outcome, Problem> {
     let aside = format!(".{store}.upgrade");
     let names = Names { store, aside: &aside };
-    let result = run(root, names, leave_damaged, tell);
+    let result = run(root, names, wanted, tell);
     result.map_err(|error| explained(error, store, &root.join(&aside)))
 }
 
@@ -80,7 +90,7 @@ impl From<Error> for Stop {
     }
 }
 
-fn run(root: &Path, names: Names<'_>, leave_damaged: bool, tell: &dyn Fn(&str)) -> Result<Outcome, Stop> {
+fn run(root: &Path, names: Names<'_>, wanted: &Wanted, tell: &dyn Fn(&str)) -> Result<Outcome, Stop> {
     let store = names.store.to_string();
     let folder = root.join(&store);
     if !folder.is_dir() {
@@ -104,11 +114,11 @@ fn run(root: &Path, names: Names<'_>, leave_damaged: bool, tell: &dyn Fn(&str)) 
         return Err(Problem::new(Code::InUse, detail, hint).into());
     }
     let layers = Layers::of(&place)?;
-    let (archive, left_out) = match take_over(&layers, &aside, leave_damaged, tell) {
+    let (archive, left_out) = match take_over(&layers, &aside, wanted, tell) {
         Err(Stop::Outdated) => {
             tell("the archive has changed since the upgrade was begun, which begins anew");
             clear(&aside, is_ours)?;
-            take_over(&layers, &aside, leave_damaged, tell)?
+            take_over(&layers, &aside, wanted, tell)?
         }
         taken => taken?,
     };
@@ -133,7 +143,7 @@ fn formats(place: &Place) -> Result<(bool, bool), Error> {
 fn take_over(
     layers: &Layers,
     aside: &Path,
-    leave_damaged: bool,
+    wanted: &Wanted,
     tell: &dyn Fn(&str),
 ) -> Result<(Archive, Vec<(u64, String)>), Stop> {
     let archive = match Archive::open(aside) {
@@ -147,7 +157,10 @@ fn take_over(
     }
     let total = layers.live().count();
     let (mut pages, mut taken, mut nth) = (Pages::new(layers)?, Taken { archive, before: None }, 0);
-    let (mut left_out, mut written) = (Vec::new(), 0);
+    let gone = wanted.expected.iter().filter(|number| !layers.live().any(|live| live == **number));
+    let mut left_out: Vec<(u64, String)> =
+        gone.map(|number| (*number, "its file is not there".to_owned())).collect();
+    let mut written = 0;
     for layer in layers.all.values() {
         let laid = match pages.lay(layer) {
             Err(error) if !error.is_loss() => return Err(error.into()),
@@ -159,7 +172,7 @@ fn take_over(
         nth += 1;
         let is_new = taken.archive.ends_below(layer.number);
         // Where the upgrade is to stop, the others are read all the same, so that all that are damaged are named at once.
-        let is_to_write = is_new && (leave_damaged || left_out.is_empty());
+        let is_to_write = is_new && (wanted.leave_damaged || left_out.is_empty());
         let result = match laid {
             Ok(pack) => taken.take(&mut pages, &pack, is_to_write),
             Err(error) => Err(Trouble::Lost(error)),
@@ -187,7 +200,7 @@ fn take_over(
             tell(&format!("{nth} of {total} versions are looked through"));
         }
     }
-    if leave_damaged || left_out.is_empty() {
+    if wanted.leave_damaged || left_out.is_empty() {
         Ok((taken.archive, left_out))
     } else {
         Err(Stop::Damaged(left_out))

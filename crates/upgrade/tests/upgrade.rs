@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use asat_archive::{Archive, stores_in};
 use asat_core::Code;
-use asat_upgrade::Outcome;
+use asat_upgrade::{Outcome, Wanted};
 use common::{Root, assert_holds, image_of, names, store, upgrade};
 
 #[test]
@@ -40,7 +40,8 @@ fn an_upgrade_that_finds_nothing_to_do_says_so() {
 #[test]
 fn a_store_without_an_archive_is_named() {
     let root = Root::with("few");
-    let problem = asat_upgrade::upgrade(root.path(), &"other".parse().unwrap(), false, &|_| {}).unwrap_err();
+    let problem = asat_upgrade::upgrade(root.path(), &"other".parse().unwrap(), &Wanted::default(), &|_| {})
+        .unwrap_err();
     assert_eq!(problem.code, Code::UnknownStore);
     assert!(problem.detail.contains("other"), "{problem}");
 }
@@ -150,6 +151,23 @@ fn versions_above_one_that_is_gone_are_taken_over_if_they_need_nothing_of_it() {
 }
 
 #[test]
+fn a_version_that_should_be_there_and_is_not_is_damaged() {
+    let root = Root::with("few");
+    let gone = root.versions[12].number;
+    let mut wanted =
+        Wanted { expected: root.versions.iter().map(|meta| meta.number).collect(), leave_damaged: false };
+    fs::remove_file(root.file_of(gone)).unwrap();
+    let upgrade = |wanted: &Wanted| asat_upgrade::upgrade(root.path(), &store(), wanted, &|_| {});
+    let problem = upgrade(&wanted).unwrap_err();
+    assert_eq!(problem.code, Code::Damaged);
+    assert!(problem.detail.contains(&format!("report@{gone} ")), "{problem}");
+    wanted.leave_damaged = true;
+    let outcome = upgrade(&wanted).unwrap();
+    assert_eq!(outcome.left_out.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [gone]);
+    assert_holds(&root.archive(), &root.versions[..12]);
+}
+
+#[test]
 fn an_upgrade_goes_on_once_a_damaged_version_is_put_back() {
     let root = Root::with("some");
     let path = root.file_of(root.versions[9].number);
@@ -198,7 +216,8 @@ fn what_was_taken_over_is_that_of_the_old_archive_or_begun_anew() {
     let whole = fs::read(&path).unwrap();
     fs::write(&path, "damaged").unwrap();
     let stop = |text: &str| assert!(!text.starts_with("reading all"), "stopped before it is compared");
-    let stopped = || asat_upgrade::upgrade(root.path(), &store(), true, &stop);
+    let wanted = Wanted { leave_damaged: true, ..Wanted::default() };
+    let stopped = || asat_upgrade::upgrade(root.path(), &store(), &wanted, &stop);
     assert!(catch_unwind(AssertUnwindSafe(stopped)).is_err());
     assert!(!Archive::open(&root.aside()).unwrap().0.live().contains(&root.versions[3].number));
     fs::write(&path, &whole).unwrap();

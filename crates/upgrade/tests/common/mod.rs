@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use asat_archive::fingerprint::Fingerprinter;
 use asat_archive::{Archive, Meta};
 use asat_core::{Problem, StoreName};
-use asat_upgrade::Outcome;
+use asat_upgrade::{Outcome, Wanted};
 
 /// Everything below a folder: paths and bytes, and folders without any.
 pub type Image = BTreeMap<String, Option<Vec<u8>>>;
@@ -79,7 +79,7 @@ pub fn store() -> StoreName {
 }
 
 pub fn upgrade(root: &Path, leave_damaged: bool) -> Result<Outcome, Problem> {
-    asat_upgrade::upgrade(root, &store(), leave_damaged, &|_| {})
+    asat_upgrade::upgrade(root, &store(), &Wanted { leave_damaged, ..Wanted::default() }, &|_| {})
 }
 
 /// An archive of today's format holds these versions and no others, all that was said of them, and their pages.
