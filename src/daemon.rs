@@ -175,6 +175,7 @@ impl Daemon {
 /// Opens the catalogue. Where there is none, it is of the installation that the state folder is of, so that the snapshots are ours
 /// that its daemons have made.
 fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Problem> {
+    upgrade::refuse_old(config)?;
     let path = config.catalogue();
     let kept = if Catalogue::is_missing(&path)? { state.installation()? } else { None };
     let catalogue = Catalogue::open_of(&path, kept.as_ref().map(InstallationId::as_str))?;

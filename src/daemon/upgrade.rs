@@ -5,7 +5,7 @@ use std::path::Path;
 
 use asat_catalogue::Catalogue;
 use asat_core::version::State;
-use asat_core::{Problem, StoreName};
+use asat_core::{Problem, Register, StoreName};
 use asat_host::StateFolder;
 use asat_upgrade::Wanted;
 
@@ -26,10 +26,8 @@ pub fn upgrade(
     #[cfg(debug_assertions)]
     super::crash::listen();
     let config = Config::load(config)?;
-    let state = StateFolder::claim(&config.state)?;
-    let is_known = !Catalogue::is_missing(&config.catalogue())?;
-    let register =
-        if is_known { super::open_catalogue(&config, &state)?.load()? } else { Default::default() };
+    let _state = StateFolder::claim(&config.state)?;
+    let register = register(&config)?;
     let mut stores = match store {
         Some(store) => vec![store.clone()],
         None => asat_archive::stores_in(&config.archives())?,
@@ -57,4 +55,22 @@ pub fn upgrade(
         })
     };
     stores.into_iter().map(take_over).collect()
+}
+
+/// What is recorded. It is read from a copy: only a start brings the catalogue forward, so that until then the asat before can still be
+/// started, to put right what is damaged.
+fn register(config: &Config) -> Result<Register, Problem> {
+    let path = config.catalogue();
+    if Catalogue::is_missing(&path)? {
+        return Ok(Register::default());
+    }
+    let folder = tempfile::tempdir().map_err(|error| super::failed("make a folder for a moment", &error))?;
+    let copy = folder.path().join("catalogue.db");
+    Catalogue::back_up(&path, &copy)?;
+    Ok(Catalogue::open(&copy)?.load()?)
+}
+
+/// Refuses archives of the format before, before anything else is changed.
+pub(super) fn refuse_old(config: &Config) -> Result<(), Problem> {
+    config.stores.keys().try_for_each(|store| asat_upgrade::refuse_old(&config.archive(store)))
 }

@@ -10,4 +10,4 @@ mod pages;
 mod place;
 mod upgrade;
 
-pub use upgrade::{Outcome, Wanted, upgrade};
+pub use upgrade::{Outcome, Wanted, refuse_old, upgrade};

@@ -61,6 +61,21 @@ pub fn upgrade(
     result.map_err(|error| explained(error, store, &root.join(&aside)))
 }
 
+/// Refuses a folder with an archive of format 4, as the archive itself does. Whoever asks beforehand has changed nothing yet.
+///
+/// # Errors
+/// Where there is a file of that format, or the machine refuses.
+pub fn refuse_old(folder: &Path) -> Result<(), Problem> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let files = Place::open(folder)?.list()?;
+    match files.into_iter().find(|(name, _)| is_layer(name)) {
+        Some((name, _)) => Err(Error::Older { path: folder.join(name), found: FORMAT }.into()),
+        None => Ok(()),
+    }
+}
+
 /// The names of both folders: that of the archive, and that of the one beside it. A dot begins no store's name.
 #[derive(Clone, Copy)]
 struct Names<'a> {
