@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use asat_catalogue::Catalogue;
+use asat_core::register::Register;
 use asat_core::version::State;
-use asat_core::{Problem, Register, StoreName};
+use asat_core::{Problem, StoreName};
 use asat_host::StateFolder;
 use asat_upgrade::Wanted;
 
