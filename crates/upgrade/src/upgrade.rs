@@ -426,3 +426,19 @@ fn explained(stop: Stop, store: &StoreName, aside: &Path) -> Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_folders_cannot_be_exchanged_it_is_said_how_that_is_done_by_hand() {
+        let path = PathBuf::from("/a/report");
+        let error = crate::pack::io("exchange", &path, std::io::ErrorKind::InvalidInput.into());
+        let problem = explained(error.into(), &"report".parse().unwrap(), Path::new("/a/.report.upgrade"));
+        assert!(
+            problem.hint.ends_with("mv /a/report /a/report.old && mv /a/.report.upgrade /a/report"),
+            "{problem}"
+        );
+    }
+}

@@ -13,9 +13,12 @@ use std::path::{Path, PathBuf};
 use asat_core::{Code, boundary};
 use common::{Image, Root, assert_holds, image_of, names, put, upgrade};
 
+/// The folder looked at, and the images taken with the steps at which they were.
+type Camera = Option<(PathBuf, Vec<(&'static str, Image)>)>;
+
 thread_local! {
-    /// The folder looked at, and the images taken with the steps at which they were. Every boundary is passed on the calling thread.
-    static CAMERA: RefCell<Option<(PathBuf, Vec<(&'static str, Image)>)>> = const { RefCell::new(None) };
+    /// Every boundary is passed on the calling thread.
+    static CAMERA: RefCell<Camera> = const { RefCell::new(None) };
     /// A folder in which so many files can be created still, until the disk is full.
     static ROOM: RefCell<Option<(PathBuf, u32)>> = const { RefCell::new(None) };
 }
