@@ -368,16 +368,16 @@ fn what_retention_lets_go_is_shown_before_it_does() {
 #[test]
 fn damage_is_found_named_and_never_exported() {
     let world = world_with_history();
-    let pack = world.path("state/archive/report/1.pack");
-    let mut bytes = fs::read(&pack).unwrap();
+    let segment = world.segment(1);
+    let mut bytes = fs::read(&segment).unwrap();
     bytes[20] ^= 1;
-    fs::write(&pack, bytes).unwrap();
+    fs::write(&segment, bytes).unwrap();
 
     let output = world.asat(&["verify", "--json"]);
     assert_eq!(output.status.code(), Some(9), "{output:?}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["ok"], false);
-    assert!(found["findings"][0]["file"].as_str().unwrap().ends_with("1.pack"), "{found}");
+    assert!(found["findings"][0]["file"].as_str().unwrap().ends_with("000000000001.segment"), "{found}");
     let for_people = world.asat(&["verify"]);
     assert!(text(&for_people.stdout).contains("DAMAGED"), "{for_people:?}");
 

@@ -225,7 +225,7 @@ fn stores_and_verification() {
     }] });
     let whole = json!({ "ok": true, "versions": 12, "bytes": 5, "findings": [] });
     let damaged = json!({ "ok": false, "versions": 12, "bytes": 5, "findings": [
-        { "file": "3.pack", "what": "its checksum does not match", "versions": ["report@3"], "hint": "h" },
+        { "file": "000000000003.segment", "what": "its checksum does not match", "versions": ["report@3"], "hint": "h" },
     ] });
     let fake = Fake::new([
         json(200, &stores),
@@ -241,7 +241,7 @@ fn stores_and_verification() {
     assert_eq!(fake.run(&["verify"]).code, Some(0));
     let found = fake.run(&["verify", "report"]);
     assert_eq!((found.code, found.err.as_str()), (Some(9), ""), "{found:?}");
-    assert!(found.out.contains("3.pack: its checksum does not match"), "{found:?}");
+    assert!(found.out.contains("000000000003.segment: its checksum does not match"), "{found:?}");
     let found = fake.run(&["verify", "report", "--version", "3", "--json"]);
     assert_eq!((found.code, found.json()["store"].as_str()), (Some(9), Some("report")));
     assert_eq!(fake.run(&["verify", "--version", "report@latest"]).code, Some(0));

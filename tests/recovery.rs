@@ -259,11 +259,11 @@ fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
         world.start();
         world.settled("report@7");
         assert!(world.stop().success());
-        let pack = world.path("state/archive/report/7.pack");
-        let whole = fs::read(&pack).unwrap();
+        let segment = world.newest_segment();
+        let whole = fs::read(&segment).unwrap();
         match rubbish {
-            true => fs::write(&pack, "rubbish").unwrap(),
-            false => fs::write(&pack, &whole[..whole.len() / 2]).unwrap(),
+            true => fs::write(&segment, "rubbish").unwrap(),
+            false => fs::write(&segment, &whole[..whole.len() / 2]).unwrap(),
         }
         make_whole_clone(&world, "report@7");
         fs::remove_file(world.path("state/catalogue.db")).unwrap();

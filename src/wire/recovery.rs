@@ -24,7 +24,7 @@ pub struct Rebuilt {
     pub kept: Option<String>,
     /// The installation that it is of: whose snapshots are its own.
     pub installation: String,
-    /// What was said of versions and snapshots meanwhile.
+    /// What was said of versions, snapshots and files meanwhile.
     pub remarks: Vec<String>,
 }
 

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::common::World;
 use crate::common::ground::held_by;
+use crate::common::{World, parts};
 use crate::harm::{alarm, check_told, code, out};
 use crate::{publish_change, world};
 
 /// A page of the first version's file is another; answers the file and what it was.
 fn flip_first(world: &World) -> (PathBuf, Vec<u8>) {
-    let pack = world.path("state/archive/report/1.pack");
-    let whole = fs::read(&pack).unwrap();
+    let segment = world.segment(1);
+    let whole = fs::read(&segment).unwrap();
     let mut bytes = whole.clone();
     let half = bytes.len() / 2;
     bytes[half] ^= 0x10;
-    fs::write(&pack, bytes).unwrap();
-    (pack, whole)
+    fs::write(&segment, bytes).unwrap();
+    (segment, whole)
 }
 
 /// The repairs in the audit trail, newest first.
@@ -41,8 +41,8 @@ fn archived() -> World {
 #[test]
 fn what_is_put_right_is_told_and_written_down_with_what_gave_the_content() {
     let world = archived();
-    let (pack, _) = flip_first(&world);
-    let file = pack.display().to_string();
+    let (segment, _) = flip_first(&world);
+    let file = segment.display().to_string();
     let ran = world.asat(&["verify"]);
     // That a disk changes bytes somebody should know, even if nothing is lost.
     assert_eq!(code(&ran), Some(9), "{ran:?}");
@@ -70,7 +70,7 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
     for version in ["report@2", "report@3"] {
         world.until(version, |version| held_by(version) == BTreeSet::from(["archive"]));
     }
-    let (pack, whole) = flip_first(&world);
+    let (segment, whole) = flip_first(&world);
     assert_eq!(code(&world.asat(&["verify"])), Some(9));
     check_told(&world, "cannot be read in full: report@1");
     let damaged = alarm(&world, "store report: damaged");
@@ -82,7 +82,7 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
     assert_eq!(code(&world.asat(&["verify"])), Some(9));
     assert_eq!(repairs(&world), noted);
 
-    fs::write(pack, whole).unwrap();
+    fs::write(segment, whole).unwrap();
     let ran = world.asat(&["verify"]);
     assert_eq!(code(&ran), Some(0), "{ran:?}");
     assert_eq!(world.get("/healthz").json()["status"], "ok");
@@ -92,13 +92,13 @@ fn damage_that_nothing_puts_right_is_told_of_until_the_file_is_back() {
 #[test]
 fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_content() {
     let world = archived();
-    let (pack, _) = flip_first(&world);
+    let (segment, _) = flip_first(&world);
     let aside = world.store_at("aside.db");
     fs::rename(world.store(), &aside).unwrap();
     let ran = world.asat(&["verify"]);
     if world.ground.keeps_base() {
         // The newest version's snapshot has the content, too.
-        assert!(out(&ran).contains(&format!("put right: {}", pack.display())), "{ran:?}");
+        assert!(out(&ran).contains(&format!("put right: {}", segment.display())), "{ran:?}");
         return;
     }
     assert!(code(&ran) == Some(9) && out(&ran).contains("it could not be put right"), "{ran:?}");
@@ -109,7 +109,7 @@ fn that_the_store_could_not_be_asked_is_not_taken_for_that_nothing_has_the_conte
 
     fs::rename(&aside, world.store()).unwrap();
     let ran = world.asat(&["verify"]);
-    assert!(out(&ran).contains(&format!("put right: {}, from the store", pack.display())), "{ran:?}");
+    assert!(out(&ran).contains(&format!("put right: {}, from the store", segment.display())), "{ran:?}");
     assert_eq!(world.get("/healthz").json()["status"], "ok");
 }
 
@@ -134,12 +134,13 @@ fn the_store_is_read_once_however_many_versions_are_lost() {
     }
     world.settled(&format!("report@{VERSIONS}"));
     world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
-    // The index, and more of it than one bit, so that no version comes out.
-    let pack = world.path("state/archive/report/1.pack");
-    let mut bytes = fs::read(&pack).unwrap();
-    let index = bytes.windows(9).position(|window| window == b"{\"store\":").unwrap() - 40;
+    // The index of the longest file, so that no version comes out.
+    let files = fs::read_dir(world.path("state/archive/report")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = files.max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let [index, ..] = parts(&bytes);
     bytes[index..index + 20].fill(0);
-    fs::write(&pack, bytes).unwrap();
+    fs::write(&segment, bytes).unwrap();
 
     let before = bytes_read(&world);
     let ran = world.asat(&["verify"]);

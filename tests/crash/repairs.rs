@@ -21,11 +21,11 @@ fn damaged() -> (World, Vec<u8>) {
     world.publish("2");
     assert!(world.stop().success());
     fs::write(world.store(), &content).unwrap();
-    let pack = world.path("state/archive/report/1.pack");
-    let mut bytes = fs::read(&pack).unwrap();
+    let segment = world.segment(1);
+    let mut bytes = fs::read(&segment).unwrap();
     let half = bytes.len() / 2;
     bytes[half] ^= 0x10;
-    fs::write(&pack, bytes).unwrap();
+    fs::write(&segment, bytes).unwrap();
     (world, content)
 }
 

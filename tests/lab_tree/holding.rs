@@ -67,8 +67,7 @@ fn lab_a_version_that_is_repaired_is_read_again_by_who_has_it_open() {
     in_lab(Lab::new(), |_| {
         // The store has it all still.
         let world = world(1);
-        let pack =
-            fs::OpenOptions::new().read(true).write(true).open(world.path("state/archive/report/1.pack"));
+        let pack = fs::OpenOptions::new().read(true).write(true).open(world.segment(1));
         let (pack, mut byte) = (pack.unwrap(), [0]);
         let file = fs::File::open(at(&world, "report@1/report.db")).unwrap();
         // The first page lies right after the header.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
 
 use crate::builder::Sealed;
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     state: Mutex<Arc<State>>,
     /// Held while the archive changes: the highest number that a file ever had.
     commit: Mutex<Files>,
+    /// How long all files are together, in bytes.
+    bytes: AtomicU64,
     /// Held during a merge, of which there is one at a time.
     pub(crate) merging: Mutex<()>,
     /// Whether a version is being written.
@@ -47,20 +50,19 @@ pub(crate) struct Inner {
     pub(crate) reading: Mutex<()>,
     /// Versions that were found to need nothing of files that are lost.
     needs_none_of: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
-    /// Whether segments may be worth merging since that was looked at last.
-    pub(crate) is_unsettled: AtomicBool,
+    /// Whether versions were given up since it was looked at last what of segments nobody needs: that takes reading their indexes.
+    pub(crate) has_garbage: AtomicBool,
 }
 
 /// The files that are there.
 #[derive(Debug, Default)]
 struct Files {
-    there: BTreeSet<u64>,
-    /// The highest number that was ever given to one. None is given twice.
+    /// Each with its length in bytes.
+    there: BTreeMap<u64, u64>,
+    /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
-    /// Files that are newer than the newest manifest that could be read. They are left alone.
-    unread: BTreeSet<u64>,
 }
 
 /// What opening an archive found and did.
@@ -72,8 +74,6 @@ pub struct Opened {
     pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
-    /// Files at the end of the archive that cannot be read: what they say was written last, and is not seen.
-    pub unread: Vec<String>,
 }
 
 impl Archive {
@@ -87,19 +87,20 @@ impl Archive {
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Older { path: folder.place().join(name), found: 4 });
         }
-        let mut opened = Opened {
-            removed: found.removed,
-            freed_bytes: found.freed_bytes,
-            foreign: found.foreign,
-            unread: Vec::new(),
-        };
-        let objects: Arc<dyn Objects> = Arc::new(folder);
-        let (manifest, files) = newest_manifest(&*objects)?;
-        opened.unread = files.unread.iter().map(|file| name(&*objects, *file)).collect();
+        let (archive, opened) = Self::over(Arc::new(folder))?;
+        let removed = found.removed.into_iter().chain(opened.removed).collect();
+        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign, ..opened }))
+    }
+
+    /// Opens the archive whose files are these objects.
+    pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
+        let (mut manifest, files) = newest_manifest(&*objects)?;
+        take_in(&*objects, &mut manifest, &files);
         let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
             state: Mutex::new(state),
+            bytes: AtomicU64::new(files.there.values().sum()),
             commit: Mutex::new(files),
             merging: Mutex::default(),
             writing: Mutex::default(),
@@ -107,17 +108,43 @@ impl Archive {
             head: Mutex::default(),
             reading: Mutex::default(),
             needs_none_of: Mutex::default(),
-            is_unsettled: AtomicBool::new(true),
+            has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
-        opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
-        Ok((Self { inner: Arc::new(inner) }, opened))
+        let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
+        Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
     }
 
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.inner.objects.place()
+    }
+
+    /// Files that cannot be read, each with what is wrong. Of those that were written last nothing is seen until they are put back and the
+    /// archive is opened again.
+    #[must_use]
+    pub fn unread(&self) -> Vec<Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let lost = state.slots.iter().filter_map(|slot| slot.segment(objects).err());
+        lost.chain(self.inner.unread(&state)).collect()
+    }
+
+    /// Versions that files may have which cannot be read, each with what is in the way: those of a segment that is lost; and one for each
+    /// file that was written last, if that was a version.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<u64, Error> {
+        let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let mut lost = BTreeMap::new();
+        for slot in &state.slots {
+            let unknown = (slot.reference.first..=slot.reference.last)
+                .filter(|number| state.is_live(*number) && state.live(*number, objects).is_none());
+            lost.extend(unknown.filter_map(|number| Some((number, slot.segment(objects).err()?))));
+        }
+        let next = state.manifest.highest + 1;
+        let last = (next..).zip(state.manifest.unread.keys());
+        lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
+        lost
     }
 
     /// The live versions, oldest first.
@@ -149,10 +176,10 @@ impl Archive {
         self.inner.look(number, |state| state.described_in(number, &*self.inner.objects)?.describe(number))
     }
 
-    /// What all files take on disk, in bytes, but for their manifests.
+    /// What all files take on disk, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.inner.state().manifest.segments.iter().map(|segment| segment.bytes).sum()
+        self.inner.bytes.load(Ordering::Relaxed)
     }
 
     /// What a live version took when it was written; older ones may hold pages of it too.
@@ -163,14 +190,7 @@ impl Archive {
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
-        self.inner.look(number, |state| {
-            let meta = state.described_in(number, &*self.inner.objects)?.describe(number)?;
-            match View::new(state, number, &*self.inner.objects) {
-                Ok(view) => Ok(Reader::new(meta, view)),
-                Err(error) if error.is_loss() => self.inner.read_without(state, meta, error),
-                Err(error) => Err(error),
-            }
-        })
+        self.inner.look(number, |state| self.inner.open_version(state, number))
     }
 }
 
@@ -181,17 +201,32 @@ impl Inner {
         Arc::clone(&lock(&self.state))
     }
 
+    /// Nothing is committed as long as what it answers lives.
+    pub(crate) fn unchanging(&self) -> impl Drop {
+        lock(&self.commit)
+    }
+
     /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
     pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
         loop {
             let state = self.state();
-            if state.live(number, &*self.objects).is_none() {
+            if !state.is_live(number) {
                 return Err(self.no_such_version(number));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
                 result => return result,
             }
+        }
+    }
+
+    /// Opens a version.
+    pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
+        let meta = state.described_in(number, &*self.objects)?.describe(number)?;
+        match View::new(state, number, &*self.objects) {
+            Ok(view) => Ok(Reader::new(meta, view)),
+            Err(error) if error.is_loss() => self.read_without(state, meta, error),
+            Err(error) => Err(error),
         }
     }
 
@@ -238,20 +273,33 @@ impl Inner {
         if !change(&before, sealed.segment(number), &mut manifest) {
             return Ok(None);
         }
-        // A number that was tried is not tried again.
-        files.highest = number;
         let published = sealed.publish(&*self.objects, &manifest);
-        if published.is_err() && self.objects.open(number).is_err() {
-            return published.map(|()| None);
+        match &published {
+            Ok(()) => {}
+            // It may be there nevertheless, but not if another one is.
+            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            Err(_) => return published.map(|()| None),
         }
-        files.there.insert(number);
+        if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
+            // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
+            self.objects.delete(number)?;
+            let what = "another asat has written to it since this one opened it";
+            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+        }
+        files.highest = number;
+        files.there.insert(number, len_of(&*self.objects, number));
         files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
-        self.is_unsettled.store(true, Ordering::Relaxed);
         self.sweep(&mut files);
         published.map(|()| Some(after))
+    }
+
+    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
+    fn is_there(&self, manifest: &Manifest) -> bool {
+        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
+        there.is_ok_and(|there| there == *manifest)
     }
 
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
@@ -285,50 +333,95 @@ impl Inner {
         }
     }
 
+    /// Files that were newer than the newest one that could be read, each with what is wrong.
+    pub(crate) fn unread(&self, state: &State) -> Vec<Error> {
+        let unread = state.manifest.unread.keys();
+        unread.filter_map(|file| manifest_of(&*self.objects, *file).err()).collect()
+    }
+
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
     /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
         let state = self.state();
         let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
-        let spare = |file: &&u64| !needed.contains(*file) && !files.unread.contains(*file);
+        let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
         let gone: Vec<u64> = files
             .there
-            .iter()
+            .keys()
             .filter(spare)
             .copied()
             .filter(|file| self.objects.delete(*file).is_ok())
             .collect();
         gone.iter().for_each(|file| _ = files.there.remove(file));
+        self.bytes.store(files.there.values().sum(), Ordering::Relaxed);
         gone
     }
 }
 
-/// The newest manifest that can be read, and the files that there are.
+/// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
-    let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
-    files.highest = files.there.last().copied().unwrap_or(0);
-    let mut first_error = None;
-    for &file in files.there.iter().rev() {
-        match OpenedFile::open(objects, file).and_then(|opened| opened.manifest()) {
-            Ok(manifest) if manifest.number == file => {
+    let mut files = Files {
+        there: objects.list()?.into_iter().map(|file| (file, len_of(objects, file))).collect(),
+        ..Files::default()
+    };
+    files.highest = files.there.last_key_value().map_or(0, |(file, _)| *file);
+    let (mut unread, mut first_error) = (Vec::new(), None);
+    for &file in files.there.keys().rev() {
+        match manifest_of(objects, file) {
+            Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
-                let before = before.and_then(|file| OpenedFile::open(objects, *file).ok()?.manifest().ok());
+                let before = before.and_then(|(file, _)| manifest_of(objects, *file).ok());
                 files.fallback = before.iter().flat_map(Manifest::files).collect();
+                // Each of them has one version at most.
+                let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
+                manifest.unread.extend(unread.into_iter().map(|file| (file, up_to)));
                 return Ok((manifest, files));
-            }
-            Ok(manifest) => {
-                let what = format!("it is file {} of an archive", manifest.number);
-                first_error = first_error.or(Some(Error::damaged(&objects.name(file), what)));
             }
             Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),
         }
-        files.unread.insert(file);
+        unread.push(file);
     }
     match first_error {
         Some(error) => Err(error),
         None => Ok((Manifest::default(), files)),
     }
+}
+
+/// What the archive was according to a file.
+fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
+    let manifest = OpenedFile::open(objects, file)?.manifest()?;
+    if manifest.number == file {
+        return Ok(manifest);
+    }
+    Err(Error::damaged(&objects.name(file), format!("it is file {} of an archive", manifest.number)))
+}
+
+/// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
+/// nothing of them, as it stands alone.
+fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
+    for (file, up_to) in std::mem::take(&mut manifest.unread) {
+        let segment = manifest_of(objects, file).and_then(|_| OpenedFile::open(objects, file)?.segment(file));
+        match segment {
+            Ok(Some(segment)) => {
+                let state = State::new(manifest.clone(), &State::default());
+                let is_missing = |version: &VersionRef| {
+                    state.is_live(version.number) && state.live(version.number, objects).is_none()
+                };
+                if segment.directory.versions.iter().any(is_missing) {
+                    manifest.insert(segment.reference());
+                }
+            }
+            Ok(None) => {}
+            Err(_) if !files.there.contains_key(&file) => {}
+            Err(_) => _ = manifest.unread.insert(file, up_to),
+        }
+    }
+}
+
+/// How long a file is, in bytes; nothing if it cannot be opened.
+fn len_of(objects: &dyn Objects, file: u64) -> u64 {
+    objects.open(file).map_or(0, |object| object.len())
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

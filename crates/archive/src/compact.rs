@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
-use crate::merge::{Merged, Pace, spare};
+use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
 use crate::state::{State, lock};
 
@@ -44,7 +44,7 @@ impl Archive {
     pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        archive.is_unsettled.store(false, Ordering::Relaxed);
+        let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
         let (mut more, mut damaged, mut first_error) = (false, BTreeSet::new(), None);
@@ -53,7 +53,7 @@ impl Archive {
                 more = true;
                 break;
             }
-            match archive.compact_once(&damaged, pace) {
+            match archive.compact_once(&damaged, has_garbage, pace) {
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
                     damaged.insert(file);
@@ -65,13 +65,16 @@ impl Archive {
                     more = true;
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    break;
+                }
             }
         }
-        archive.let_go()?;
-        if more {
-            archive.is_unsettled.store(true, Ordering::Relaxed);
+        if has_garbage && (more || first_error.is_some()) {
+            archive.has_garbage.store(true, Ordering::Relaxed);
         }
+        archive.let_go()?;
         if let Some(error) = first_error {
             return Err(error);
         }
@@ -84,8 +87,9 @@ impl Archive {
     #[must_use]
     pub fn is_worth_compacting(&self) -> bool {
         let state = self.inner.state();
-        self.inner.is_unsettled.load(Ordering::Relaxed)
-            && (!state.manifest.retired.is_empty() || tier(&lengths(&state)).is_some())
+        let has_garbage =
+            self.inner.has_garbage.load(Ordering::Relaxed) && !state.manifest.retired.is_empty();
+        has_garbage || tier(&lengths(&state)).is_some()
     }
 
     /// Waits until no version is being written, for so long at most.
@@ -100,10 +104,15 @@ impl Archive {
 impl Inner {
     /// Does one merge that is worth it, without damaged files; answers what came of it, if there was one. What changed meanwhile is
     /// looked at anew by the next call.
-    fn compact_once(&self, damaged: &BTreeSet<u64>, pace: Pace<'_>) -> Result<Option<Merged>, Error> {
+    fn compact_once(
+        &self,
+        damaged: &BTreeSet<u64>,
+        has_garbage: bool,
+        pace: Pace<'_>,
+    ) -> Result<Option<Merged>, Error> {
         let state = self.state();
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.worth_merging(&state, &history, damaged)? {
+            if let Some(files) = self.worth_merging(&state, &history, damaged, has_garbage)? {
                 return self.merge(&state, &history, &files, pace).map(Some);
             }
         }
@@ -116,6 +125,7 @@ impl Inner {
         state: &State,
         history: &History,
         damaged: &BTreeSet<u64>,
+        has_garbage: bool,
     ) -> Result<Option<BTreeSet<u64>>, Error> {
         let files = |range: std::ops::Range<usize>| {
             let segments = history.segments.get(range).unwrap_or_default();
@@ -130,22 +140,32 @@ impl Inner {
         let is_retired = |segment: &Arc<Segment>| {
             segment.directory.versions.iter().any(|version| state.manifest.retired.contains(&version.number))
         };
-        if !history.segments.iter().any(is_retired) {
+        if !has_garbage || !history.segments.iter().any(is_retired) {
             return Ok(None);
         }
         let spare = spare(history)?;
-        let is_worth = |(spare, length): (&u64, &u64)| *spare > 0 && spare.saturating_mul(WORTH) >= *length;
+        let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
+        let is_worth = |(spare, length): (&Spare, &u64)| {
+            spare.bytes > 0
+                && spare.bytes.saturating_mul(WORTH) >= *length
+                && spare.below.iter().all(is_there)
+        };
         let wanted: Vec<bool> = spare.iter().zip(&lengths).map(is_worth).collect();
         let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {
-            bytes += **length;
+            bytes = length.saturating_add(bytes);
             **wanted && bytes <= MOST_BYTES
         };
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
-        // What lies upon what was given up is stored again, and that is in the next one at the latest.
-        let next = lengths.get(first + row).filter(|length| **length < u64::MAX).map_or(0, |_| 1);
-        Ok(Some(files(first..first + row + next)))
+        // What lies upon what was given up is stored again.
+        let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
+        Ok(Some(
+            (first..first + row)
+                .chain(below)
+                .filter_map(|place| Some(history.segments.get(place)?.number))
+                .collect(),
+        ))
     }
 }
 

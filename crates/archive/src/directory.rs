@@ -21,7 +21,10 @@ pub(crate) struct VersionRef {
     pub(crate) page_count: u32,
     /// What it took when it was written, in bytes.
     pub(crate) bytes: u64,
-    /// Whether it has an entry for each of its pages, none of which lies upon an older version: nothing older is seen through it.
+    /// Whether it has an entry for each of its pages, none of which lies upon an older version: it needs nothing older.
+    pub(crate) is_whole: bool,
+    /// Whether nothing that was written upon it needs anything older either. A version that was put back may be whole, and what was written
+    /// upon what it was before may need more.
     pub(crate) stands_alone: bool,
 }
 
@@ -61,7 +64,8 @@ impl Directory {
         let mut before = 0;
         for version in &self.versions {
             put(version.number - before);
-            put((u64::from(version.page_count) << 1) | u64::from(version.stands_alone));
+            let (is_whole, stands_alone) = (u64::from(version.is_whole), u64::from(version.stands_alone));
+            put((u64::from(version.page_count) << 2) | (stands_alone << 1) | is_whole);
             put(version.bytes);
             before = version.number;
         }
@@ -135,13 +139,9 @@ fn take_versions(taker: &mut Taker<'_>, range: std::ops::RangeInclusive<u64>) ->
         let step = taker.varint()?;
         let number = before.checked_add(step).filter(|number| step > 0 && range.contains(number))?;
         let coded = taker.varint()?;
-        let page_count = u32::try_from(coded >> 1).ok()?;
-        versions.push(VersionRef {
-            number,
-            page_count,
-            bytes: taker.varint()?,
-            stands_alone: coded & 1 == 1,
-        });
+        let page_count = u32::try_from(coded >> 2).ok()?;
+        let (is_whole, stands_alone) = (coded & 1 == 1, coded & 2 == 2);
+        versions.push(VersionRef { number, page_count, bytes: taker.varint()?, is_whole, stands_alone });
         before = number;
     }
     Some(versions)

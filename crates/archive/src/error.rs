@@ -96,6 +96,16 @@ impl Error {
         }
     }
 
+    /// The file that it is about.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. } | Self::Damaged { path, .. } => {
+                Some(path).filter(|path| !path.as_os_str().is_empty()).map(PathBuf::as_path)
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }

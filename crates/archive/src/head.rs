@@ -63,6 +63,12 @@ impl Archive {
         }
     }
 
+    /// Whether files are not there any more that are open still.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.inner.state().slots.iter().any(|slot| slot.is_gone())
+    }
+
     /// Whether this is the newest version and all of its pages were read since their files were last changed. Nothing is read for that.
     #[must_use]
     pub fn was_read(&self, number: u64) -> bool {
@@ -109,6 +115,8 @@ impl Inner {
         let view = View::new(state, number, &*self.objects)?;
         let files: BTreeMap<u64, Stamp> =
             view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
+        // What is open already may be gone, or what it was opened by be damaged.
+        state.seen_in(number, &*self.objects).try_for_each(|slot| slot.open(&*self.objects).map(drop))?;
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };

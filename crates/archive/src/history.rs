@@ -2,6 +2,7 @@
 //!
 //! Whoever looks at more than one version goes through pages in this way: a merge, a verification, and whoever weighs versions.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use asat_core::PageSize;
 
 use crate::codec::Decoder;
 use crate::error::Error;
-use crate::index::{Encoding, Entry};
+use crate::index::{BLOCK_PAGES, Encoding, Entry};
 use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
@@ -59,6 +60,12 @@ impl Live {
         self.floor
     }
 
+    /// Whether it may need a block of a segment.
+    pub(crate) fn may_need(&self, segment: &Segment, block: u32) -> bool {
+        let (first, last) = (segment.directory.first, segment.directory.last);
+        first <= self.number && self.floor <= last && self.page_count > block.saturating_mul(BLOCK_PAGES)
+    }
+
     /// Whether it shows what a page became at a version, if nothing came after that.
     pub(crate) fn shows(&self, page: u32, since: u64) -> bool {
         page <= self.page_count && self.floor <= since
@@ -74,6 +81,8 @@ pub(crate) struct History {
     pub(crate) live: Vec<Live>,
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
+    /// Blocks of segments that are passed over, by the places of these: they cannot be read.
+    pub(crate) without: RefCell<BTreeSet<(usize, u32)>>,
 }
 
 impl History {
@@ -99,6 +108,7 @@ impl History {
                     segments: vec![segment],
                     live: Vec::new(),
                     voided: state.manifest.voided.clone(),
+                    without: RefCell::default(),
                 }),
             }
         }
@@ -129,6 +139,11 @@ impl History {
             .collect()
     }
 
+    /// The place of the segment that an error is about.
+    pub(crate) fn place_of(&self, error: &Error) -> Option<usize> {
+        self.segments.iter().position(|segment| error.path() == Some(segment.name()))
+    }
+
     /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
     pub(crate) fn pages(
         &self,
@@ -136,7 +151,9 @@ impl History {
         mut each: impl FnMut(&mut [Item]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut items = Vec::new();
-        for (place, segment) in self.segments.iter().enumerate() {
+        let without = self.without.borrow();
+        let is_read = |(place, _): &(usize, _)| !without.contains(&(*place, block));
+        for (place, segment) in self.segments.iter().enumerate().filter(is_read) {
             segment.entries(block, |entry| {
                 if !self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version)) {
                     items.push(Item { entry, segment: place, shown: (0, 0) });

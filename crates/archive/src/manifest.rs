@@ -3,7 +3,7 @@
 //! Every file of an archive has one, and the newest says all: there is nothing to replay. What was given up and is in a segment still
 //! is named here; a merge leaves it out, so the list stays short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ pub(crate) struct Manifest {
     pub(crate) voided: Vec<(u64, u64)>,
     /// The highest number that a version ever had.
     pub(crate) highest: u64,
+    /// Files that were newer than the newest one that could be read, and up to which version they may have something. One that can be read
+    /// again is taken in again.
+    pub(crate) unread: BTreeMap<u64, u64>,
 }
 
 /// A segment as a manifest names it.

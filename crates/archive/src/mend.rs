@@ -4,11 +4,12 @@
 //! will do: the store as it is, a snapshot, or another archive of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use asat_core::{PageSize, Problem};
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Inner};
 use crate::builder::Builder;
 use crate::codec::Encoder;
 use crate::directory::VersionRef;
@@ -16,17 +17,19 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
 use crate::index::{Check, Entry, check_of};
+use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
 use crate::meta::Meta;
-use crate::state::lock;
+use crate::reader::Reader;
+use crate::state::{State, lock};
 
 /// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Of each file the pages that do not come out, the versions at which they became that, and what they are checked against.
     pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
-    /// The files whose bytes are not what was written.
-    files: BTreeSet<u64>,
+    /// The files whose bytes are not what was written, or that are lost; and their blocks that cannot be read and that nobody needs.
+    files: BTreeMap<u64, BTreeSet<u32>>,
 }
 
 /// A file that was put right.
@@ -69,8 +72,13 @@ impl Damage {
         known.extend(pages.map(|(page, version, check)| ((page, version), check)));
     }
 
-    pub(crate) fn note_file(&mut self, file: u64) {
-        self.files.insert(file);
+    /// Takes back that a file can be done without as it is: something of it is needed that cannot be read.
+    pub(crate) fn keep_file(&mut self, file: u64) {
+        self.files.remove(&file);
+    }
+
+    pub(crate) fn note_file(&mut self, file: u64, needless: impl Iterator<Item = u32>) {
+        self.files.entry(file).or_default().extend(needless);
     }
 }
 
@@ -94,7 +102,7 @@ impl Archive {
     ) -> Result<Vec<PutRight>, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        let mut repaired = Vec::new();
+        let mut repaired: Vec<PutRight> = Vec::new();
         for (file, pages) in &damage.pages {
             let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
                 .iter()
@@ -112,15 +120,16 @@ impl Archive {
                 repaired.push(PutRight { number, file: archive.objects.name(*file), by });
             }
         }
-        for file in damage.files.iter().filter(|file| !damage.pages.contains_key(file)) {
-            let state = archive.state();
-            for history in History::all(&state, &*archive.objects)? {
-                let segment = history.segments.iter().find(|segment| segment.number == *file);
-                if let Some(number) = segment.map(|segment| segment.directory.last)
-                    && let Merged::Done = archive.rewrite(&state, &history, *file, pace)?
-                {
-                    repaired.push(PutRight { number, file: archive.objects.name(*file), by: Remedy::Itself });
-                }
+        for (file, needless) in &damage.files {
+            let name = archive.objects.name(*file);
+            let number = match archive.replace(*file, needless, pace) {
+                Ok(number) => number,
+                // Something that is needed does not come out.
+                Err(error) if error.is_loss() => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(number) = number.filter(|_| repaired.iter().all(|repaired| repaired.file != name)) {
+                repaired.push(PutRight { number, file: name, by: Remedy::Itself });
             }
         }
         Ok(repaired)
@@ -149,20 +158,49 @@ impl Archive {
         Ok(committed.is_some())
     }
 
-    /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there is needed any more, neither for it nor
-    /// for what was written upon it. `None`: that is not the content of the version, and nothing has changed.
+    /// Writes a live version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more.
+    /// `None`: that is not the content of the version, and nothing has changed.
     ///
     /// # Errors
-    /// Where the version was given up, where `read` fails, or where the machine refuses.
+    /// [`Error::Busy`] while a version is being written, which may lie upon what would be replaced; where the version was given up, where `read`
+    /// fails, or where the machine refuses.
+    pub fn rebuild(
+        &self,
+        number: u64,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        self.write_anew(self.describe(number)?, true, read)
+    }
+
+    /// The same for a version that is not there any more, and was not given up: that it was not, the caller knows.
+    ///
+    /// # Errors
+    /// As [`Self::rebuild`].
     pub fn put_back(
         &self,
         meta: Meta,
         read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
     ) -> Result<Option<PathBuf>, Problem> {
+        self.write_anew(meta, false, read)
+    }
+
+    fn write_anew(
+        &self,
+        meta: Meta,
+        must_live: bool,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
+        let _writing = self.inner.write_alone()?;
         let (number, page_count) = (meta.number, meta.page_count);
+        let state = archive.state();
+        let is_known = state.may_have(number, &*archive.objects);
+        let above = self.live().into_iter().find(|live| *live > number && !is_known);
+        let above = above.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
+            above: above.filter(|above| above.meta().page_size == meta.page_size),
+            page: vec![0; meta.page_size.as_usize()],
             builder: Builder::new(&archive.objects, meta.page_size, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
             fingerprinter: Fingerprinter::new(meta.page_size, page_count),
@@ -174,11 +212,13 @@ impl Archive {
         if pages != page_count || fingerprinter.finish() != meta.fingerprint {
             return Ok(None);
         }
-        let version = VersionRef { number, page_count, bytes: 0, stands_alone: true };
+        let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
-        let committed = archive.commit(sealed, |_, segment, manifest| {
+        let committed = archive.commit(sealed, |state, segment, manifest| {
+            // The file that it was written in has nothing else.
+            manifest.segments.retain(|other| (other.first, other.last) != (number, number));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            !manifest.retired.contains(&number) && !manifest.is_void(number)
+            state.is_live(number) && (!must_live || state.live(number, &*archive.objects).is_some())
         })?;
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
@@ -186,9 +226,54 @@ impl Archive {
     }
 }
 
+impl Inner {
+    /// Has the archive do without a damaged file: what is needed of it is written once more. Answers the highest version that it has something of.
+    fn replace(&self, file: u64, needless: &BTreeSet<u32>, pace: Pace<'_>) -> Result<Option<u64>, Error> {
+        let state = self.state();
+        let Some(slot) = state.slots.iter().find(|slot| slot.reference.file == file) else { return Ok(None) };
+        let SegmentRef { first, last, .. } = slot.reference;
+        if slot.segment(&*self.objects).is_err() {
+            return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
+        }
+        for history in History::all(&state, &*self.objects)? {
+            let place = history.segments.iter().position(|segment| segment.number == file);
+            let without = place.iter().flat_map(|place| needless.iter().map(|block| (*place, *block)));
+            history.without.borrow_mut().extend(without);
+            if place.is_some() && matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done) {
+                return Ok(Some(last));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has the archive do without a lost segment: all versions that it may have had are elsewhere or were given up, and no other one needs it.
+    fn do_without(&self, state: &State, file: u64, versions: RangeInclusive<u64>) -> Result<bool, Error> {
+        let live = state.all_live(&*self.objects);
+        let is_missed = |number: u64| state.is_live(number) && !live.contains_key(&number);
+        if versions.clone().any(is_missed) {
+            return Ok(false);
+        }
+        for number in live.range(versions.start()..).map(|(number, _)| *number) {
+            if state.seen_in(number, &*self.objects).any(|slot| slot.reference.file == file) {
+                self.open_version(state, number)?;
+            }
+        }
+        let expected = state.manifest.number;
+        let committed = self.commit_manifest(|state, manifest| {
+            manifest.segments.retain(|segment| segment.file != file);
+            manifest.forget();
+            state.manifest.number == expected
+        })?;
+        Ok(committed.is_some())
+    }
+}
+
 /// A version that is written anew.
 pub struct Rebuild {
     meta: Meta,
+    /// The next version, if that was written while nothing was known of this one. Its pages stay what they are.
+    above: Option<Reader>,
+    page: Vec<u8>,
     builder: Builder,
     encoder: Encoder,
     fingerprinter: Fingerprinter,
@@ -213,7 +298,23 @@ impl Rebuild {
         self.pages += 1;
         let check = check_of(&self.fingerprinter.page(page));
         let (encoding, frame) = self.encoder.encode(page, None);
-        let (page, version) = (self.pages, self.meta.number);
-        self.builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)
+        let (number, version) = (self.pages, self.meta.number);
+        self.builder
+            .add(Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        if let Some(above) = &self.above
+            && number <= above.meta().page_count
+            && above.since(number)? < version
+        {
+            above.read_page(number, &mut self.page)?;
+            if self.page != page {
+                let (version, check) = (above.meta().number, self::check(&self.page));
+                let (encoding, frame) = self.encoder.encode(&self.page, None);
+                self.builder.add(
+                    Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check },
+                    frame,
+                )?;
+            }
+        }
+        Ok(())
     }
 }

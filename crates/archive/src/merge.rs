@@ -60,7 +60,7 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
-        self.merge_unchecked(state, history, files, pace)
+        self.merge_unchecked(state, history, files, false, pace)
     }
 
     fn merge_unchecked(
@@ -68,6 +68,7 @@ impl Inner {
         state: &State,
         history: &History,
         files: &BTreeSet<u64>,
+        is_compared: bool,
         pace: Pace<'_>,
     ) -> Result<Merged, Error> {
         let inputs: Vec<&Arc<Segment>> =
@@ -75,7 +76,7 @@ impl Inner {
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
         let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
         let builder = Builder::new(&self.objects, history.page_size, first)?;
-        let mut work = Work::new(history, files, builder, pace)?;
+        let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
         for block in history.blocks() {
             let has = |segment: &&Arc<Segment>| segment.directory.block(block).is_some();
             if inputs.iter().any(has) {
@@ -116,7 +117,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Writes a segment whose bytes are not what was written once more: all that is needed of it comes out, as each page is compared.
+    /// Writes a segment whose bytes are not what was written once more, if all that is needed of it comes out.
     pub(crate) fn rewrite(
         &self,
         state: &State,
@@ -124,7 +125,7 @@ impl Inner {
         file: u64,
         pace: Pace<'_>,
     ) -> Result<Merged, Error> {
-        self.merge_unchecked(state, history, &[file].into(), pace)
+        self.merge_unchecked(state, history, &[file].into(), true, pace)
     }
 }
 
@@ -134,11 +135,14 @@ fn versions(
     state: &State,
     objects: &dyn Objects,
 ) -> Result<Vec<(VersionRef, Meta)>, Error> {
-    let live = state.all_live(objects);
-    let mut versions: BTreeMap<u64, (u64, VersionRef, Meta)> = BTreeMap::new();
+    let mut versions = BTreeMap::new();
     for segment in inputs {
         for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
-            let wanted = |version: &VersionRef| live.contains_key(&version.number);
+            // What another one says that was written later counts.
+            let is_described = |number: u64| {
+                state.described_in(number, objects).is_ok_and(|other| other.number == segment.number)
+            };
+            let wanted = |version: &VersionRef| state.is_live(version.number) && is_described(version.number);
             if !together.iter().any(wanted) {
                 continue;
             }
@@ -146,23 +150,19 @@ fn versions(
             if metas.len() != together.len() {
                 return Err(segment.damaged("it describes other versions than it has"));
             }
-            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
-                let newer = (segment.number, *version, meta);
-                match versions.get_mut(&version.number) {
-                    Some(known) if known.0 > segment.number => {}
-                    Some(known) => *known = newer,
-                    None => _ = versions.insert(version.number, newer),
-                }
-            }
+            let described = together.iter().copied().zip(metas).filter(|(version, _)| wanted(version));
+            versions.extend(described.map(|described| (described.0.number, described)));
         }
     }
-    Ok(versions.into_values().map(|(_, version, meta)| (version, meta)).collect())
+    Ok(versions.into_values().collect())
 }
 
 /// A merge under way.
 struct Work<'a> {
     history: &'a History,
     files: &'a BTreeSet<u64>,
+    /// Whether pages are put together of which only frames are copied: their file is damaged.
+    is_compared: bool,
     builder: Builder,
     encoder: Encoder,
     assembler: Assembler,
@@ -182,7 +182,18 @@ impl<'a> Work<'a> {
         let page_len = history.page_size.as_usize();
         let (encoder, assembler) = (Encoder::new(page_len)?, Assembler::new()?);
         let (page, below) = (vec![0; page_len], vec![0; page_len]);
-        Ok(Self { history, files, builder, encoder, assembler, page, below, pace, told: 0 })
+        Ok(Self {
+            history,
+            files,
+            is_compared: false,
+            builder,
+            encoder,
+            assembler,
+            page,
+            below,
+            pace,
+            told: 0,
+        })
     }
 
     fn is_merged(&self, item: &Item) -> bool {
@@ -195,6 +206,9 @@ impl<'a> Work<'a> {
         for (place, item) in items.iter().enumerate() {
             match plan.deeds.get(place) {
                 Some(Deed::Copy) => {
+                    if self.is_compared {
+                        self.assemble(items, place)?;
+                    }
                     let frame = self.assembler.stored(self.history, item)?;
                     self.builder.add(item.entry, frame)?;
                 }
@@ -207,14 +221,9 @@ impl<'a> Work<'a> {
 
     /// Stores a page again, upon what it was at another item, or whole.
     fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
+        self.assemble(items, place)?;
         let Self { history, assembler, page, below, encoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
-        let came_out = assembler.page(history, items, place, page)?;
-        if !came_out || check_of(&page_hash(page)) != entry.check {
-            let what = format!("page {} of version {} does not match its check", entry.page, entry.version);
-            let segment = items.get(place).and_then(|item| history.segments.get(item.segment));
-            return Err(segment.map_or(Error::Misuse(what.clone()), |segment| segment.damaged(what)));
-        }
         let upon = match upon {
             Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
             _ => None,
@@ -223,6 +232,21 @@ impl<'a> Work<'a> {
         entry.encoding = encoding;
         entry.base = upon.filter(|_| encoding == Encoding::Difference).map_or(0, |upon| upon.entry.version);
         builder.add(entry, frame)
+    }
+
+    /// Puts a page together as it became at an item.
+    fn assemble(&mut self, items: &[Item], place: usize) -> Result<(), Error> {
+        let Self { history, assembler, page, .. } = self;
+        let came_out = assembler.page(history, items, place, page)?;
+        match items.get(place) {
+            Some(Item { entry, segment, .. }) if !came_out || check_of(&page_hash(page)) != entry.check => {
+                let what =
+                    format!("page {} of version {} does not match its check", entry.page, entry.version);
+                let segment = history.segments.get(*segment);
+                Err(segment.map_or(Error::Misuse(what.clone()), |segment| segment.damaged(what)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells the pace what was written.
@@ -297,15 +321,31 @@ impl Plan {
     }
 }
 
-/// What of a history's segments nobody needs, in bytes, by their places; what is needed only because something that was not stored again
-/// lies upon it counts as well.
-pub(crate) fn spare(history: &History) -> Result<Vec<u64>, Error> {
-    let mut spare = vec![0; history.segments.len()];
+/// What of a segment no live version shows.
+#[derive(Clone, Default)]
+pub(crate) struct Spare {
+    /// How long its frames are.
+    pub(crate) bytes: u64,
+    /// The segments, by their places, with what lies upon it and is shown: it goes if they are merged with it.
+    pub(crate) below: BTreeSet<usize>,
+}
+
+/// What of a history's segments no live version shows, by their places.
+pub(crate) fn spare(history: &History) -> Result<Vec<Spare>, Error> {
+    let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            for item in items.iter().filter(|item| !item.is_shown()) {
-                if let Some(spare) = spare.get_mut(item.segment) {
-                    *spare += u64::from(item.entry.len);
+            for item in items.iter() {
+                let mut below = Some(item).filter(|item| item.is_shown());
+                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !item.is_shown()) {
+                    spare.bytes += u64::from(item.entry.len);
+                }
+                while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {
+                    below = Some(base).filter(|base| !base.is_shown());
+                    below
+                        .and_then(|base| spare.get_mut(base.segment))
+                        .into_iter()
+                        .for_each(|spare| _ = spare.below.insert(item.segment));
                 }
             }
             Ok(())

@@ -1,5 +1,7 @@
 //! Gives versions up. Later versions may need pages of one: what nobody needs any more is given back by a merge.
 
+use std::sync::atomic::Ordering;
+
 use asat_core::boundary;
 
 use crate::archive::Archive;
@@ -25,22 +27,22 @@ impl Archive {
     pub fn retire(&self, number: u64) -> Result<Retired, Error> {
         let archive = &*self.inner;
         boundary::step("archive: give up a version");
-        if !self.contains(number) {
+        if !archive.state().may_have(number, &*archive.objects) {
             return Ok(Retired::AlreadyGone);
         }
         let before = self.bytes();
-        let mut is_written_upon = false;
+        let (mut is_newest, mut is_written_upon) = (false, false);
         let committed = archive.commit_manifest(|state, manifest| {
-            let is_newest = state.newest(&*archive.objects) == Some(number);
+            let below = state.newest_beside(number, &*archive.objects).unwrap_or(0);
+            is_newest = below < number;
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retired.insert(number);
             if is_newest {
-                let below = state.newest_below(number, &*archive.objects).unwrap_or(0);
                 manifest.voided.push((below + 1, manifest.highest));
                 manifest.segments.retain(|segment| segment.first <= below);
             }
             manifest.forget();
-            state.live(number, &*archive.objects).is_some() && !is_written_upon
+            state.may_have(number, &*archive.objects) && !is_written_upon
         })?;
         if is_written_upon {
             let what = "a version is being written on top of this one";
@@ -49,13 +51,14 @@ impl Archive {
         if committed.is_none() {
             return Ok(Retired::AlreadyGone);
         }
+        archive.has_garbage.store(true, Ordering::Relaxed);
         let mut head = lock(&archive.head);
         *head = head.take().filter(|head| head.number != number);
         drop(head);
-        let freed_bytes = before.saturating_sub(self.bytes());
-        if freed_bytes > 0 {
+        if is_newest {
             archive.let_go()?;
         }
+        let freed_bytes = before.saturating_sub(self.bytes());
         Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
     }
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fingerprint::hash;
 use crate::index::{BlockRef, Check, Entry, check_of};
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::{Object, Objects, Stamp};
 
@@ -107,6 +107,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// What a manifest says of it.
+    pub(crate) fn reference(&self) -> SegmentRef {
+        let Directory { first, last, .. } = self.directory;
+        SegmentRef { file: self.number, first, last, bytes: self.bytes(), identity: self.identity() }
+    }
+
     /// What tells it from another file of its number.
     pub(crate) fn identity(&self) -> u64 {
         identity(&self.footer.directory_hash)

@@ -25,16 +25,36 @@ impl Slot {
         Arc::new(Self { reference, opened: OnceLock::new() })
     }
 
+    /// Whether its file is open, and not there any more under its name.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.opened.get().is_some_and(|segment| segment.stamp().is_none())
+    }
+
+    /// Whether a version is between its first one and its last.
+    fn covers(&self, number: u64) -> bool {
+        (self.reference.first..=self.reference.last).contains(&number)
+    }
+
+    /// Whether it has a version, or may have it, as it cannot be opened.
+    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.covers(number) && self.segment(objects).map_or(true, |segment| segment.version(number).is_some())
+    }
+
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
-        if let Some(segment) = self.opened.get() {
-            return Ok(segment);
+        match self.opened.get() {
+            Some(segment) => Ok(segment),
+            None => self.open(objects).map(|segment| self.opened.get_or_init(|| Arc::new(segment))),
         }
+    }
+
+    /// Opens the segment, be it open already: whoever opens it next has nothing else.
+    pub(crate) fn open(&self, objects: &dyn Objects) -> Result<Segment, Error> {
         let file = self.reference.file;
         let segment = Opened::open(objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
-            Some(segment) => Ok(self.opened.get_or_init(|| Arc::new(segment))),
+            Some(segment) => Ok(segment),
             None => {
                 Err(Error::damaged(&objects.name(file), "it is another file than the one of this number"))
             }
@@ -87,13 +107,21 @@ impl State {
         live
     }
 
-    /// The newest version that can be read, below a number.
-    pub(crate) fn newest_below(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+    /// The newest version that can be read.
+    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
         let newest = |slot: &Arc<Slot>| {
             let versions = &slot.segment(objects).ok()?.directory.versions;
-            let mut below =
-                versions.iter().rev().map(|version| version.number).filter(|other| *other < number);
-            below.find(|number| self.is_live(*number))
+            versions.iter().rev().map(|version| version.number).find(|number| self.is_live(*number))
+        };
+        self.slots.iter().filter_map(newest).max()
+    }
+
+    /// The newest version beside one that was not given up, be it that it is lost.
+    pub(crate) fn newest_beside(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+        let is_it = |other: &u64| *other != number && self.is_live(*other);
+        let newest = |slot: &Arc<Slot>| match slot.segment(objects) {
+            Ok(segment) => segment.directory.versions.iter().rev().map(|version| version.number).find(is_it),
+            Err(_) => (slot.reference.first..=slot.reference.last).rev().find(is_it),
         };
         self.slots.iter().filter_map(newest).max()
     }
@@ -104,18 +132,24 @@ impl State {
         lost.map(|slot| slot.reference.file)
     }
 
-    /// Whether a segment is lost that has something of versions above a number.
+    /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.
     pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.slots.iter().any(|slot| slot.reference.last > number && slot.segment(objects).is_err())
+        let is_above = |slot: &&Arc<Slot>| slot.reference.last > number;
+        let floor = self.floor(number, objects);
+        self.manifest.unread.values().any(|up_to| *up_to >= floor)
+            || self.slots.iter().filter(is_above).any(|slot| slot.segment(objects).is_err())
     }
 
-    /// The newest version that can be read.
-    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
-        self.newest_below(u64::MAX, objects)
+    /// Whether a version was not given up that is there, or is in a lost segment.
+    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number, objects))
     }
 
-    /// The version below which nothing is seen in one: the newest up to it that stands alone.
+    /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
     pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
+        if self.live(number, objects).is_some_and(|version| version.is_whole) {
+            return number;
+        }
         let newest = |slot: &Arc<Slot>| {
             let alone = &slot.segment(objects).ok()?.alone;
             let up_to = alone.get(..alone.partition_point(|alone| *alone <= number)).unwrap_or_default();
@@ -139,9 +173,8 @@ impl State {
 
     /// The segment that describes a version: of several, the one that was written last.
     pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
-        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
         let (mut found, mut lost): (Option<&Arc<Segment>>, _) = (None, None);
-        for slot in self.slots.iter().filter(covers) {
+        for slot in self.slots.iter().filter(|slot| slot.covers(number)) {
             match slot.segment(objects) {
                 Ok(segment) if segment.version(number).is_none() => {}
                 Ok(segment) if found.is_some_and(|found| found.number > segment.number) => {}

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
-use crate::history::{Assembler, History, Item, base_of, needed};
+use crate::history::{Assembler, History, Item, Live, base_of, needed};
 use crate::index::{Encoding, check_of};
 use crate::mend::Damage;
 use crate::state::{State, lock};
@@ -90,7 +91,7 @@ impl Archive {
 /// A verification under way.
 struct Check<'a> {
     archive: &'a Inner,
-    state: &'a State,
+    state: &'a Arc<State>,
     report: Report,
     done_bytes: u64,
     total_bytes: u64,
@@ -107,17 +108,23 @@ impl Check<'_> {
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
+        for error in number.is_none().then(|| self.archive.unread(state)).into_iter().flatten() {
+            let file = error.path().unwrap_or(objects.place()).to_owned();
+            self.find(file, &error, Vec::new());
+        }
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
-            let segment = slot.segment(&*self.archive.objects);
-            let checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            let segment = slot.segment(objects);
+            let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
+            if checked.is_ok() && Arc::ptr_eq(&self.archive.state(), state) {
+                // It may have been opened long before.
+                checked = slot.open(objects).map(drop);
+            }
             match checked {
                 Ok(()) => {}
                 Err(error) if error.is_finding() => {
                     // Which versions that concerns, their fingerprints tell.
-                    if slot.segment(objects).is_ok() {
-                        self.report.damage.note_file(slot.reference.file);
-                    }
+                    self.report.damage.note_file(slot.reference.file, std::iter::empty());
                     self.find(objects.name(slot.reference.file), &error, Vec::new());
                 }
                 Err(error) => return Err(error),
@@ -136,13 +143,22 @@ impl Check<'_> {
         if versions.open.is_empty() {
             return Ok(());
         }
-        let mut work = Work::new(history)?;
+        let (mut work, mut blocked) = (Work::new(history)?, BTreeMap::<usize, (Error, BTreeSet<u64>)>::new());
         for block in history.blocks() {
-            let checked = history.pages(block, |items| work.page(items, &wanted, &mut versions));
-            match checked {
-                Ok(()) => {}
-                Err(error) if error.is_loss() => versions.lose_all(&error),
-                Err(error) => return Err(error),
+            while let Err(error) = history.pages(block, |items| work.page(items, &wanted, &mut versions)) {
+                let place = history.place_of(&error).filter(|_| error.is_loss());
+                let Some(place) = place.filter(|place| history.without.borrow_mut().insert((*place, block)))
+                else {
+                    return Err(error);
+                };
+                // The others are looked at without; those that may need it are refused, be it that they do not.
+                let may_need = |live: &Live| {
+                    history.segments.get(place).is_some_and(|segment| live.may_need(segment, block))
+                };
+                let refused =
+                    history.live.iter().enumerate().filter(|(nth, live)| wanted(*nth) && may_need(live));
+                let refused = refused.map(|(_, live)| live.number);
+                blocked.entry(place).or_insert((error, BTreeSet::new())).1.extend(refused);
             }
             self.advance(0)?;
         }
@@ -158,17 +174,38 @@ impl Check<'_> {
             self.report.damage.note(segment.number, bad.pages.iter().copied());
             self.find(segment.name().to_owned(), &segment.damaged(what), affects);
         }
-        for (number, error) in versions.judge() {
-            let objects = &*self.archive.objects;
-            let seen: BTreeSet<u64> =
-                self.state.seen_in(number, objects).map(|slot| slot.reference.file).collect();
-            let mut lost: Vec<u64> = self.state.lost(objects).filter(|file| seen.contains(file)).collect();
-            if lost.is_empty() {
-                let described = self.state.described_in(number, objects);
-                lost.extend(described.map(|segment| segment.number));
+        let judged = versions.judge();
+        for (place, (error, affects)) in &blocked {
+            let Some(segment) = history.segments.get(*place) else { continue };
+            if judged.iter().any(|(number, _)| affects.contains(number)) {
+                self.report.damage.keep_file(segment.number);
+            } else {
+                let without = history.without.borrow();
+                let needless = without.iter().filter(|(other, _)| other == place).map(|(_, block)| *block);
+                self.report.damage.note_file(segment.number, needless);
             }
-            for file in lost {
-                self.find(objects.name(file), &error, vec![number]);
+            self.find(segment.name().to_owned(), error, affects.iter().copied().collect());
+        }
+        let is_named = |number: &u64| blocked.values().any(|(_, affects)| affects.contains(number));
+        for (number, error) in judged.into_iter().filter(|(number, _)| !is_named(number)) {
+            let (objects, Some(error)) = (&*self.archive.objects, error) else { continue };
+            let mut files: Vec<PathBuf> = error.path().map(PathBuf::from).into_iter().collect();
+            if files.is_empty() {
+                let seen: BTreeSet<u64> =
+                    self.state.seen_in(number, objects).map(|slot| slot.reference.file).collect();
+                files.extend(
+                    self.state
+                        .lost(objects)
+                        .filter(|file| seen.contains(file))
+                        .map(|file| objects.name(file)),
+                );
+            }
+            if files.is_empty() {
+                let described = self.state.described_in(number, objects);
+                files.extend(described.map(|segment| segment.name().to_owned()));
+            }
+            for file in files {
+                self.find(file, &error, vec![number]);
             }
         }
         Ok(())
@@ -262,36 +299,23 @@ impl Versions {
         Ok(Self { open })
     }
 
-    fn lose_all(&mut self, error: &Error) {
-        for version in self.open.values_mut().filter(|version| version.error.is_none()) {
-            version.error = Some(Error::Misuse(error.to_string()));
-        }
-    }
-
-    /// The versions that are wrong as a whole, and were not named because of a page.
-    fn judge(self) -> Vec<(u64, Error)> {
+    /// The versions that are wrong, and how, unless that was named because of a page.
+    fn judge(self) -> Vec<(u64, Option<Error>)> {
         let wrong = |version: Open| {
-            if version.lost {
-                return None;
-            }
+            let Open { number, expected, pages, page_count, .. } = version;
             let found = version.fingerprinter.finish();
             let what = match version.error {
-                Some(error) => return Some((version.number, error)),
-                None if version.pages != version.page_count => {
-                    format!(
-                        "{} of {} pages of version {} are there",
-                        version.pages, version.page_count, version.number
-                    )
+                _ if version.lost => return Some((number, None)),
+                Some(error) => return Some((number, Some(error))),
+                None if pages != page_count => {
+                    format!("{pages} of {page_count} pages of version {number} are there")
                 }
-                None if found != version.expected => {
-                    format!(
-                        "version {} was written with fingerprint {}, and has {found}",
-                        version.number, version.expected
-                    )
+                None if found != expected => {
+                    format!("version {number} was written with fingerprint {expected}, and has {found}")
                 }
                 None => return None,
             };
-            Some((version.number, Error::Damaged { path: PathBuf::new(), what }))
+            Some((number, Some(Error::Damaged { path: PathBuf::new(), what })))
         };
         self.open.into_values().filter_map(wrong).collect()
     }
@@ -368,9 +392,8 @@ impl<'a> Work<'a> {
             }
             let blamed = if base_is_well { item.segment } else { self.blame(items, place, &well) };
             let bad = self.bad.entry(blamed).or_default();
-            if base_is_well {
-                bad.pages.push((item.entry.page, item.entry.version, item.entry.check));
-            }
+            // What somebody has of what lies upon it is of use as well.
+            bad.pages.push((item.entry.page, item.entry.version, item.entry.check));
             for place in affected {
                 if let Some(version) = versions.open.get_mut(&place) {
                     version.lost = true;

@@ -146,7 +146,7 @@ impl Sim {
             checks: Vec::new(),
         };
         self.world.archive.insert(id.clone(), described);
-        Ok(Ok(Filed { fingerprint, bytes: 100 }))
+        Ok(Ok(Filed { fingerprint, bytes: 100, worth_compacting: false }))
     }
 
     /// The newest version of the store, where nothing has changed since.

@@ -98,9 +98,11 @@ impl Host for Group {
     fn perform(&self, effect: &Effect) -> Outcome {
         match effect {
             Effect::Cut { version, origin: Some(origin), .. } => Outcome::Cut(self.take(version, origin)),
-            Effect::Archive { .. } => {
-                Outcome::Archive(Ok(Filed { fingerprint: Fingerprint::of_model(1), bytes: 1 }))
-            }
+            Effect::Archive { .. } => Outcome::Archive(Ok(Filed {
+                fingerprint: Fingerprint::of_model(1),
+                bytes: 1,
+                worth_compacting: false,
+            })),
             Effect::DropSnapshot { version, .. } => {
                 self.taken.lock().unwrap().retain(|taken| taken != version);
                 Outcome::DropSnapshot(Ok(()))

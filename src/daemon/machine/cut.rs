@@ -199,7 +199,7 @@ impl<'a, F: Fn(Progress) + Send + 'static> Sink<'a, F> {
     }
 
     fn keep(self, cutting: &Cutting<'_>, checks: &[CheckResult], read: &Read) -> Result<Kept, Problem> {
-        let note = cutting.note(checks);
+        let (note, archive) = (cutting.note(checks), self.archive);
         Ok(match self.finish(cutting.id, &note, read.cut_at, read.wal, cutting.anew)? {
             asat_archive::Kept::Unchanged { same_as, .. } => Kept::SameAs(same_as),
             asat_archive::Kept::Stored { fingerprint, bytes, .. } => Kept::Stored {
@@ -211,6 +211,7 @@ impl<'a, F: Fn(Progress) + Send + 'static> Sink<'a, F> {
                     wal: read.wal,
                 },
                 bytes,
+                worth_compacting: archive.is_worth_compacting(),
             },
         })
     }

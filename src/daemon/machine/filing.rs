@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use asat_archive::Archive;
+use asat_archive::{Archive, Meta};
 use asat_core::event::{ArchiveFailure, Filed};
 use asat_core::snapshot::Snapshot;
+use asat_core::version::Content;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::machine;
 use asat_host::store::read_changed;
 
 use super::cut::Sink;
 use super::hot::Hot;
+use super::repair::Anew;
+use super::source::Fingerprinting;
 use super::{Described, Machine, describe, lock};
 use crate::daemon::progress::Meter;
 
@@ -38,16 +41,15 @@ impl Machine {
     pub(super) fn file(&self, id: &VersionId) -> Result<Filed, ArchiveFailure> {
         let failed = |problem| ArchiveFailure { problem, lost: false };
         let archive = self.archive(&id.store).map_err(failed)?;
-        if archive.contains(id.number) {
-            match self.filed(&archive, id) {
-                // Nobody was told that it is there, and nothing was written on top of it.
-                Err(problem) if problem.code == Code::Damaged && archive.newest() == Some(id.number) => {
-                    tracing::warn!(version = %id, %problem, "{id}: what the archive has of it is damaged: it is read from its snapshot again");
-                    self.hot(id).map_err(failed)?;
-                    archive.retire(id.number).map_err(|error| failed(error.into()))?;
+        if !archive.ends_below(id.number) {
+            return match self.filed(&archive, id) {
+                Err(problem) if matches!(problem.code, Code::Damaged | Code::NotReadable) => {
+                    tracing::warn!(version = %id, %problem, "{id}: the archive cannot give it: it is read from its snapshot again");
+                    self.file_anew(&archive, id)
                 }
-                filed => return filed.map_err(failed),
+                filed => filed,
             }
+            .map_err(failed);
         }
         let hot = self.hot(id).map_err(failed)?;
         let began = Instant::now();
@@ -65,7 +67,22 @@ impl Machine {
             return Err(internal(id, "is in the archive with another instant than it was cut at"));
         }
         let fingerprint = content.fingerprint.ok_or_else(|| internal(id, "has no fingerprint"))?;
-        Ok(Filed { fingerprint, bytes })
+        Ok(Filed { fingerprint, bytes, worth_compacting: false })
+    }
+
+    /// Writes a version anew that the archive had, and cannot give any more.
+    fn file_anew(&self, archive: &Archive, id: &VersionId) -> Result<Filed, Problem> {
+        let hot = self.hot(id)?;
+        let mut pages = Fingerprinting::default();
+        self.read_hot(id, &hot, &mut pages)?;
+        let fingerprint = pages.finish().ok_or_else(|| internal(id, "has no pages"))?;
+        let Content { cut_at, page_size, page_count, wal, .. } = hot.content;
+        let note = serde_json::to_value(&hot.note).map_err(|error| internal(id, &error.to_string()))?;
+        let (store, number) = (id.store.clone(), id.number);
+        let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
+        let written = archive.put_back(meta, |rebuild| self.read_hot(id, &hot, &mut Anew(rebuild)))?;
+        written.ok_or_else(|| internal(id, "was read from its snapshot twice, and is not the same"))?;
+        self.filed(archive, id)
     }
 
     fn read_out(&self, id: &VersionId, hot: &Hot) -> Result<Filed, Problem> {
@@ -92,7 +109,9 @@ impl Machine {
         }
         self.check_whole(id, hot)?;
         match sink.finish(id, &hot.note, hot.content.cut_at, hot.content.wal, true)? {
-            asat_archive::Kept::Stored { fingerprint, bytes, .. } => Ok(Filed { fingerprint, bytes }),
+            asat_archive::Kept::Stored { fingerprint, bytes, .. } => {
+                Ok(Filed { fingerprint, bytes, worth_compacting: archive.is_worth_compacting() })
+            }
             asat_archive::Kept::Unchanged { .. } => Err(internal(id, "was not stored, although it must be")),
         }
     }

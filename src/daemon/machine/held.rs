@@ -1,7 +1,7 @@
 //! What the archives hold of versions, when the daemon starts.
 
 use asat_archive::{Archive, Error};
-use asat_core::event::{Archived, Damaged, Described};
+use asat_core::event::{Archived, Damaged, Described, Found};
 use asat_core::register::Register;
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -9,14 +9,29 @@ use asat_core::{Code, Problem, StoreName, VersionId};
 use super::{Machine, describe};
 
 impl Machine {
+    /// What is wrong with files of the archives that cannot be read.
+    pub(in crate::daemon) fn unread(&self) -> Vec<Problem> {
+        self.archives().values().flat_map(|archive| archive.unread()).map(Problem::from).collect()
+    }
+
     /// What the archives have.
     ///
     /// # Errors
     /// Where one cannot be read at this time, or only by a newer asat.
-    pub(super) fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
+    pub(super) fn look_at_archives(
+        &self,
+        register: &Register,
+        found: &[Found],
+    ) -> Result<Vec<Archived>, Problem> {
         let mut archived = Vec::new();
         for (store, archive) in &*self.archives() {
             archived.extend(look_at_archive(archive, store, register)?);
+            // A file that was written last, of which nothing can be read, may be that of a version that is in a snapshot still.
+            let newest = archive.newest().unwrap_or(0);
+            let mut of_snapshots = found.iter().map(|found| &found.version);
+            if of_snapshots.any(|id| id.store == *store && id.number > newest) {
+                archived.retain(|held| held.version.store != *store || held.version.number <= newest);
+            }
         }
         Ok(archived)
     }
@@ -40,6 +55,21 @@ fn look_at_archive(
         let was_lost = version_of(&version).is_some_and(|version| version.state == State::Lost);
         let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
         archived.push(Archived { version, described });
+    }
+    for (number, error) in archive.lost() {
+        if !error.is_loss() {
+            return Err(error.into());
+        }
+        let version = VersionId { store: store.clone(), number };
+        // Of a store that nothing is recorded of, nobody else may get the number.
+        let is_expected = match register.history(store) {
+            Ok(_) => version_of(&version).is_some_and(|version| version.is_archived()),
+            Err(_) => true,
+        };
+        if is_expected {
+            let damaged = Damaged { why: Problem::from(error).detail, described: None };
+            archived.push(Archived { version, described: Some(Err(damaged)) });
+        }
     }
     for (number, error) in archive.unreadable()? {
         let Ok(place) = live.binary_search(&number) else { continue };

@@ -264,7 +264,7 @@ pub fn found(report: &Report) -> Vec<Finding> {
 }
 
 /// Hands over the content of a version, which it may be.
-struct Anew<'a>(&'a mut Rebuild);
+pub(super) struct Anew<'a>(pub(super) &'a mut Rebuild);
 
 impl PageSink for Anew<'_> {
     fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem> {

@@ -98,13 +98,31 @@ pub fn read(archive: &Archive, number: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
+/// How many cases are tried: so many, unless `PROPTEST_CASES` says otherwise.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|asked| asked.parse().ok()).unwrap_or(usual)
+}
+
+/// A pace that stops nothing.
+pub fn go_on(_: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 /// Compacts without a pause.
 pub fn compact(archive: &Archive) -> Compacted {
-    archive.compact(&mut |_| ControlFlow::Continue(())).unwrap()
+    archive.compact(&mut go_on).unwrap()
 }
 
 pub fn verify(archive: &Archive, number: Option<u64>) -> Report {
     archive.verify(number, &mut |_, _| ControlFlow::Continue(())).unwrap()
+}
+
+/// The archive shows exactly what the model holds.
+pub fn assert_contents(archive: &Archive, model: &Model) {
+    assert_eq!(archive.live(), model.keys().copied().collect::<Vec<_>>());
+    for (&number, content) in model {
+        assert_eq!(read(archive, number).unwrap(), content.bytes(), "version {number}");
+    }
 }
 
 /// The archive holds exactly what the model holds.

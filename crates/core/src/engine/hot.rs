@@ -133,6 +133,9 @@ impl Engine {
         match result {
             Ok(filed) => {
                 draft.put(archived(version, *filed));
+                if filed.worth_compacting {
+                    self.compact(draft, &id.store);
+                }
                 self.move_on(draft);
                 done(Ok(()))
             }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply, Retired};
 use crate::version::{Holding, Lease, Pin, State, Version, check_line};
-use crate::{Code, Problem, VersionId, VersionRef};
+use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
 impl Engine {
     pub(super) fn set_pin(
@@ -110,13 +110,20 @@ impl Engine {
             let state = if version.holdings.is_empty() { State::Retired } else { version.state };
             draft.put(Version { state, ..version });
         }
-        let compacting = |effect: &Effect| matches!(effect, Effect::Compact { store } if *store == id.store);
-        let intended = self.register.intents().filter(|intent| compacting(&intent.effect)).count();
-        // One may be under way and have looked already; one that waits will see what was just given up.
-        if retired.worth_compacting && intended < 2 {
-            draft.intend(Effect::Compact { store: id.store.clone() });
+        if retired.worth_compacting {
+            self.compact(draft, &id.store);
         }
         Ok(Answer::Now(Ok(Reply::Version(id.clone()))))
+    }
+
+    /// Has a store's archive compacted. One compaction may be under way and have looked already; one that waits will see what has just
+    /// been changed.
+    pub(super) fn compact(&self, draft: &mut Draft<'_>, store: &StoreName) {
+        let compacting =
+            |effect: &Effect| matches!(effect, Effect::Compact { store: other } if other == store);
+        if self.register.intents().filter(|intent| compacting(&intent.effect)).count() < 2 {
+            draft.intend(Effect::Compact { store: store.clone() });
+        }
     }
 
     /// Why a version may not be given up now, where that is so.

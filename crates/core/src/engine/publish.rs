@@ -173,7 +173,10 @@ impl Engine {
                 draft.put(ready(version, content, Holding::Snapshot(snapshot.clone())));
                 Ok((version.id.clone(), false))
             }
-            Kept::Stored { content, bytes } => {
+            Kept::Stored { content, bytes, worth_compacting } => {
+                if *worth_compacting {
+                    self.compact(draft, &version.id.store);
+                }
                 draft.put(ready(version, content, Holding::Archive { bytes: *bytes }));
                 Ok((version.id.clone(), false))
             }

@@ -72,6 +72,8 @@ pub enum Kept {
         content: Content,
         /// Bytes added to the archive.
         bytes: u64,
+        /// Whether the archive has files to merge by now.
+        worth_compacting: bool,
     },
     /// It is exactly the content of this older version.
     SameAs(u64),
@@ -97,6 +99,8 @@ pub struct Filed {
     pub fingerprint: Fingerprint,
     /// Bytes added to the archive.
     pub bytes: u64,
+    /// Whether the archive has files to merge by now.
+    pub worth_compacting: bool,
 }
 
 /// Why a version could not be put into the archive.

@@ -485,7 +485,7 @@ impl World {
                 let described =
                     Described { content: content.clone(), bytes: 100, attributes, key, of_set, checks };
                 self.archive.insert(version.clone(), described);
-                Kept::Stored { content, bytes: 100 }
+                Kept::Stored { content, bytes: 100, worth_compacting: false }
             }
         };
         Cut { cost: Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 }, kept, checks }
@@ -537,7 +537,7 @@ impl World {
             checks: Vec::new(),
         };
         self.archive.insert(id.clone(), described);
-        Ok(Filed { fingerprint, bytes: 100 })
+        Ok(Filed { fingerprint, bytes: 100, worth_compacting: false })
     }
 
     /// The content that the machine can still read of a version, wherever.

@@ -10,7 +10,7 @@ use std::path::Path;
 use asat_archive::{Archive, Kept};
 use common::{Content, compact, cut, files, open, page, read, verify, write};
 
-/// Versions whose pages are stored whole, as differences upon differences, and as references; some are given up.
+/// Versions whose pages are stored whole and as differences upon differences; some are given up.
 fn history(folder: &Path) -> Content {
     let archive = open(folder);
     let mut content = Content::new(512, 1..13);
@@ -54,9 +54,12 @@ fn publish_the_same(archive: &Archive, number: u64, content: &Content) -> u64 {
     }
 }
 
-/// The bytes of a pack at which its frames lie.
-fn frames(pack: &[u8]) -> Range<usize> {
-    let footer = &pack[pack.len() - 180..];
+/// How long the footer is that every file ends with.
+const FOOTER_LEN: usize = 172;
+
+/// The bytes of a segment at which its frames lie.
+fn frames(segment: &[u8]) -> Range<usize> {
+    let footer = &segment[segment.len() - FOOTER_LEN..];
     12..usize::try_from(u64::from_le_bytes(footer[..8].try_into().unwrap())).unwrap()
 }
 
@@ -111,7 +114,7 @@ fn a_file_that_is_changed_while_the_archive_is_open_is_read_again() {
     let sound = files(folder.path());
     for (name, bytes) in &sound {
         let frames = frames(bytes);
-        for at in frames.clone().step_by(97).chain([frames.end - 1]) {
+        for at in frames.clone().step_by(97).chain(frames.clone().last()) {
             let archive = open(folder.path());
             assert_eq!(archive.read_newest(&|| true).unwrap(), 0);
             // Whatever the clock's steps are, the file is of another time then.
@@ -135,7 +138,7 @@ fn a_page_that_is_lost_is_stored_again_once_and_what_is_sound_is_left_out() {
     let content = Content::new(512, [1, 2, 4, 5, 8, 10]);
     write(&archive, 1, &content).unwrap();
     drop(archive);
-    let path = folder.path().join("1.pack");
+    let path = folder.path().join("000000000001.segment");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
@@ -164,7 +167,7 @@ fn what_a_verification_finds_is_not_relied_on() {
     let content = Content::new(512, [1, 2, 4, 5, 8, 10]);
     write(&archive, 1, &content).unwrap();
     // Nothing but reading shows that this one has changed.
-    let path = folder.path().join("1.pack");
+    let path = folder.path().join("000000000001.segment");
     let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[20] ^= 1;
@@ -178,12 +181,12 @@ fn what_a_verification_finds_is_not_relied_on() {
 }
 
 #[test]
-fn what_was_folded_is_read_before_it_is_relied_on() {
+fn what_was_merged_can_be_relied_on() {
     let folder = common::folder();
     let content = history(folder.path());
     let archive = open(folder.path());
     assert_eq!(archive.read_newest(&|| true).unwrap(), 0);
     [1, 3, 6, 7].into_iter().for_each(|number| _ = archive.retire(number).unwrap());
     compact(&archive);
-    check(&archive, &content, "folded");
+    check(&archive, &content, "merged");
 }

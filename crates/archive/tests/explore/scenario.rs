@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use asat_archive::fingerprint::page_hash;
-use asat_archive::{Archive, Contents, Error, Retired};
+use asat_archive::{Archive, Contents, Error, Retired, check};
 use asat_core::{Code, Problem};
 
 use crate::base::{Known, begin, next_content};
@@ -24,11 +23,11 @@ pub(crate) enum Op {
     Read(u64),
     Verify,
     Weigh,
-    /// Writes the layer of a version anew from its content.
+    /// Writes a version anew from its content.
     Rebuild(u64),
     /// Finds damage and repairs it, with all contents at hand.
     Repair,
-    /// Gives the version back whose pack is missing, as an import does.
+    /// Gives the version back whose file is missing, as an import does.
     PutBack,
 }
 
@@ -36,9 +35,9 @@ pub(crate) enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
     None,
-    /// The pack of this version is missing.
+    /// The file of this version is missing.
     Missing(u64),
-    /// One bit of the frames in this version's pack is flipped.
+    /// One bit of the frames in this version's file is flipped.
     Flipped(u64),
 }
 
@@ -144,8 +143,8 @@ impl World {
             (number, Arc::new(next_content(&mut Dice::new(seed), &before)))
         };
         let mut writer = match self.archive.begin(number, content.page_size(), content.count()) {
-            // What is put back where none is, is being written.
-            Err(Error::Busy { .. }) if !self.is_whole() => return Ok(()),
+            // A version is being put back.
+            Err(Error::Busy { .. }) => return Ok(()),
             writer => writer.map_err(wrong)?,
         };
         {
@@ -174,14 +173,23 @@ impl World {
         if !self.known().live.contains(&number) || self.harm == Harm::Missing(number) {
             return Ok(());
         }
-        self.known().unsure.insert(number);
+        {
+            let mut known = self.known();
+            known.unsure.insert(number);
+            known.retiring.push(number);
+        }
         let retired = self.archive.retire(number);
         let mut known = self.known();
-        known.unsure.remove(&number);
+        let mine = known.retiring.iter().position(|other| *other == number).unwrap();
+        known.retiring.swap_remove(mine);
+        let is_alone = !known.retiring.contains(&number);
+        if is_alone {
+            known.unsure.remove(&number);
+        }
         match retired {
             Ok(Retired::Retired { .. }) => _ = known.live.remove(&number),
-            // Another thread was first.
-            Ok(Retired::AlreadyGone) if !known.live.contains(&number) => {}
+            // Another thread was first, or is about to say so.
+            Ok(Retired::AlreadyGone) if !is_alone || !known.live.contains(&number) => {}
             Ok(Retired::AlreadyGone) => return Err(format!("version {number} was gone")),
             Err(Error::Busy { .. }) => {}
             Err(error) => return Err(wrong(error)),
@@ -237,20 +245,6 @@ impl World {
         }
     }
 
-    fn rebuild(&self, number: u64) -> Found {
-        let Some(content) = self.known().contents.get(&number).cloned() else { return Ok(()) };
-        let rebuilt = self
-            .archive
-            .rebuild(number, |rebuild| content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
-        match rebuilt {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) | Err(Problem { code: Code::NotReadable, .. }) if self.may_be_gone(number) => Ok(()),
-            Ok(None) => Err("it is not the content of the version".to_owned()),
-            Err(problem) if !self.is_whole() && problem.code == Code::Damaged => Ok(()),
-            Err(problem) => Err(wrong(problem)),
-        }
-    }
-
     /// Repairs what can be; answers whether there was anything.
     fn repair(&self) -> Result<bool, String> {
         let report = self.archive.verify(None, &mut |_, _| ControlFlow::Continue(())).map_err(wrong)?;
@@ -259,9 +253,25 @@ impl World {
         }
         let known = self.known().clone();
         let pages = known.contents.values().flat_map(|content| content.pages.clone());
-        let contents: Contents = pages.map(|page| (page_hash(&page), page)).collect();
+        let contents: Contents = pages.map(|page| (check(&page), page)).collect();
         self.archive.repair(&report.damage, &contents, &mut |_| ControlFlow::Continue(())).map_err(wrong)?;
         Ok(!report.findings.is_empty())
+    }
+
+    fn rebuild(&self, number: u64) -> Found {
+        let Some(content) = self.known().contents.get(&number).cloned() else { return Ok(()) };
+        let read = |rebuild: &mut asat_archive::Rebuild| {
+            content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+        };
+        match self.archive.rebuild(number, read) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err("it is not the content of the version".to_owned()),
+            Err(Problem { code: Code::NotReadable, .. }) if self.may_be_gone(number) => Ok(()),
+            // Another version is being written.
+            Err(Problem { code: Code::InUse, .. }) => Ok(()),
+            Err(problem) if !self.is_whole() && problem.code == Code::Damaged => Ok(()),
+            Err(problem) => Err(wrong(problem)),
+        }
     }
 
     fn put_back(&self) -> Found {
@@ -320,11 +330,9 @@ pub(crate) fn assert_holds(archive: &Archive, known: &Known) -> Found {
     if !report.findings.is_empty() {
         return Err(format!("{:?}", report.findings));
     }
-    let listed = files(archive.folder());
-    let on_disk: u64 = listed.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-    if on_disk != archive.bytes() {
-        let names: Vec<_> = listed.into_iter().map(|(name, _)| name).collect();
-        return Err(format!("{on_disk} bytes are on disk, and {} are known: {names:?}", archive.bytes()));
+    let names: Vec<_> = files(archive.folder()).into_iter().map(|(name, _)| name).collect();
+    match names.iter().find(|name| !name.ends_with(".segment")) {
+        Some(_) => Err(format!("{names:?} are left")),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -54,18 +54,17 @@ pub(crate) struct All {
 }
 
 /// The steps that change what others see, and those after which they look.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 6] = [
     "archive: begin a version",
-    "archive: change",
-    "archive: changed",
     "archive: end a version",
     "archive: give up a version",
     "archive: rename",
+    "archive: take the new state",
     "archive: unlink",
 ];
 
 /// The steps after which somebody relies on which versions are live, or has changed that.
-const LIVES: [&str; 3] = ["test: pages taken", "archive: survey", "archive: change"];
+const LIVES: [&str; 3] = ["test: pages taken", "archive: rename", "archive: take the new state"];
 
 struct Choice {
     options: Vec<usize>,

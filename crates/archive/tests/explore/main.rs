@@ -1,4 +1,4 @@
-//! Explores schedules: several threads publish, give up, compact, read, verify and repair one archive, one step at a time, and which of them
+//! Explores schedules: several threads publish, give up, merge, read, verify and repair one archive, one step at a time, and which of them
 //! goes on is a choice at each step. After each schedule every version is what a plain model says, wherever the machine stopped.
 //!
 //! A schedule that fails is made smaller, and printed as `SCHEDULE=...`. With that variable set, the tests that are run by hand
@@ -16,7 +16,7 @@ mod crash;
 mod scenario;
 mod scheduler;
 
-use base::REFERRING;
+use base::CHANGING;
 use case::Case;
 use choices::{All, Choices};
 use scenario::{Harm, Op, Scenario};
@@ -37,15 +37,7 @@ fn explore(scenario: &Scenario, mut all: All) -> Result<usize, String> {
 
 fn side_by_side(retired: &[u64], ops: &[Op]) -> Scenario {
     let threads = ops.iter().map(|op| vec![op.clone()]).collect();
-    Scenario { base: REFERRING, retired: retired.to_vec(), harm: Harm::None, threads, crash: None }
-}
-
-/// The defect that the explorer was made for: version 6 refers to 2 and to 3, and was lost for good.
-#[test]
-fn a_version_is_given_up_while_references_to_the_run_above_it_are_led_elsewhere() {
-    let schedules = explore(&side_by_side(&[3], &[Op::Compact, Op::Retire(2)]), All::new(2)).unwrap();
-    println!("{schedules} schedules");
-    assert!(schedules > 100, "{schedules}");
+    Scenario { base: CHANGING, retired: retired.to_vec(), harm: Harm::None, threads, crash: None }
 }
 
 /// All that is done to an archive, beside a compaction that has something to do.
@@ -89,27 +81,26 @@ fn every_schedule_of_a_compaction_and_two_other_operations_with_one_interruption
     assert!(explored > 1000, "{explored}");
 }
 
-/// A version that was begun while what it refers to was live, which is given up while references to the run above it are led elsewhere.
+/// What a version that is being written leaves out stays, whatever is given up and merged meanwhile.
 #[test]
-fn a_version_that_is_being_written_keeps_what_it_refers_to_whatever_is_given_up_and_compacted_meanwhile() {
-    let ops = [Op::Publish(base::again(2)), Op::Compact, Op::Retire(2)];
-    let schedules = explore(&side_by_side(&[3], &ops), All::at_lives(3)).unwrap();
+fn a_version_that_is_being_written_can_be_read_whatever_is_given_up_and_merged_meanwhile() {
+    let ops = [Op::Publish(5), Op::Compact, Op::Retire(6)];
+    let schedules = explore(&side_by_side(&[3], &ops), All::at_lives(2)).unwrap();
     println!("{schedules} schedules");
-    assert!(schedules > 1000, "{schedules}");
+    assert!(schedules > 100, "{schedules}");
 }
 
-/// What random schedules have found, in a small form: a version that was given up came back, one was stored above what was left of a
-/// newer one, and damage was seen where compaction had just been at work.
+/// Where what one operation found out could be what another has changed.
 #[test]
-fn every_schedule_in_which_a_defect_was_found_is_right() {
-    let found = [
-        (9, [Op::Compact, Op::Verify]),
-        (REFERRING, [Op::Retire(7), Op::Publish(5)]),
-        (REFERRING, [Op::Retire(7), Op::Rebuild(7)]),
+fn every_schedule_of_two_operations_on_the_newest_version_is_right() {
+    let pairs = [
+        [Op::Retire(7), Op::Publish(5)],
+        [Op::Retire(7), Op::Rebuild(7)],
+        [Op::Rebuild(7), Op::Publish(5)],
+        [Op::Retire(7), Op::Retire(6)],
     ];
-    for (base, ops) in found {
-        let scenario = Scenario { base, ..side_by_side(&[3], &ops) };
-        println!("{ops:?}: {} schedules", explore(&scenario, All::new(2)).unwrap());
+    for ops in pairs {
+        println!("{ops:?}: {} schedules", explore(&side_by_side(&[3], &ops), All::new(2)).unwrap());
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use asat_archive::Meta;
@@ -31,6 +31,8 @@ pub(crate) fn next_content(dice: &mut Dice, before: &[Arc<Content>]) -> Content 
             _ => content.pages[nth].clone_from(&before[dice.below(before.len())].pages[nth]),
         }
     }
+    // So the file of each version has a frame of some length.
+    content.pages[PAGES - 1] = raw(dice);
     content
 }
 
@@ -42,15 +44,17 @@ pub(crate) struct Known {
     pub(crate) live: BTreeSet<u64>,
     /// Those of which it is not known.
     pub(crate) unsure: BTreeSet<u64>,
-    /// What the layer says of the version that is missing.
+    /// Those that are being given up, once for each thread that does.
+    pub(crate) retiring: Vec<u64>,
+    /// What was recorded of the version whose file is missing.
     pub(crate) meta: Option<Meta>,
 }
 
 /// The files at the beginning, and what is known of them.
 type Base = (Vec<(String, Vec<u8>)>, Known);
 
-/// The base of seven versions in which every page is another, but that the sixth has one of the second and one of the third again.
-pub(crate) const REFERRING: u64 = 0;
+/// The base of seven versions in which nearly every page is another, so that there is much to give back.
+pub(crate) const CHANGING: u64 = 0;
 
 /// Writes the versions at the beginning. That is done once for each base.
 fn base_of(seed: u64) -> Base {
@@ -63,7 +67,7 @@ fn base_of(seed: u64) -> Base {
             for number in 1..=BASE {
                 let before: Vec<_> = known.contents.values().cloned().collect();
                 let content =
-                    if seed == REFERRING { referring(number) } else { next_content(&mut dice, &before) };
+                    if seed == CHANGING { changing(number) } else { next_content(&mut dice, &before) };
                 let mut cut = cut();
                 cut.even_if_unchanged = true;
                 let mut writer = archive.begin(number, content.page_size(), content.count()).unwrap();
@@ -77,28 +81,19 @@ fn base_of(seed: u64) -> Base {
         .clone()
 }
 
-fn referring(number: u64) -> Content {
+fn changing(number: u64) -> Content {
     let raw = |seed: u64| page(512, 21 * seed + 3);
     let mut content = Content { page_size: 512, pages: (0..8).map(|nth| raw(number * 100 + nth)).collect() };
-    if number == 6 {
-        content.pages[3] = raw(203);
-        content.pages[4] = raw(304);
-    }
-    // What all have in common, so that none of them stands alone.
+    // What all have in common, so that none of them stands alone, and what is a difference upon the version before.
     content.pages[7] = raw(1);
+    content.pages[6] = raw(2);
+    (1..number).for_each(|number| content.edit(6, 40 * usize::try_from(number).unwrap(), 7));
     content
 }
 
-/// What a version upon that base is made of that has a page of this version again which no newer one has.
-pub(crate) fn again(number: u64) -> u64 {
-    let before: Vec<_> = (1..=BASE).map(|number| Arc::new(referring(number))).collect();
-    let (older, newer) = before.split_at(usize::try_from(number).unwrap());
-    let has_again = |seed: &u64| {
-        let content = next_content(&mut Dice::new(*seed), &before);
-        let mut pages = content.pages.iter().zip(&older.last().unwrap().pages).enumerate();
-        pages.any(|(nth, (page, old))| page == old && newer.iter().all(|newer| newer.pages[nth] != *old))
-    };
-    (0..).find(has_again).unwrap()
+/// The file in which a version of the beginning is.
+fn file_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:012}.segment"))
 }
 
 pub(crate) fn begin(scenario: &Scenario, folder: &Path) -> World {
@@ -116,11 +111,11 @@ pub(crate) fn begin(scenario: &Scenario, folder: &Path) -> World {
         Harm::Missing(number) => {
             known.meta = Some(archive.describe(number).unwrap());
             drop(archive);
-            std::fs::remove_file(folder.join(format!("{number}.pack"))).unwrap();
+            std::fs::remove_file(file_of(folder, number)).unwrap();
         }
         Harm::Flipped(number) => {
             drop(archive);
-            let path = folder.join(format!("{number}.pack"));
+            let path = file_of(folder, number);
             let mut bytes = std::fs::read(&path).unwrap();
             // Somewhere in the first frame.
             bytes[30] ^= 4;
@@ -129,8 +124,5 @@ pub(crate) fn begin(scenario: &Scenario, folder: &Path) -> World {
         Harm::None => {}
     }
     let archive = common::open(folder);
-    if let Harm::Missing(number) = scenario.harm {
-        archive.expect([number]);
-    }
     World { archive, harm: scenario.harm, known: Mutex::new(known) }
 }

@@ -4,8 +4,8 @@
 
 mod common;
 
-use asat_archive::Kept;
-use common::{Content, Model, assert_holds, files, open, verify, write};
+use asat_archive::{Archive, Kept};
+use common::{Content, Model, assert_holds, files, open, write};
 use twox_hash::XxHash3_128;
 
 /// What XXH3 mixes with the second and the third stripe's first word, where nobody gives it a secret of his own: bytes 8 and 16 of
@@ -48,31 +48,32 @@ fn pages_that_collide_in_a_weak_hash_are_other_pages() {
     assert_ne!(archive.describe(1).unwrap().fingerprint, archive.describe(2).unwrap().fingerprint);
 }
 
-/// A file of these format versions tells pages apart by that hash.
 #[test]
-fn archives_of_older_formats_are_refused_by_name_and_left_alone() {
-    for format in 1..=3 {
-        let folder = common::folder();
-        write(&open(folder.path()), 1, &Content::new(512, 1..5)).unwrap();
-        let path = folder.path().join("1.pack");
-        let mut bytes = std::fs::read(&path).unwrap();
-        let end = bytes.len();
-        (bytes[8], bytes[end - 12]) = (format, format);
-        std::fs::write(&path, bytes).unwrap();
+fn archives_of_other_formats_are_refused_by_name_and_left_alone() {
+    let folder = common::folder();
+    write(&open(folder.path()), 1, &Content::new(512, 1..5)).unwrap();
+    let name = "000000000001.segment";
+    let sound = std::fs::read(folder.path().join(name)).unwrap();
+    let (written, end) = (sound[8], sound.len());
+    let refused = |what: &str| {
         let before = files(folder.path());
-        let archive = open(folder.path());
-        let refused = |error: asat_archive::Error| {
-            let what = error.to_string();
-            assert!(what.contains("1.pack has format version") && what.contains("reads 4 alone"), "{what}");
-        };
-        refused(archive.read(1).err().unwrap());
-        refused(write(&archive, 2, &Content::new(512, 1..6)).unwrap_err());
-        refused(archive.retire(1).unwrap_err());
-        let report = verify(&archive, None);
-        assert!(
-            report.findings[0].what.contains("has format version") && report.damage.is_empty(),
-            "{report:?}"
-        );
+        let error = Archive::open(folder.path()).err().unwrap().to_string();
+        assert!(error.contains(what), "{error}");
         assert_eq!(files(folder.path()), before);
+    };
+    for format in (1..=written + 1).filter(|format| *format != written) {
+        let mut bytes = sound.clone();
+        (bytes[8], bytes[end - 12]) = (format, format);
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+        refused(&format!("{name} has format version {format}"));
     }
+    std::fs::write(folder.path().join(name), &sound).unwrap();
+    assert_eq!(open(folder.path()).live(), [1]);
+    // Each version had a file of its own once, and had left a file when it was given up.
+    for older in ["7.pack", "2-7.pack", "3.layer"] {
+        std::fs::write(folder.path().join(older), "asat").unwrap();
+        refused(&format!("{older} has format version 4"));
+        std::fs::remove_file(folder.path().join(older)).unwrap();
+    }
+    assert_eq!(open(folder.path()).live(), [1]);
 }
