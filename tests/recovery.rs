@@ -15,6 +15,8 @@ mod doctor;
 mod gone;
 #[path = "recovery/newer.rs"]
 mod newer;
+#[path = "recovery/upgrade.rs"]
+mod upgrade;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
