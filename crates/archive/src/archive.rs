@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     state: Mutex<Arc<State>>,
     /// Held while the archive changes: the highest number that a file ever had.
     commit: Mutex<Files>,
+    /// How long all files are together, in bytes.
+    bytes: AtomicU64,
     /// Held during a merge, of which there is one at a time.
     pub(crate) merging: Mutex<()>,
     /// Whether a version is being written.
@@ -55,8 +57,9 @@ pub(crate) struct Inner {
 /// The files that are there.
 #[derive(Debug, Default)]
 struct Files {
-    there: BTreeSet<u64>,
-    /// The highest number that was ever given to one. None is given twice.
+    /// Each with its length in bytes.
+    there: BTreeMap<u64, u64>,
+    /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
     highest: u64,
     /// What the manifest before the newest needs.
     fallback: BTreeSet<u64>,
@@ -84,15 +87,20 @@ impl Archive {
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Older { path: folder.place().join(name), found: 4 });
         }
-        let mut opened =
-            Opened { removed: found.removed, freed_bytes: found.freed_bytes, foreign: found.foreign };
-        let objects: Arc<dyn Objects> = Arc::new(folder);
+        let (archive, opened) = Self::over(Arc::new(folder))?;
+        let removed = found.removed.into_iter().chain(opened.removed).collect();
+        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign, ..opened }))
+    }
+
+    /// Opens the archive whose files are these objects.
+    pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (mut manifest, files) = newest_manifest(&*objects)?;
         take_in(&*objects, &mut manifest, &files);
         let state = Arc::new(State::new(manifest, &State::default()));
         let inner = Inner {
             objects,
             state: Mutex::new(state),
+            bytes: AtomicU64::new(files.there.values().sum()),
             commit: Mutex::new(files),
             merging: Mutex::default(),
             writing: Mutex::default(),
@@ -103,8 +111,8 @@ impl Archive {
             has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
-        opened.removed.extend(swept.iter().map(|file| name(&*inner.objects, *file)));
-        Ok((Self { inner: Arc::new(inner) }, opened))
+        let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
+        Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
     }
 
     /// The folder.
@@ -168,10 +176,10 @@ impl Archive {
         self.inner.look(number, |state| state.described_in(number, &*self.inner.objects)?.describe(number))
     }
 
-    /// What all files take on disk, in bytes, but for their manifests.
+    /// What all files take on disk, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.inner.state().manifest.segments.iter().map(|segment| segment.bytes).sum()
+        self.inner.bytes.load(Ordering::Relaxed)
     }
 
     /// What a live version took when it was written; older ones may hold pages of it too.
@@ -191,6 +199,11 @@ impl Inner {
     pub(crate) fn state(&self) -> Arc<State> {
         boundary::step("archive: look at the state");
         Arc::clone(&lock(&self.state))
+    }
+
+    /// Nothing is committed as long as what it answers lives.
+    pub(crate) fn unchanging(&self) -> impl Drop {
+        lock(&self.commit)
     }
 
     /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
@@ -260,19 +273,33 @@ impl Inner {
         if !change(&before, sealed.segment(number), &mut manifest) {
             return Ok(None);
         }
-        // A number that was tried is not tried again.
-        files.highest = number;
         let published = sealed.publish(&*self.objects, &manifest);
-        if published.is_err() && self.objects.open(number).is_err() {
-            return published.map(|()| None);
+        match &published {
+            Ok(()) => {}
+            // It may be there nevertheless, but not if another one is.
+            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            Err(_) => return published.map(|()| None),
         }
-        files.there.insert(number);
+        if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
+            // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
+            self.objects.delete(number)?;
+            let what = "another asat has written to it since this one opened it";
+            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+        }
+        files.highest = number;
+        files.there.insert(number, len_of(&*self.objects, number));
         files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
         self.sweep(&mut files);
         published.map(|()| Some(after))
+    }
+
+    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
+    fn is_there(&self, manifest: &Manifest) -> bool {
+        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
+        there.is_ok_and(|there| there == *manifest)
     }
 
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
@@ -320,26 +347,30 @@ impl Inner {
         let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
         let gone: Vec<u64> = files
             .there
-            .iter()
+            .keys()
             .filter(spare)
             .copied()
             .filter(|file| self.objects.delete(*file).is_ok())
             .collect();
         gone.iter().for_each(|file| _ = files.there.remove(file));
+        self.bytes.store(files.there.values().sum(), Ordering::Relaxed);
         gone
     }
 }
 
 /// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
-    let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
-    files.highest = files.there.last().copied().unwrap_or(0);
+    let mut files = Files {
+        there: objects.list()?.into_iter().map(|file| (file, len_of(objects, file))).collect(),
+        ..Files::default()
+    };
+    files.highest = files.there.last_key_value().map_or(0, |(file, _)| *file);
     let (mut unread, mut first_error) = (Vec::new(), None);
-    for &file in files.there.iter().rev() {
+    for &file in files.there.keys().rev() {
         match manifest_of(objects, file) {
             Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
-                let before = before.and_then(|file| manifest_of(objects, *file).ok());
+                let before = before.and_then(|(file, _)| manifest_of(objects, *file).ok());
                 files.fallback = before.iter().flat_map(Manifest::files).collect();
                 // Each of them has one version at most.
                 let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
@@ -382,10 +413,15 @@ fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
                 }
             }
             Ok(None) => {}
-            Err(_) if !files.there.contains(&file) => {}
+            Err(_) if !files.there.contains_key(&file) => {}
             Err(_) => _ = manifest.unread.insert(file, up_to),
         }
     }
+}
+
+/// How long a file is, in bytes; nothing if it cannot be opened.
+fn len_of(objects: &dyn Objects, file: u64) -> u64 {
+    objects.open(file).map_or(0, |object| object.len())
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

@@ -154,7 +154,7 @@ impl Inner {
         let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {
-            bytes += **length;
+            bytes = length.saturating_add(bytes);
             **wanted && bytes <= MOST_BYTES
         };
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);

@@ -4,7 +4,9 @@
 //! that, and the folder is synced. A crash between any two steps leaves either nothing that counts or the whole object.
 
 use std::any::Any;
+use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -64,7 +66,9 @@ impl Folder {
             }
             Err(errno) => return Err(at("lock")(errno.into())),
         }
-        let folder = Self { path: path.to_owned(), handle: Arc::new(handle), drafts: AtomicU64::new(0) };
+        // Where that lock does not hold, as on some network file systems, no two must write to one draft.
+        let drafts = AtomicU64::new(RandomState::new().build_hasher().finish());
+        let folder = Self { path: path.to_owned(), handle: Arc::new(handle), drafts };
         let found = folder.tidy()?;
         Ok((folder, found))
     }
@@ -75,8 +79,8 @@ impl Folder {
         for entry in fs::read_dir(&self.path).map_err(|source| Error::io("list", &self.path, source))? {
             let entry = entry.map_err(|source| Error::io("list", &self.path, source))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let is_draft = name.strip_suffix(UNFINISHED).is_some_and(|stem| stem.parse::<u64>().is_ok());
-            if is_draft {
+            let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
+            if number.is_some_and(|number| draft_of(number) == name) {
                 found.freed_bytes += entry.metadata().map_or(0, |metadata| metadata.len());
                 unlink(&self.handle, &self.path, &name)?;
                 found.removed.push(name);
@@ -109,10 +113,10 @@ impl Folder {
 
 impl Objects for Folder {
     fn draft(&self) -> Result<Box<dyn Draft>, Error> {
-        let name = format!("{}{UNFINISHED}", self.drafts.fetch_add(1, Ordering::Relaxed));
+        let name = draft_of(self.drafts.fetch_add(1, Ordering::Relaxed));
         let path = self.path.join(&name);
         boundary::pass("archive: create");
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         boundary::pass("archive: created");
         let file = file.map_err(|source| Error::io("create", &path, source))?;
         Ok(Box::new(Unfinished { file, path, name, folder: Arc::clone(&self.handle), is_done: false }))
@@ -144,12 +148,17 @@ impl Objects for Folder {
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
         let name = name_of(number);
         let path = self.path.join(&name);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // Nobody is waited for who has to open the other end of it.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.handle, &name, flags, Mode::empty());
         let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
         // Who reads knows better than the system what will be needed next, and says so.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        let len = file.metadata().map_err(|source| Error::io("look at", &path, source))?.len();
+        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::damaged(&path, "it is no file"));
+        }
+        let len = metadata.len();
         Ok(Arc::new(Opened { path, file, len }))
     }
 
@@ -179,6 +188,11 @@ impl Objects for Folder {
 /// The name of an object's file. All have the same length, so that a listing has them in order.
 fn name_of(number: u64) -> String {
     format!("{number:012}{SUFFIX}")
+}
+
+/// The name of a draft.
+fn draft_of(number: u64) -> String {
+    format!("{number:020}{UNFINISHED}")
 }
 
 fn number_of(name: &str) -> Option<u64> {

@@ -37,6 +37,12 @@ mod verify;
 mod view;
 mod writer;
 
+#[cfg(test)]
+extern crate self as asat_archive;
+#[cfg(test)]
+#[path = "../tests/inside/mod.rs"]
+mod inside;
+
 pub use archive::{Archive, Opened, stores_in};
 pub use compact::Compacted;
 pub use compress::Told;

@@ -20,6 +20,7 @@ use crate::index::{Check, Entry, check_of};
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
 use crate::meta::Meta;
+use crate::reader::Reader;
 use crate::state::{State, lock};
 
 /// What is damaged.
@@ -157,20 +158,49 @@ impl Archive {
         Ok(committed.is_some())
     }
 
-    /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there is needed any more, neither for it nor
-    /// for what was written upon it. `None`: that is not the content of the version, and nothing has changed.
+    /// Writes a live version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more.
+    /// `None`: that is not the content of the version, and nothing has changed.
     ///
     /// # Errors
-    /// Where the version was given up, where `read` fails, or where the machine refuses.
+    /// [`Error::Busy`] while a version is being written, which may lie upon what would be replaced; where the version was given up, where `read`
+    /// fails, or where the machine refuses.
+    pub fn rebuild(
+        &self,
+        number: u64,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        self.write_anew(self.describe(number)?, true, read)
+    }
+
+    /// The same for a version that is not there any more, and was not given up: that it was not, the caller knows.
+    ///
+    /// # Errors
+    /// As [`Self::rebuild`].
     pub fn put_back(
         &self,
         meta: Meta,
         read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
     ) -> Result<Option<PathBuf>, Problem> {
+        self.write_anew(meta, false, read)
+    }
+
+    fn write_anew(
+        &self,
+        meta: Meta,
+        must_live: bool,
+        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
+        let _writing = self.inner.write_alone()?;
         let (number, page_count) = (meta.number, meta.page_count);
+        let state = archive.state();
+        let is_known = state.may_have(number, &*archive.objects);
+        let above = self.live().into_iter().find(|live| *live > number && !is_known);
+        let above = above.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
+            above: above.filter(|above| above.meta().page_size == meta.page_size),
+            page: vec![0; meta.page_size.as_usize()],
             builder: Builder::new(&archive.objects, meta.page_size, number)?,
             encoder: Encoder::new(meta.page_size.as_usize())?,
             fingerprinter: Fingerprinter::new(meta.page_size, page_count),
@@ -185,8 +215,10 @@ impl Archive {
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
         let committed = archive.commit(sealed, |state, segment, manifest| {
+            // The file that it was written in has nothing else.
+            manifest.segments.retain(|other| (other.first, other.last) != (number, number));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            state.is_live(number) && state.may_be_seen(number, &*archive.objects)
+            state.is_live(number) && (!must_live || state.live(number, &*archive.objects).is_some())
         })?;
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
@@ -239,6 +271,9 @@ impl Inner {
 /// A version that is written anew.
 pub struct Rebuild {
     meta: Meta,
+    /// The next version, if that was written while nothing was known of this one. Its pages stay what they are.
+    above: Option<Reader>,
+    page: Vec<u8>,
     builder: Builder,
     encoder: Encoder,
     fingerprinter: Fingerprinter,
@@ -263,7 +298,23 @@ impl Rebuild {
         self.pages += 1;
         let check = check_of(&self.fingerprinter.page(page));
         let (encoding, frame) = self.encoder.encode(page, None);
-        let (page, version) = (self.pages, self.meta.number);
-        self.builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)
+        let (number, version) = (self.pages, self.meta.number);
+        self.builder
+            .add(Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        if let Some(above) = &self.above
+            && number <= above.meta().page_count
+            && above.since(number)? < version
+        {
+            above.read_page(number, &mut self.page)?;
+            if self.page != page {
+                let (version, check) = (above.meta().number, self::check(&self.page));
+                let (encoding, frame) = self.encoder.encode(&self.page, None);
+                self.builder.add(
+                    Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check },
+                    frame,
+                )?;
+            }
+        }
+        Ok(())
     }
 }

@@ -84,6 +84,12 @@ impl Reader {
         }
     }
 
+    /// The version at which a page, numbered from 1, became what it is.
+    pub(crate) fn since(&self, number: u32) -> Result<u64, Error> {
+        let nth = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
+        self.view.page(nth).map(|page| page.since)
+    }
+
     /// Reads bytes as from a file: answers how many, fewer only at the end.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
         let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);

@@ -25,6 +25,21 @@ impl Slot {
         Arc::new(Self { reference, opened: OnceLock::new() })
     }
 
+    /// Whether its file is open, and not there any more under its name.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.opened.get().is_some_and(|segment| segment.stamp().is_none())
+    }
+
+    /// Whether a version is between its first one and its last.
+    fn covers(&self, number: u64) -> bool {
+        (self.reference.first..=self.reference.last).contains(&number)
+    }
+
+    /// Whether it has a version, or may have it, as it cannot be opened.
+    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
+        self.covers(number) && self.segment(objects).map_or(true, |segment| segment.version(number).is_some())
+    }
+
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
     pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
         match self.opened.get() {
@@ -127,17 +142,7 @@ impl State {
 
     /// Whether a version was not given up that is there, or is in a lost segment.
     pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
-        let has = |slot: &Arc<Slot>| match slot.segment(objects) {
-            Ok(segment) => segment.version(number).is_some(),
-            Err(_) => (slot.reference.first..=slot.reference.last).contains(&number),
-        };
-        self.is_live(number) && self.slots.iter().any(has)
-    }
-
-    /// Whether what is put back as a version was seen in those after it when they were written: they show it then.
-    pub(crate) fn may_be_seen(&self, number: u64, objects: &dyn Objects) -> bool {
-        let next = self.all_live(objects).range(number + 1..).next().map(|(_, version)| version.stands_alone);
-        next.unwrap_or(true) || self.may_have(number, objects)
+        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number, objects))
     }
 
     /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
@@ -168,9 +173,8 @@ impl State {
 
     /// The segment that describes a version: of several, the one that was written last.
     pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
-        let covers = |slot: &&Arc<Slot>| (slot.reference.first..=slot.reference.last).contains(&number);
         let (mut found, mut lost): (Option<&Arc<Segment>>, _) = (None, None);
-        for slot in self.slots.iter().filter(covers) {
+        for slot in self.slots.iter().filter(|slot| slot.covers(number)) {
             match slot.segment(objects) {
                 Ok(segment) if segment.version(number).is_none() => {}
                 Ok(segment) if found.is_some_and(|found| found.number > segment.number) => {}

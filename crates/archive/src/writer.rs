@@ -41,6 +41,8 @@ pub enum Kept {
 
 /// A version being written. Dropped unfinished, it leaves nothing.
 pub struct Writer {
+    /// Dropped after what is being written.
+    _writing: Writing,
     archive: Arc<Inner>,
     number: u64,
     page_size: PageSize,
@@ -63,8 +65,8 @@ impl Archive {
     /// Begins version `number`, which must be above every version that the archive ever had. Where what the newest one was is not known any
     /// more because of damage, this one is compared with none, and stands alone.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
-        self.inner.reserve(number)?;
         let mut writer = Writer {
+            _writing: self.inner.reserve(number)?,
             archive: Arc::clone(&self.inner),
             number,
             page_size,
@@ -107,20 +109,40 @@ pub(crate) fn make_room<T>(hashes: &mut Vec<T>, number: u64, page_count: u32) ->
 
 impl Inner {
     /// Makes `number` the version being written.
-    fn reserve(&self, number: u64) -> Result<(), Error> {
+    fn reserve(self: &Arc<Self>, number: u64) -> Result<Writing, Error> {
         boundary::step("archive: begin a version");
-        let mut writing = lock(&self.writing);
-        if *writing {
-            let folder = self.objects.place().to_owned();
-            return Err(Error::Busy { folder, what: "another version is being written" });
-        }
         let highest = self.state().manifest.highest;
         if number <= highest {
             let what = format!("version {number} cannot be written, the archive is at {highest} already");
             return Err(Error::Misuse(what));
         }
+        self.write_alone()
+    }
+
+    /// Has nobody else write a version, and no newest one be given up, until what it answers is dropped.
+    pub(crate) fn write_alone(self: &Arc<Self>) -> Result<Writing, Error> {
+        // A newest version that is being given up is gone afterwards.
+        let _unchanging = self.unchanging();
+        let mut writing = lock(&self.writing);
+        if *writing {
+            let folder = self.objects.place().to_owned();
+            return Err(Error::Busy { folder, what: "another version is being written" });
+        }
         *writing = true;
-        Ok(())
+        Ok(Writing { archive: Arc::clone(self) })
+    }
+}
+
+/// Says that a version is being written, as long as it lives.
+pub(crate) struct Writing {
+    archive: Arc<Inner>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        boundary::step("archive: end a version");
+        *lock(&self.archive.writing) = false;
+        self.archive.written.notify_all();
     }
 }
 
@@ -322,8 +344,5 @@ impl Drop for Writer {
         if let Some(press) = self.press.take() {
             press.abandon();
         }
-        boundary::step("archive: end a version");
-        *lock(&self.archive.writing) = false;
-        self.archive.written.notify_all();
     }
 }

@@ -34,18 +34,16 @@ fn take_images(step: &'static str) {
     });
 }
 
-/// What a power cut may leave of changes to the folder that were not yet synced.
+/// What a power cut may leave of changes to the folder that were not yet synced: of what was added and removed, any part.
 fn undone(durable: &Image, now: &Image) -> Vec<Image> {
     let has = |image: &Image, name: &String| image.iter().any(|(other, _)| other == name);
-    let added = now.iter().any(|(name, _)| !has(durable, name));
-    let removed: Vec<_> = durable.iter().filter(|(name, _)| !has(now, name)).take(8).cloned().collect();
-    if added {
-        // A rename: it happened, or it did not.
-        return vec![durable.clone()];
-    }
-    let subset = |bits: usize| removed.iter().enumerate().filter(move |(nth, _)| bits >> nth & 1 == 1);
-    (1..1 << removed.len())
-        .map(|bits| now.iter().cloned().chain(subset(bits).map(|(_, file)| file.clone())).collect())
+    let added: Vec<_> = now.iter().filter(|(name, _)| !has(durable, name)).cloned().collect();
+    let removed: Vec<_> = durable.iter().filter(|(name, _)| !has(now, name)).cloned().collect();
+    let stays: Vec<_> = now.iter().filter(|(name, _)| has(durable, name)).cloned().collect();
+    let changed: Vec<_> = added.into_iter().chain(removed).take(8).collect();
+    let subset = |bits: usize| changed.iter().enumerate().filter(move |(nth, _)| bits >> nth & 1 == 1);
+    (0..1 << changed.len())
+        .map(|bits| stays.iter().cloned().chain(subset(bits).map(|(_, file)| file.clone())).collect())
         .collect()
 }
 
@@ -54,7 +52,11 @@ pub fn images_of(folder: &Path, operation: impl FnOnce()) -> Vec<Image> {
     boundary::listen(take_images);
     CAMERA.set(Some((folder.to_owned(), files(folder), Vec::new())));
     operation();
-    CAMERA.take().unwrap().2
+    let (folder, durable, mut images) = CAMERA.take().unwrap();
+    images.extend(undone(&durable, &files(&folder)));
+    // What the operation leaves when nothing happens to it.
+    images.push(files(&folder));
+    images
 }
 
 /// Runs an operation and answers the boundaries that it passes.
