@@ -191,3 +191,33 @@ pub(crate) fn wal_index(bytes: &[u8]) {
     let [wal, index] = pieces(bytes);
     let _ = asat_host::outside::is_commit_under_way(&file(wal), &file(index));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the whole corpus of a target.
+    fn corpus(target: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+    }
+
+    #[test]
+    fn parts_of_segments_are_given_as_they_are_taken() {
+        for bytes in corpus("directory") {
+            let (places, directory) = bytes.split_first_chunk::<8>().unwrap();
+            let place = |at: usize| u64::from(u32::from_le_bytes(places[at..at + 4].try_into().unwrap()));
+            assert!(outside::directory(directory, place(0), place(4)).is_some());
+        }
+        for bytes in corpus("block") {
+            let (head, block) = bytes.split_first_chunk().unwrap();
+            assert!(outside::block(block, bounds(head).unwrap()).is_some());
+        }
+        assert!(corpus("archive_manifest").iter().all(|bytes| outside::manifest(bytes).is_some()));
+        for bytes in corpus("segment_ends") {
+            let [length, ends] = pieces(&bytes);
+            let length = u64::from_be_bytes(length.try_into().unwrap());
+            assert!(outside::ends(&ends[..12], &ends[12..], length).is_some());
+        }
+    }
+}
