@@ -85,7 +85,7 @@ pub fn upgrade(root: &Path, leave_damaged: bool) -> Result<Outcome, Problem> {
 /// An archive of today's format holds these versions and no others, all that was said of them, and their pages.
 pub fn assert_holds(folder: &Path, versions: &[Meta]) {
     let (archive, opened) = Archive::open(folder).unwrap();
-    assert!(opened.foreign.is_empty() && opened.unread.is_empty(), "{opened:?}");
+    assert!(opened.foreign.is_empty(), "{opened:?}");
     assert_eq!(archive.live(), versions.iter().map(|meta| meta.number).collect::<Vec<_>>());
     for meta in versions {
         assert_eq!(&archive.describe(meta.number).unwrap(), meta);
