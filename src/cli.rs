@@ -40,7 +40,10 @@ use asat_core::{Code, Problem, StoreName};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::{BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, ServeArgs};
+use args::{
+    ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, ServeArgs,
+    UpgradeArgs,
+};
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
@@ -85,6 +88,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Import(args) => import(args, output),
         Command::Backup(args) => backup(args, output),
         Command::RebuildCatalogue(args) => rebuild(args, output),
+        Command::Archive(ArchiveArgs { command: ArchiveCommand::Upgrade(args) }) => upgrade(args, output),
         Command::Doctor(args) => doctor::doctor(args, output),
         Command::Configuration(args) => document::configuration(args.markdown, output),
         Command::Completions(args) => document::completions(args.shell, output),
@@ -120,7 +124,9 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Unretire(args) => retire::unretire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
         Command::Stores => stores::stores(&client, output).await,
-        Command::Archive(args) => archive::archive(args, &client, output).await,
+        Command::Archive(ArchiveArgs { command: ArchiveCommand::Stats { store } }) => {
+            archive::archive(store.as_ref(), &client, output).await
+        }
         Command::Retention(args) => retention::retention(args, &client, output).await,
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,
@@ -135,6 +141,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Import(_)
         | Command::Backup(_)
         | Command::RebuildCatalogue(_)
+        | Command::Archive(ArchiveArgs { command: ArchiveCommand::Upgrade(_) })
         | Command::Brake(_)
         | Command::StoreWorker(_)
         | Command::Doctor(_)
@@ -192,6 +199,16 @@ fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
         format!("the catalogue is made anew, with {versions}{lost}{kept}")
     })?;
     if rebuilt.damaged.is_empty() { Ok(()) } else { Err(Failure::DamageFound) }
+}
+
+/// Takes archives of an older format over, in the place of the daemon.
+fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
+    let UpgradeArgs { config, store, leave_damaged } = args;
+    let upgraded =
+        crate::daemon::upgrade(config, store.as_ref(), *leave_damaged, &|text| output.remark(text))?;
+    output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
+    let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
+    if is_whole { Ok(()) } else { Err(Failure::DamageFound) }
 }
 
 /// Runs a benchmark against a daemon that it starts itself.

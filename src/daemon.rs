@@ -16,6 +16,7 @@ mod rebuild;
 mod reload;
 mod signals;
 mod tree;
+mod upgrade;
 mod watch;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
 pub use machine::{Hold, Machine, VersionBytes, found};
 pub use rebuild::{back_up, rebuild};
+pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
 
 use crate::config::Config;
@@ -173,6 +175,7 @@ impl Daemon {
 /// Opens the catalogue. Where there is none, it is of the installation that the state folder is of, so that the snapshots are ours
 /// that its daemons have made.
 fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Problem> {
+    upgrade::refuse_old(config)?;
     let path = config.catalogue();
     let kept = if Catalogue::is_missing(&path)? { state.installation()? } else { None };
     let catalogue = Catalogue::open_of(&path, kept.as_ref().map(InstallationId::as_str))?;

@@ -34,7 +34,7 @@ pub use capacity::{
 pub use clock::{AcceptRequest, Clock, WouldEnd};
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
-pub use recovery::{BackedUp, Rebuilt};
+pub use recovery::{BackedUp, Rebuilt, Upgraded};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};
 pub use set::{OfSet, PublishAnswer, PublishedSet};

@@ -15,6 +15,8 @@ mod doctor;
 mod gone;
 #[path = "recovery/newer.rs"]
 mod newer;
+#[path = "recovery/upgrade.rs"]
+mod upgrade;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
@@ -257,7 +259,7 @@ fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
         world.start();
         world.settled("report@7");
         assert!(world.stop().success());
-        let segment = world.segment(7);
+        let segment = world.newest_segment();
         let whole = fs::read(&segment).unwrap();
         match rubbish {
             true => fs::write(&segment, "rubbish").unwrap(),

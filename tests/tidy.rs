@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 7] = [
-    ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host"]),
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host", "asat-upgrade"]),
     ("asat-archive", &["asat-core"]),
     ("asat-catalogue", &["asat-core"]),
     ("asat-core", &[]),
@@ -20,6 +20,8 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("asat-host", &["asat-core"]),
     // It drives engine, guard and catalogue together, as the root does, on a machine that is a model.
     ("asat-sim", &["asat-catalogue", "asat-core"]),
+    // What it reads of the format before, it writes into an archive of today's.
+    ("asat-upgrade", &["asat-archive", "asat-core"]),
 ];
 
 /// What the core may depend on: nothing that could touch a clock, a file, a process or a thread.

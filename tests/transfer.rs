@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use common::World;
+use common::{World, parts};
 
 /// A daemon with this many versions of a store, each with a row more; the last one is published twice.
 fn source(versions: u32) -> World {
@@ -203,8 +203,8 @@ fn versions_that_are_lost_are_put_back() {
     for is_noticed in [true, false] {
         let mut target = target();
         taken(&target, &all);
-        let packs = [2, 3].map(|number| target.segment(number));
-        packs.iter().for_each(|pack| fs::remove_file(segment).unwrap());
+        let segments = [2, 3].map(|number| target.segment(number));
+        segments.iter().for_each(|segment| fs::remove_file(segment).unwrap());
         if is_noticed {
             target.start();
             assert_eq!(target.get("/versions/report@3").json()["state"], "lost");
@@ -231,13 +231,13 @@ fn what_is_left_of_a_damaged_version_is_no_obstacle() {
     taken(&target, &all);
     let segment = target.segment(2);
     let mut damaged = fs::read(&segment).unwrap();
-    let index_end = damaged.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap() - 1;
-    damaged[index_end] ^= 0xff;
+    let [index, ..] = parts(&damaged);
+    damaged[index] ^= 0xff;
     fs::write(&segment, damaged).unwrap();
     let config = target.write_config();
     let rebuilt =
         target.asat(&["rebuild-catalogue", "--replace", "--json", "--config", config.to_str().unwrap()]);
-    assert_eq!(rebuilt.status.code(), Some(9), "{}", said(&rebuilt));
+    assert_eq!(rebuilt.status.code(), Some(0), "{}", said(&rebuilt));
     assert_eq!(imported(&target, &all)["recovered"], json!(["report@2"]));
     target.start();
     let (here, there) = (history(&target), history(&source));

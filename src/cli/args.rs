@@ -24,7 +24,9 @@ use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, d
 use crate::bench::BenchArgs;
 use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
-pub(super) use archive::{ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand};
+pub(super) use archive::{
+    ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
+};
 pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{

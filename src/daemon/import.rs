@@ -58,6 +58,10 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
         changes.iter().for_each(|change| history.register.evolve(change));
         names.push(version.id.to_string());
     }
+    if !imported.recovered.is_empty() {
+        tell("verifying what was put back");
+        history.put_in_order()?;
+    }
     Ok(imported)
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a catalogue that was copied, or made anew.
+//! What is said of a catalogue that was copied, or made anew, and of an archive that was taken over into today's format.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,4 +26,21 @@ pub struct Rebuilt {
     pub installation: String,
     /// What was said of versions, snapshots and files meanwhile.
     pub remarks: Vec<String>,
+}
+
+/// An archive that was taken over into today's format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgraded {
+    /// The store.
+    pub store: String,
+    /// How many versions were taken over; `None` where the archive has today's format already.
+    pub versions: Option<u64>,
+    /// The versions that were left out, since they cannot be read.
+    pub left_out: Vec<String>,
+    /// What the archive took before.
+    pub bytes_before: u64,
+    /// What it takes now.
+    pub bytes_after: u64,
+    /// Where the old archive is, if files that are not asat's are with it.
+    pub kept: Option<String>,
 }

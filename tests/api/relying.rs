@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::World;
+use crate::common::{World, parts};
 use crate::moving::{close, lease, read};
 use crate::world;
 
@@ -48,9 +48,9 @@ fn what_is_published_upon_a_flipped_bit_can_be_read() {
         let what = path.display().to_string();
         let mut flipped = bytes.clone();
         // The frames begin after the header; this is in the first and in the last one.
-        let index = u64::from_le_bytes(bytes[bytes.len() - 180..][..8].try_into().unwrap());
+        let [frames_end, ..] = parts(bytes);
         flipped[20] ^= 1;
-        flipped[usize::try_from(index).unwrap() - 3] ^= 1;
+        flipped[frames_end - 3] ^= 1;
         fs::write(path, flipped).unwrap();
         world.start();
         check(&world, "unchanged", &what);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::ground::held_by;
-use crate::common::{HEAD, World, tree, try_request};
+use crate::common::{HEAD, World, parts, tree, try_request};
 use crate::{configured, publish_change, world};
 
 fn verify(world: &World, query: &str) -> Value {
@@ -117,7 +117,7 @@ fn damage_is_named_with_its_file_and_versions_and_never_read_as_data() {
     let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
     let findings = report["findings"].as_array().unwrap();
-    assert!(findings.iter().all(|finding| finding["file"] == pack.display().to_string()), "{report}");
+    assert!(findings.iter().all(|finding| finding["file"] == segment.display().to_string()), "{report}");
     assert!(findings.iter().any(|finding| finding["versions"] == json!(["report@1"])), "{report}");
     for finding in findings {
         for field in ["what", "hint"] {
@@ -162,7 +162,7 @@ fn damage_is_repaired_where_the_store_still_has_what_was_there() {
 
     let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
-    assert_eq!(report["findings"][0]["file"], pack.display().to_string());
+    assert_eq!(report["findings"][0]["file"], segment.display().to_string());
     assert!(report["findings"][0]["hint"].as_str().unwrap().contains("put right"), "{report}");
     let again = verify(&world, "");
     assert_eq!((&again["ok"], &again["versions"]), (&json!(true), &json!(2)), "{again}");
@@ -173,8 +173,8 @@ fn damage_is_repaired_where_the_store_still_has_what_was_there() {
 
 /// Neither its index nor what it continued is needed: what the store is, is that version.
 #[test]
-fn a_version_that_the_store_still_is_is_written_anew_whatever_is_left_of_its_pack() {
-    let world = world();
+fn a_version_that_the_store_still_is_is_written_anew_whatever_is_left_of_its_file() {
+    let mut world = world();
     world.sqlite().execute("insert into ledger values (randomblob(50000))", []).unwrap();
     world.publish("1");
     world.settled("report@1");
@@ -182,13 +182,15 @@ fn a_version_that_the_store_still_is_is_written_anew_whatever_is_left_of_its_pac
     world.settled("report@2");
     let content = world.get("/versions/report@2/database").body;
     let [below, own] = [1, 2].map(|number| world.segment(number));
+    assert!(world.stop().success());
     std::fs::remove_file(&below).unwrap();
     let mut bytes = std::fs::read(&own).unwrap();
-    let metadata = bytes.windows(8).rposition(|bytes| bytes == b"{\"store\"").unwrap();
-    bytes[metadata - 16..metadata].fill(0);
+    let [_, directory, manifest] = parts(&bytes);
+    bytes[directory..manifest].fill(0);
     std::fs::write(&own, bytes).unwrap();
+    world.start();
 
-    let report = verify(&world, "?version=2");
+    let report = verify(&world, "");
     assert_eq!(report["ok"], false, "{report}");
     let again = verify(&world, "?version=2");
     assert_eq!((&again["ok"], &again["findings"]), (&json!(true), &json!([])), "{report} {again}");
@@ -237,7 +239,7 @@ fn a_damaged_version_is_not_opened() {
 }
 
 #[test]
-fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
+fn a_file_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     let mut world = world();
     world.publish("1");
     world.sqlite().execute("insert into ledger values (hex(randomblob(30000)))", []).unwrap();
@@ -247,19 +249,17 @@ fn a_pack_that_is_gone_is_a_version_that_is_lost_until_it_is_back() {
     world.until("report@1", |version| held_by(version) == BTreeSet::from(["archive"]));
     // What the last one needs of it stays.
     world.retire("report@2");
-    let layer = world.path("state/archive/report/2.layer");
     let snapshots = if world.ground.keeps_base() { world.snapshots() } else { BTreeSet::new() };
     assert!(world.stop().success());
     // As long as its snapshot is there, nothing is lost.
     world.remove_snapshots(&snapshots);
     let segment = world.segment(3);
-    let aside = world.path("aside.pack");
+    let aside = world.path("aside");
     std::fs::rename(&segment, &aside).unwrap();
-    assert!(layer.exists());
     world.start();
     let lost = world.get("/versions/report@3").json();
     assert_eq!(lost["state"], "lost");
-    assert!(lost["end_reason"].as_str().unwrap().contains("pack"), "{lost}");
+    assert!(lost["end_reason"].as_str().unwrap().contains("000000000003.segment"), "{lost}");
     world.get("/versions/report@3/database").expect_problem(409, "not_readable");
     let at = lost["cut_at"].as_str().unwrap();
     world.get(&format!("/as-of/{at}")).expect_problem(409, "not_readable");

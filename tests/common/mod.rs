@@ -74,6 +74,15 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// Where in a file of the archive its frames end, its directory begins, and its manifest.
+pub fn parts(segment: &[u8]) -> [usize; 3] {
+    let footer = segment.len() - 172;
+    [0, 8, 16].map(|at| {
+        let place = segment[footer + at..][..8].try_into().unwrap();
+        usize::try_from(u64::from_le_bytes(place)).unwrap()
+    })
+}
+
 impl World {
     /// A new folder. The store's file is not there yet.
     pub fn new() -> Self {
@@ -98,6 +107,12 @@ impl World {
     /// The file of the archive that was written as the `number`th: as long as nothing is given up or merged, that of this version.
     pub fn segment(&self, number: u64) -> PathBuf {
         self.path(&format!("state/archive/report/{number:012}.segment"))
+    }
+
+    /// The file of the archive that was written last.
+    pub fn newest_segment(&self) -> PathBuf {
+        let names = std::fs::read_dir(self.path("state/archive/report")).unwrap();
+        names.map(|entry| entry.unwrap().path()).max().unwrap()
     }
 
     pub fn store(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use asat_core::{StoreName, boundary};
@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     state: Mutex<Arc<State>>,
     /// Held while the archive changes: the highest number that a file ever had.
     commit: Mutex<Files>,
+    /// How long all files are together, in bytes.
+    bytes: AtomicU64,
     /// Held during a merge, of which there is one at a time.
     pub(crate) merging: Mutex<()>,
     /// Whether a version is being written.
@@ -55,7 +57,8 @@ pub(crate) struct Inner {
 /// The files that are there.
 #[derive(Debug, Default)]
 struct Files {
-    there: BTreeSet<u64>,
+    /// Each with its length in bytes.
+    there: BTreeMap<u64, u64>,
     /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
     highest: u64,
     /// What the manifest before the newest needs.
@@ -97,6 +100,7 @@ impl Archive {
         let inner = Inner {
             objects,
             state: Mutex::new(state),
+            bytes: AtomicU64::new(files.there.values().sum()),
             commit: Mutex::new(files),
             merging: Mutex::default(),
             writing: Mutex::default(),
@@ -172,10 +176,10 @@ impl Archive {
         self.inner.look(number, |state| state.described_in(number, &*self.inner.objects)?.describe(number))
     }
 
-    /// What all files take on disk, in bytes, but for their manifests.
+    /// What all files take on disk, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.inner.state().manifest.segments.iter().map(|segment| segment.bytes).sum()
+        self.inner.bytes.load(Ordering::Relaxed)
     }
 
     /// What a live version took when it was written; older ones may hold pages of it too.
@@ -283,7 +287,7 @@ impl Inner {
             return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
         }
         files.highest = number;
-        files.there.insert(number);
+        files.there.insert(number, len_of(&*self.objects, number));
         files.fallback = before.manifest.files().collect();
         let after = Arc::new(State::new(manifest, &before));
         boundary::step("archive: take the new state");
@@ -343,26 +347,30 @@ impl Inner {
         let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
         let gone: Vec<u64> = files
             .there
-            .iter()
+            .keys()
             .filter(spare)
             .copied()
             .filter(|file| self.objects.delete(*file).is_ok())
             .collect();
         gone.iter().for_each(|file| _ = files.there.remove(file));
+        self.bytes.store(files.there.values().sum(), Ordering::Relaxed);
         gone
     }
 }
 
 /// The newest manifest that can be read, with the files that are newer as unread; and the files that there are.
 fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
-    let mut files = Files { there: objects.list()?.into_iter().collect(), ..Files::default() };
-    files.highest = files.there.last().copied().unwrap_or(0);
+    let mut files = Files {
+        there: objects.list()?.into_iter().map(|file| (file, len_of(objects, file))).collect(),
+        ..Files::default()
+    };
+    files.highest = files.there.last_key_value().map_or(0, |(file, _)| *file);
     let (mut unread, mut first_error) = (Vec::new(), None);
-    for &file in files.there.iter().rev() {
+    for &file in files.there.keys().rev() {
         match manifest_of(objects, file) {
             Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
-                let before = before.and_then(|file| manifest_of(objects, *file).ok());
+                let before = before.and_then(|(file, _)| manifest_of(objects, *file).ok());
                 files.fallback = before.iter().flat_map(Manifest::files).collect();
                 // Each of them has one version at most.
                 let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
@@ -405,10 +413,15 @@ fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
                 }
             }
             Ok(None) => {}
-            Err(_) if !files.there.contains(&file) => {}
+            Err(_) if !files.there.contains_key(&file) => {}
             Err(_) => _ = manifest.unread.insert(file, up_to),
         }
     }
+}
+
+/// How long a file is, in bytes; nothing if it cannot be opened.
+fn len_of(objects: &dyn Objects, file: u64) -> u64 {
+    objects.open(file).map_or(0, |object| object.len())
 }
 
 fn name(objects: &dyn Objects, file: u64) -> String {

@@ -37,10 +37,7 @@ pub enum Error {
         what: String,
     },
     /// A file is of a format that is not read any more.
-    #[error(
-        "{} has format version {found}, and this asat reads {} alone: pages were told apart by a hash then that can be forged",
-        .path.display(), crate::layout::VERSION
-    )]
+    #[error("{} has format version {found}, and this asat reads {} alone", .path.display(), crate::layout::VERSION)]
     Older {
         /// The file.
         path: PathBuf,
@@ -152,9 +149,7 @@ impl Error {
             Self::Damaged { .. } => {
                 "verify the archive: that puts right what it can, and says which versions are affected; for the rest, restore this file from a backup"
             }
-            Self::Older { .. } => {
-                "have the asat that wrote it write its versions out (asat export), and begin with an empty state folder"
-            }
+            Self::Older { .. } => "have it taken over into today's format: asat archive upgrade",
             Self::Newer { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
             Self::TooManyPages { .. } => {

@@ -63,6 +63,12 @@ impl Archive {
         }
     }
 
+    /// Whether files are not there any more that are open still.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.inner.state().slots.iter().any(|slot| slot.is_gone())
+    }
+
     /// Whether this is the newest version and all of its pages were read since their files were last changed. Nothing is read for that.
     #[must_use]
     pub fn was_read(&self, number: u64) -> bool {

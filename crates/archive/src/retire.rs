@@ -31,10 +31,10 @@ impl Archive {
             return Ok(Retired::AlreadyGone);
         }
         let before = self.bytes();
-        let mut is_written_upon = false;
+        let (mut is_newest, mut is_written_upon) = (false, false);
         let committed = archive.commit_manifest(|state, manifest| {
             let below = state.newest_beside(number, &*archive.objects).unwrap_or(0);
-            let is_newest = below < number;
+            is_newest = below < number;
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retire(number);
             if is_newest {
@@ -55,10 +55,10 @@ impl Archive {
         let mut head = lock(&archive.head);
         *head = head.take().filter(|head| head.number != number);
         drop(head);
-        let freed_bytes = before.saturating_sub(self.bytes());
-        if freed_bytes > 0 {
+        if is_newest {
             archive.let_go()?;
         }
+        let freed_bytes = before.saturating_sub(self.bytes());
         Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
     }
 }

@@ -25,6 +25,11 @@ impl Slot {
         Arc::new(Self { reference, opened: OnceLock::new() })
     }
 
+    /// Whether its file is open, and not there any more under its name.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.opened.get().is_some_and(|segment| segment.stamp().is_none())
+    }
+
     /// Whether a version is between its first one and its last.
     fn covers(&self, number: u64) -> bool {
         (self.reference.first..=self.reference.last).contains(&number)

@@ -18,6 +18,22 @@ pub(in crate::cli) enum ArchiveCommand {
         /// The store; every store where left out
         store: Option<StoreName>,
     },
+    /// Take archives that an older asat wrote over into today's format, for a daemon that does not run; if it is interrupted, it goes on
+    /// when it is typed again
+    Upgrade(UpgradeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct UpgradeArgs {
+    /// The daemon's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: PathBuf,
+    /// The store; every store where left out
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) store: Option<StoreName>,
+    /// Leave out versions that cannot be read, which are lost then; exits with 9 if there are any
+    #[arg(long)]
+    pub(in crate::cli) leave_damaged: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,9 @@
 //! What is here already of a store whose history is taken in, and what is stored and recorded beside it.
 
 use std::io;
+use std::ops::ControlFlow;
 
-use asat_archive::{Archive, Cut, Kept, Meta, Rebuild};
+use asat_archive::{Archive, Contents, Cut, Kept, Meta, Rebuild};
 use asat_core::audit::{Action, By, Deed};
 use asat_core::event::Change;
 use asat_core::register::Register;
@@ -121,6 +122,13 @@ impl History {
         let holdings = others.cloned().chain([Holding::Archive { bytes }]).collect();
         let ready = Change::Version(Box::new(Version { state: State::Ready, end: None, holdings, ..record }));
         Ok(recovered.into_iter().chain([ready]).chain(self.publications(version)).collect())
+    }
+
+    /// Has files that were damaged written once more, as far as what is put back lets all of them come out.
+    pub(super) fn put_in_order(&self) -> Result<(), Problem> {
+        let report = self.archive.verify(None, &mut |_, _| ControlFlow::Continue(()))?;
+        self.archive.repair(&report.damage, &Contents::new(), &mut |_| ControlFlow::Continue(()))?;
+        Ok(())
     }
 
     /// Stores a version; answers what is to be recorded of it.

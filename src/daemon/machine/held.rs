@@ -1,7 +1,7 @@
 //! What the archives hold of versions, when the daemon starts.
 
 use asat_archive::{Archive, Error};
-use asat_core::event::{Archived, Damaged, Described};
+use asat_core::event::{Archived, Damaged, Described, Found};
 use asat_core::register::Register;
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -18,10 +18,20 @@ impl Machine {
     ///
     /// # Errors
     /// Where one cannot be read at this time, or only by a newer asat.
-    pub(super) fn look_at_archives(&self, register: &Register) -> Result<Vec<Archived>, Problem> {
+    pub(super) fn look_at_archives(
+        &self,
+        register: &Register,
+        found: &[Found],
+    ) -> Result<Vec<Archived>, Problem> {
         let mut archived = Vec::new();
         for (store, archive) in &*self.archives() {
             archived.extend(look_at_archive(archive, store, register)?);
+            // A file that was written last, of which nothing can be read, may be that of a version that is in a snapshot still.
+            let newest = archive.newest().unwrap_or(0);
+            let mut of_snapshots = found.iter().map(|found| &found.version);
+            if of_snapshots.any(|id| id.store == *store && id.number > newest) {
+                archived.retain(|held| held.version.store != *store || held.version.number <= newest);
+            }
         }
         Ok(archived)
     }
@@ -47,6 +57,9 @@ fn look_at_archive(
         archived.push(Archived { version, described });
     }
     for (number, error) in archive.lost() {
+        if !error.is_loss() {
+            return Err(error.into());
+        }
         let version = VersionId { store: store.clone(), number };
         // Of a store that nothing is recorded of, nobody else may get the number.
         let is_expected = match register.history(store) {

@@ -19,16 +19,21 @@ impl Machine {
         let archive = self.archive(store)?;
         let lost = archive.read_newest(&|| !self.stopping.load(Ordering::Relaxed))?;
         if lost > 0 {
-            self.tell_damage(store, &archive, lost);
+            let what = format!(
+                "{store}: {lost} pages of its newest archived version cannot be read; the next version stores them again"
+            );
+            self.tell_damage(store, &archive, what);
+        } else if archive.is_disturbed() {
+            let what = format!(
+                "{store}: files of its archive were removed or replaced; what is open of them is saved"
+            );
+            self.tell_damage(store, &archive, what);
         }
         Ok(())
     }
 
-    /// Has it recorded and put right that pages of the newest version cannot be read.
-    fn tell_damage(&self, store: &StoreName, archive: &Archive, lost: usize) {
-        let what = format!(
-            "{store}: {lost} pages of its newest archived version cannot be read; the next version stores them again"
-        );
+    /// Has damage recorded and put right.
+    fn tell_damage(&self, store: &StoreName, archive: &Archive, what: String) {
         tracing::warn!(store = %store, "{what}");
         let finding = Finding {
             file: archive.folder().display().to_string(),

@@ -55,7 +55,7 @@ impl Machine {
         remarks.extend(self.volumes.let_go_of_pools().err().map(|problem| problem.to_string()));
         let mut copies = self.copies.survey()?;
         copies.extend(self.look_at_mounts(&snapshots));
-        let (archived, tree) = (self.look_at_archives(register)?, self.has_tree());
+        let (archived, tree) = (self.look_at_archives(register, &found)?, self.has_tree());
         Ok(Survey { archived, copies, snapshots, found, tree, remarks })
     }
 
@@ -65,9 +65,9 @@ impl Machine {
     /// Where an archive cannot be read.
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
         let nothing = Register::default();
-        let archived = self.look_at_archives(&nothing)?;
         let Looked { mut found, remarks, .. } = self.look_at_snapshots(BTreeMap::new(), &nothing);
         found.extend(self.found_clones(&[], &nothing));
+        let archived = self.look_at_archives(&nothing, &found)?;
         Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 

@@ -185,7 +185,7 @@ impl Engine {
     fn settle_version(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
         match (version.state, found) {
             (State::Ready, None) if version.is_archived() => {
-                draft.end(version, State::Lost, "its pack is not in the archive");
+                draft.end(version, State::Lost, "no file of the archive has it");
             }
             (State::Ready, Some(Archived { described: Some(Err(damaged)), .. })) => {
                 lose_pages(draft, version, damaged);
@@ -221,7 +221,7 @@ impl Engine {
     fn settle_grace(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
         match found {
             None if version.is_archived() => {
-                self.purge(draft, version, "its pack is not in the archive");
+                self.purge(draft, version, "no file of the archive has it");
             }
             // It came into the archive just before the daemon ended.
             Some(Archived { described: Some(Ok(described)), .. }) => draft.put(filed(version, described)),
