@@ -89,7 +89,7 @@ impl Archive {
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
         let removed = found.removed.into_iter().chain(opened.removed).collect();
-        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign, ..opened }))
+        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign }))
     }
 
     /// Opens the archive whose files are these objects.

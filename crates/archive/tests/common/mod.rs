@@ -164,3 +164,10 @@ pub fn put_files(folder: &Path, files: &[(String, Vec<u8>)]) {
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
+
+/// Whether a file is not the newest one, and that does not name it. It is there in case that the newest is damaged.
+pub fn is_spare(name: &str, files: &[(String, Vec<u8>)]) -> bool {
+    let (newest, bytes) = &files[files.len() - 1];
+    let number: u64 = name.strip_suffix(".segment").unwrap().parse().unwrap();
+    name != newest && !String::from_utf8_lossy(bytes).contains(&format!("\"file\":{number},"))
+}
