@@ -186,7 +186,7 @@ impl Objects for Folder {
 }
 
 /// The name of an object's file. All have the same length, so that a listing has them in order.
-fn name_of(number: u64) -> String {
+pub(crate) fn name_of(number: u64) -> String {
     format!("{number:012}{SUFFIX}")
 }
 
@@ -195,7 +195,7 @@ fn draft_of(number: u64) -> String {
     format!("{number:020}{UNFINISHED}")
 }
 
-fn number_of(name: &str) -> Option<u64> {
+pub(crate) fn number_of(name: &str) -> Option<u64> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
     (number > 0 && name_of(number) == name).then_some(number)
 }

@@ -26,6 +26,7 @@ mod mend;
 mod merge;
 mod meta;
 mod objects;
+pub mod outside;
 mod pages;
 mod reader;
 mod retire;

@@ -2,68 +2,64 @@
 //!
 //! What was taken is handed back as this crate writes it. Nothing else of the program calls these.
 
-use std::fs::File;
 use std::path::Path;
 
 use asat_core::PageSize;
 
 use crate::codec::{Decoder, Encoder};
+use crate::directory::Directory;
 use crate::error::Error;
-use crate::footer::Footer;
-use crate::index::{Encoding, Entry, Index, IndexBuilder};
-use crate::meta::Meta;
-use crate::naming::FileName;
-use crate::pack::Pack;
+use crate::folder::{Folder, name_of, number_of};
+use crate::index::{BlockBuilder, BlockRef, Check, Encoding};
+use crate::layout::{Footer, HEADER_LEN};
+use crate::manifest::Manifest;
+use crate::segment::Opened;
 
-/// What an index has to keep within.
+/// What a block has to keep within.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
+    /// Which block it is.
+    pub block: u32,
     /// How many entries there must be.
-    pub count: u64,
-    /// Where the first frame begins, and where the last must end.
-    pub frames: (u64, u64),
+    pub count: u32,
+    /// How long all their frames are.
+    pub frames_len: u64,
+    /// The lowest and the highest version allowed.
+    pub versions: (u64, u64),
     /// The size of a raw page.
     pub page_size: PageSize,
-    /// The highest page number allowed.
-    pub page_count: u32,
-    /// The layer's own number.
-    pub number: u64,
 }
 
-/// Reads the header and the footer of a pack of this length.
-pub fn ends(header: &[u8], footer: &[u8], file_len: u64) -> Result<Vec<u8>, Error> {
-    Footer::decode(Path::new("pack"), header, footer, file_len).map(|footer| footer.encode())
+/// Reads the header and the footer of a file of this length.
+#[must_use]
+pub fn ends(header: &[u8], footer: &[u8], file_len: u64) -> Option<Vec<u8>> {
+    Some(Footer::decode(header, footer, file_len).ok()?.encode())
 }
 
-/// Reads an index.
-pub fn index(bytes: &[u8], bounds: Bounds) -> Result<Vec<u8>, Error> {
-    let Bounds { count, frames: (first_offset, end_offset), page_size, page_count, number } = bounds;
-    let path = Path::new("pack");
-    let bytes = bytes.to_vec();
-    let index = Index { path, bytes, count, first_offset, end_offset, page_size, page_count, number };
-    written(&index)
+/// Reads a manifest.
+#[must_use]
+pub fn manifest(bytes: &[u8]) -> Option<Vec<u8>> {
+    Some(Manifest::decode(bytes).ok()?.encode())
 }
 
-/// Reads a whole pack, without its frames: what it says of itself, and its index.
-pub fn pack(file: File) -> Result<(Meta, Vec<u8>), Error> {
-    let pack = Pack::read_ends("pack".into(), file)?;
-    let index = written(&pack.index()?)?;
-    Ok((pack.meta().clone(), index))
+/// Reads a directory of frames that end, and of blocks and descriptions that end, at these places.
+#[must_use]
+pub fn directory(bytes: &[u8], frames_end: u64, end: u64) -> Option<Vec<u8>> {
+    Some(Directory::decode(bytes, HEADER_LEN..frames_end, frames_end..end)?.encode())
 }
 
-fn written(index: &Index<'_>) -> Result<Vec<u8>, Error> {
-    let mut builder = IndexBuilder::default();
-    index.each(|Entry { page, len, encoding, offset, hash }| match encoding {
-        Encoding::Earlier => {
-            let back = u32::try_from(index.number.saturating_sub(offset)).unwrap_or(u32::MAX);
-            builder.add_earlier(page, back, hash);
-        }
-        _ => builder.add(page, len, encoding, hash),
-    })?;
-    Ok(builder.bytes().to_vec())
+/// Reads a block.
+#[must_use]
+pub fn block(bytes: &[u8], bounds: Bounds) -> Option<Vec<u8>> {
+    let Bounds { block, count, frames_len, versions, page_size } = bounds;
+    let (offset, len, frames_at, check) = (0, crate::bytes::len_of(bytes), HEADER_LEN, Check::default());
+    let place = BlockRef { block, count, offset, len, frames_at, frames_len, check };
+    let mut builder = BlockBuilder::new(block, versions.0);
+    place.decode(bytes, versions, page_size, |entry| builder.add(&entry))?;
+    Some(builder.bytes)
 }
 
-/// Decodes a frame, of a page that is whole or, where it is a difference, of one that was `before`.
+/// Decodes a frame, of a page that is whole or, if it is a difference, of one that was `before`.
 pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let encoding = if is_difference { Encoding::Difference } else { Encoding::Zstd };
     let mut page = before.to_vec();
@@ -71,7 +67,7 @@ pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<
     Ok(decoded.then_some(page))
 }
 
-/// The frame of a page, where it is one, and whether it is a difference.
+/// The frame of a page, if it is one, and whether it is a difference.
 pub fn framed(page: &[u8], before: &[u8]) -> Result<Option<(bool, Vec<u8>)>, Error> {
     let mut encoder = Encoder::new(page.len())?;
     let (encoding, frame) = encoder.encode(page, Some(before));
@@ -79,8 +75,24 @@ pub fn framed(page: &[u8], before: &[u8]) -> Result<Option<(bool, Vec<u8>)>, Err
     Ok((encoding != Encoding::Raw).then(|| (is_difference, frame.to_vec())))
 }
 
+/// Reads file 1 of a folder, but for its frames; answers how many entries it has.
+pub fn segment(folder: &Path) -> Result<usize, Error> {
+    let (folder, _) = Folder::open(folder)?;
+    let opened = Opened::open(&folder, 1)?;
+    opened.manifest()?;
+    let Some(segment) = opened.segment(1)? else { return Ok(0) };
+    let mut entries = 0;
+    for block in &segment.directory.blocks {
+        segment.entries(block.block, |_| entries += 1)?;
+    }
+    for nth in 0..segment.directory.descriptions.len() {
+        segment.descriptions(nth)?;
+    }
+    Ok(entries)
+}
+
 /// Recognises the name of a file.
 #[must_use]
 pub fn file_name(text: &str) -> Option<String> {
-    FileName::parse(text).map(FileName::text)
+    number_of(text).map(name_of)
 }

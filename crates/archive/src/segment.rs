@@ -9,7 +9,7 @@ use asat_core::PageSize;
 use crate::bytes::in_memory;
 use crate::directory::{DESCRIBED_TOGETHER, Directory, VersionRef};
 use crate::error::Error;
-use crate::fingerprint::hash;
+use crate::fingerprint::{hash, matches};
 use crate::index::{BlockRef, Check, Entry, check_of};
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
 use crate::manifest::{Manifest, SegmentRef};
@@ -86,7 +86,7 @@ impl Opened {
             Some(bytes) => bytes.to_vec(),
             None => self.object.read_range(range)?,
         };
-        if hash(&bytes) == *expected {
+        if matches(&bytes, expected) {
             Ok(bytes)
         } else {
             Err(Error::damaged(self.object.name(), format!("{what} does not match its checksum")))
@@ -208,7 +208,7 @@ impl Segment {
             at += crate::bytes::len_of(&piece);
             progress(crate::bytes::len_of(&piece))?;
         }
-        if state.finalize() == self.footer.body_hash {
+        if cfg!(fuzzing) || state.finalize() == self.footer.body_hash {
             Ok(())
         } else {
             Err(self.damaged("its bytes do not match the checksum of the whole file"))
@@ -226,7 +226,7 @@ impl Segment {
         what: impl FnOnce() -> String,
     ) -> Result<Vec<u8>, Error> {
         let bytes = self.object.read_range(range)?;
-        if check_of(&hash(&bytes)) == check {
+        if cfg!(fuzzing) || check_of(&hash(&bytes)) == check {
             Ok(bytes)
         } else {
             Err(self.damaged(format!("{} does not match its checksum", what())))

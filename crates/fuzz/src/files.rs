@@ -15,46 +15,58 @@ use rustix::fs::MemfdFlags;
 
 use crate::pieces;
 
-/// The length of a pack's header, and of its footer.
-const ENDS: (usize, usize) = (12, 180);
+/// The length of a file's header, and of its footer.
+const ENDS: (usize, usize) = (12, 172);
 
-pub(crate) fn pack_ends(bytes: &[u8]) {
+pub(crate) fn segment_ends(bytes: &[u8]) {
     let [length, ends] = pieces(bytes);
     let length = length.iter().take(8).fold(0, |length, byte| length << 8 | u64::from(*byte));
     if ends.len() != ENDS.0 + ENDS.1 {
         return;
     }
     let (header, footer) = ends.split_at(ENDS.0);
-    if let Ok(written) = outside::ends(header, footer, length) {
+    if let Some(written) = outside::ends(header, footer, length) {
         // But for the checksum of all the rest, which is made anew.
-        assert_eq!(written[..136], footer[..136]);
-        assert_eq!(written[168..], footer[168..]);
+        assert_eq!(written[..128], footer[..128]);
+        assert_eq!(written[160..], footer[160..]);
         let number = |at: usize| u64::from_le_bytes(footer[at..at + 8].try_into().unwrap());
-        let parts = [number(0), number(8), number(16), 180]
-            .iter()
-            .try_fold(0_u64, |sum, part| sum.checked_add(*part));
-        assert_eq!(parts, Some(length), "what it says is where is within the file");
+        let places = [12, number(0), number(8), number(16), length - 172];
+        assert!(places.is_sorted() && number(24) == length, "what it says is where is within the file");
     }
 }
 
-/// Bounds by which the corpus was written: in 16 bytes, number of entries and of pages, place of the frames' end, logarithm of the
-/// page size, number of the layer.
+pub(crate) fn archive_manifest(bytes: &[u8]) {
+    if let Some(written) = outside::manifest(bytes) {
+        assert_eq!(outside::manifest(&written), Some(written), "what is written is read");
+    }
+}
+
+pub(crate) fn directory(bytes: &[u8]) {
+    let Some((places, directory)) = bytes.split_first_chunk::<8>() else { return };
+    let place = |at: usize| u64::from(u32::from_le_bytes(places[at..at + 4].try_into().unwrap()));
+    if let Some(written) = outside::directory(directory, place(0), place(4)) {
+        assert_eq!(written, directory, "one directory has one spelling");
+    }
+}
+
+/// Bounds by which the corpus was written: in 16 bytes, number of entries, length of the frames, first and last version, block,
+/// logarithm of the page size.
 fn bounds(bytes: &[u8; 16]) -> Option<Bounds> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     Some(Bounds {
-        count: u64::from(number(0)),
-        page_count: number(4),
-        frames: (12, u64::from(number(8))),
-        page_size: PageSize::new(1_u32.checked_shl(u32::from(bytes[12]))?)?,
-        number: u64::from(bytes[13]) << bytes[14].min(56) | u64::from(bytes[15]),
+        count: number(0),
+        frames_len: u64::from(number(4)),
+        versions: (u64::from(bytes[8]), u64::from(bytes[9]) << bytes[10].min(56)),
+        block: u32::from(bytes[11]) << bytes[12].min(24),
+        page_size: PageSize::new(1_u32.checked_shl(u32::from(bytes[13]))?)?,
     })
 }
 
-pub(crate) fn index(bytes: &[u8]) {
-    let Some((head, index)) = bytes.split_first_chunk() else { return };
+pub(crate) fn block(bytes: &[u8]) {
+    let Some((head, block)) = bytes.split_first_chunk() else { return };
     let Some(bounds) = bounds(head) else { return };
-    if let Ok(written) = outside::index(index, bounds) {
-        assert_eq!(written, index, "one index has one spelling");
+    if let Some(written) = outside::block(block, bounds) {
+        assert_eq!(written, block, "one block has one spelling");
     }
 }
 
@@ -65,10 +77,11 @@ fn file(bytes: &[u8]) -> File {
     file
 }
 
-pub(crate) fn pack(bytes: &[u8]) {
-    if let Ok((meta, index)) = outside::pack(file(bytes)) {
-        assert!(meta.covers_from <= meta.number);
-        assert!(index.len() + ENDS.0 + ENDS.1 <= bytes.len(), "it has no more entries than bytes");
+pub(crate) fn segment(bytes: &[u8]) {
+    let folder = folder();
+    fs::write(folder.path().join("000000000001.segment"), bytes).unwrap();
+    if let Ok(entries) = outside::segment(folder.path()) {
+        assert!(entries * 11 + ENDS.0 + ENDS.1 <= bytes.len(), "it has no more entries than bytes");
     }
 }
 
@@ -92,10 +105,9 @@ fn folder() -> tempfile::TempDir {
 
 pub(crate) fn archive(bytes: &[u8]) {
     let folder = folder();
-    let packs: [&[u8]; 3] = pieces(bytes);
-    for (name, pack) in ["1.pack", "2.layer", "3.pack"].iter().zip(packs).filter(|(_, pack)| !pack.is_empty())
-    {
-        fs::write(folder.path().join(name), pack).unwrap();
+    let files: [&[u8]; 3] = pieces(bytes);
+    for (number, file) in (1..).zip(files).filter(|(_, file)| !file.is_empty()) {
+        fs::write(folder.path().join(format!("{number:012}.segment")), file).unwrap();
     }
     let Ok((archive, _)) = Archive::open(folder.path()) else { return };
     for number in archive.live() {
@@ -105,8 +117,10 @@ pub(crate) fn archive(bytes: &[u8]) {
             if reader.write_to(&mut read, Path::new("memory")).is_ok() {
                 assert_eq!(u64::try_from(read.len()).unwrap(), reader.len());
                 let mut page = vec![0; reader.meta().page_size.as_usize()];
-                reader.read_page(1, &mut page).expect("what was read once is read again");
-                assert!(read.starts_with(&page));
+                if !reader.is_empty() {
+                    reader.read_page(1, &mut page).expect("what was read once is read again");
+                    assert!(read.starts_with(&page));
+                }
             }
         }
     }
@@ -176,4 +190,34 @@ pub(crate) fn store(bytes: &[u8]) {
 pub(crate) fn wal_index(bytes: &[u8]) {
     let [wal, index] = pieces(bytes);
     let _ = asat_host::outside::is_commit_under_way(&file(wal), &file(index));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the whole corpus of a target.
+    fn corpus(target: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+    }
+
+    #[test]
+    fn parts_of_segments_are_given_as_they_are_taken() {
+        for bytes in corpus("directory") {
+            let (places, directory) = bytes.split_first_chunk::<8>().unwrap();
+            let place = |at: usize| u64::from(u32::from_le_bytes(places[at..at + 4].try_into().unwrap()));
+            assert!(outside::directory(directory, place(0), place(4)).is_some());
+        }
+        for bytes in corpus("block") {
+            let (head, block) = bytes.split_first_chunk().unwrap();
+            assert!(outside::block(block, bounds(head).unwrap()).is_some());
+        }
+        assert!(corpus("archive_manifest").iter().all(|bytes| outside::manifest(bytes).is_some()));
+        for bytes in corpus("segment_ends") {
+            let [length, ends] = pieces(&bytes);
+            let length = u64::from_be_bytes(length.try_into().unwrap());
+            assert!(outside::ends(&ends[..12], &ends[12..], length).is_some());
+        }
+    }
 }
