@@ -99,15 +99,20 @@ fn affected(report: &Report) -> Vec<u64> {
     affected.into_iter().collect()
 }
 
+/// The files that an archive says that it cannot read.
+fn unread(archive: &Archive) -> Vec<PathBuf> {
+    let path = |error| match error {
+        Error::Damaged { path, .. } | Error::Io { path, .. } => path,
+        error => panic!("{error}"),
+    };
+    archive.unread().into_iter().map(path).collect()
+}
+
 /// Whatever can be read is right, what cannot is refused and named, and the file is found.
 fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
-    let (archive, opened) = match Archive::open(folder) {
-        Ok(opened) => opened,
-        Err(Error::Damaged { path, .. }) if files(folder).len() == 1 && path == *file => return,
-        Err(error) => panic!("{what}: {error}"),
-    };
-    let is_unread = |path: &Path| opened.unread.iter().any(|name| path.ends_with(name));
+    let (archive, opened) = Archive::open(folder).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(opened.removed, [""; 0], "{what}");
+    let is_unread = |path: &Path| unread(&archive).contains(&path.to_owned());
     let (mut unreadable, live) = (Vec::new(), archive.live());
     for (&number, content) in model {
         let result = read(&archive, number);
@@ -136,11 +141,11 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
     }
 }
 
-/// Whether the newest manifest does not name a file.
+/// Whether a file is not the newest one, and that does not name it. It is there in case that the newest is damaged.
 fn is_needed_by_nobody(name: &str, files: &[(String, Vec<u8>)]) -> bool {
-    let newest = String::from_utf8_lossy(&files[files.len() - 1].1).into_owned();
+    let (newest, bytes) = &files[files.len() - 1];
     let number: u64 = name.strip_suffix(".segment").unwrap().parse().unwrap();
-    !newest.contains(&format!("\"file\":{number},"))
+    name != newest && !String::from_utf8_lossy(bytes).contains(&format!("\"file\":{number},"))
 }
 
 /// Flips bits of every file but the first ones, and cuts each short.
@@ -148,7 +153,8 @@ fn damage_every_file(kind: &str, make: fn(&Path) -> Model, but: usize) {
     let folder = common::folder();
     let model = make(folder.path());
     let before = files(folder.path());
-    for (name, good) in before.iter().skip(but) {
+    let is_there = |(name, _): &&(String, Vec<u8>)| !is_needed_by_nobody(name, &before);
+    for (name, good) in before.iter().skip(but).filter(is_there) {
         let path = folder.path().join(name);
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         for (nth, byte) in (0..).zip(good) {
@@ -174,7 +180,7 @@ fn damage_every_file(kind: &str, make: fn(&Path) -> Model, but: usize) {
             check_damaged(folder.path(), &path, &model, &format!("{kind}: {name}, {more} bytes more"));
         }
         std::fs::remove_file(&path).unwrap();
-        if *name == before[before.len() - 1].0 || is_needed_by_nobody(name, &before) {
+        if *name == before[before.len() - 1].0 {
             // It is as if it had never been there.
             let archive = open(folder.path());
             let live: Vec<u64> = archive.live();
@@ -219,8 +225,8 @@ fn file_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:012}.segment"))
 }
 
-#[test]
-fn if_the_newest_file_is_damaged_the_one_before_counts_and_it_is_said() {
+/// Damages the newest file, and then the one before; what it had is put back, or it is itself.
+fn lose_the_newest_files(is_back: bool) {
     let folder = common::folder();
     let mut model = with_one_given_up(folder.path());
     let (newest, before) = (file_of(folder.path(), 5), file_of(folder.path(), 4));
@@ -231,16 +237,17 @@ fn if_the_newest_file_is_damaged_the_one_before_counts_and_it_is_said() {
         std::fs::write(path, bytes).unwrap();
     };
     damage(&newest);
-    let (archive, opened) = Archive::open(folder.path()).unwrap();
-    assert_eq!(opened.unread, ["000000000005.segment"]);
+    let archive = open(folder.path());
+    assert_eq!(unread(&archive), [newest.clone()]);
     // What it said was that the second one is given up.
     assert_contents(&archive, &model);
     let report = verify(&archive, None);
     assert_eq!((report.findings.len(), &report.findings[0].file), (1, &newest));
     drop(archive);
+    let good = std::fs::read(&before).unwrap();
     damage(&before);
-    let (archive, opened) = Archive::open(folder.path()).unwrap();
-    assert_eq!(opened.unread, ["000000000004.segment", "000000000005.segment"]);
+    let archive = open(folder.path());
+    assert_eq!(unread(&archive), [before.clone(), newest.clone()]);
     let fourth = model.remove(&4).unwrap();
     assert_contents(&archive, &model);
     // Nothing is taken from files that cannot be read, and no number is used again. What is written now stands alone, so the fourth one can
@@ -248,18 +255,32 @@ fn if_the_newest_file_is_damaged_the_one_before_counts_and_it_is_said() {
     let content = model[&2].clone();
     write(&archive, 5, &content).unwrap();
     drop(archive);
-    let (archive, opened) = Archive::open(folder.path()).unwrap();
-    assert_eq!(opened.unread, ["000000000004.segment", "000000000005.segment"]);
+    let mut archive = open(folder.path());
+    assert_eq!(unread(&archive), [before.clone(), newest.clone()]);
     assert!(file_of(folder.path(), 6).exists());
     model.insert(5, content);
     assert_contents(&archive, &model);
-    put(&archive, 4, &fourth).unwrap();
-    model.insert(4, fourth);
+    model.insert(4, fourth.clone());
+    if is_back {
+        drop(archive);
+        std::fs::write(&before, &good).unwrap();
+        archive = open(folder.path());
+    } else {
+        put(&archive, 4, &fourth).unwrap();
+    }
     assert_contents(&archive, &model);
     // Who has had a look at them removes them.
-    [newest, before].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    std::fs::remove_file(&newest).unwrap();
+    if !is_back {
+        std::fs::remove_file(&before).unwrap();
+    }
     drop(archive);
     assert_holds(&open(folder.path()), &model);
+}
+
+#[test]
+fn if_the_newest_file_is_damaged_the_one_before_counts_and_it_is_said() {
+    [false, true].into_iter().for_each(lose_the_newest_files);
 }
 
 /// Puts back a version that the archive knows nothing of any more.
