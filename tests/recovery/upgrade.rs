@@ -57,7 +57,10 @@ fn an_archive_of_the_asat_before_is_refused_taken_over_and_read() {
     let upgraded = answer(&asat(&world, &["archive", "upgrade", "--store", "report"]));
     let report = &upgraded[0];
     assert_eq!((&report["store"], &report["versions"]), (&"report".into(), &described.len().into()));
-    assert!(report["bytes_after"].as_u64() < report["bytes_before"].as_u64(), "{report}");
+    assert!(
+        ["bytes_before", "bytes_after"].iter().all(|bytes| report[bytes].as_u64() > Some(10_000)),
+        "{report}"
+    );
     let again = answer(&asat(&world, &["archive", "upgrade"]));
     assert!(again[0]["versions"].is_null(), "{again}");
     world.start();

@@ -138,7 +138,7 @@ impl Inner {
             return Ok(Some(files(range)));
         }
         let is_retired = |segment: &Arc<Segment>| {
-            segment.directory.versions.iter().any(|version| state.manifest.retired.contains(&version.number))
+            segment.directory.versions.iter().any(|version| state.manifest.is_retired(version.number))
         };
         if !has_garbage || !history.segments.iter().any(is_retired) {
             return Ok(None);

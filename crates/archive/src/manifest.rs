@@ -1,7 +1,7 @@
 //! A manifest: of which segments an archive consists, and which versions of them were given up.
 //!
 //! Every file of an archive has one, and the newest says all: there is nothing to replay. What was given up and is in a segment still
-//! is named here; a merge leaves it out, so the list stays short.
+//! is named here, in ranges, of which there are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,9 @@ pub(crate) struct Manifest {
     pub(crate) number: u64,
     /// The segments, in the order of their first versions, and those that begin with the same one in the order of their numbers.
     pub(crate) segments: Vec<SegmentRef>,
-    /// The versions that were given up and that a segment has still.
-    pub(crate) retired: BTreeSet<u64>,
+    /// The versions that were given up and that a segment may have still: ranges in order and apart from one another, the first number of
+    /// each and the last. There are as many as there are live versions at most, however many were given up.
+    pub(crate) retired: Vec<(u64, u64)>,
     /// Ranges of versions of which nothing is seen, the first number of each and the last: the newest ones, when they were given up. What was
     /// written after them lies upon what was before them.
     pub(crate) voided: Vec<(u64, u64)>,
@@ -55,18 +56,46 @@ impl Manifest {
             segment.first > 0 && segment.first <= segment.last && segment.file <= manifest.number
         };
         let files: BTreeSet<u64> = manifest.segments.iter().map(|segment| segment.file).collect();
-        let mut highest =
-            manifest.segments.iter().map(|segment| segment.last).chain(manifest.retired.iter().copied());
+        let mut highest = manifest
+            .segments
+            .iter()
+            .map(|segment| segment.last)
+            .chain(manifest.retired.iter().map(|range| range.1));
+        let is_range = |(first, last): &(u64, u64)| first <= last;
         if ordered
+            && manifest.retired.is_sorted_by(|one, next| one.1 < next.0)
+            && manifest.retired.iter().all(is_range)
             && files.len() == manifest.segments.len()
             && manifest.segments.iter().all(fits)
-            && manifest.voided.iter().all(|(first, last)| first <= last)
+            && manifest.voided.iter().all(is_range)
             && highest.all(|number| number <= manifest.highest)
         {
             Ok(manifest)
         } else {
             Err("what it says contradicts itself".to_owned())
         }
+    }
+
+    /// Whether a version was given up, and a segment may have it still.
+    pub(crate) fn is_retired(&self, version: u64) -> bool {
+        let after = self.retired.partition_point(|range| range.0 <= version);
+        after.checked_sub(1).and_then(|nth| self.retired.get(nth)).is_some_and(|range| version <= range.1)
+    }
+
+    /// Gives up a version.
+    pub(crate) fn retire(&mut self, version: u64) {
+        if self.is_retired(version) {
+            return;
+        }
+        let place = self.retired.partition_point(|range| range.0 <= version);
+        self.retired.insert(place, (version, version));
+        self.retired.dedup_by(|next, range| {
+            let joins = range.1.checked_add(1) == Some(next.0);
+            if joins {
+                range.1 = next.1;
+            }
+            joins
+        });
     }
 
     /// Whether nothing is seen of what was written as a version.
@@ -80,7 +109,7 @@ impl Manifest {
         let there = |first: u64, last: u64| {
             segments.iter().any(|segment| segment.first <= last && segment.last >= first)
         };
-        self.retired.retain(|number| there(*number, *number));
+        self.retired.retain(|(first, last)| there(*first, *last));
         self.voided.retain(|(first, last)| there(*first, *last));
     }
 
@@ -94,5 +123,29 @@ impl Manifest {
     /// The files that it needs: those that it names, and its own.
     pub(crate) fn files(&self) -> impl Iterator<Item = u64> {
         self.segments.iter().map(|segment| segment.file).chain([self.number])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_in_as_few_ranges_as_can_be() {
+        let (mut manifest, mut numbers) = (Manifest { highest: 99, ..Manifest::default() }, BTreeSet::new());
+        for step in [7, 20, 33, 59] {
+            (1..=20).map(|nth| nth * step % 100).for_each(|number| {
+                manifest.retire(number);
+                numbers.insert(number);
+                assert!((0..=100).all(|number| manifest.is_retired(number) == numbers.contains(&number)));
+                let runs = numbers.iter().filter(|number| !numbers.contains(&(*number + 1))).count();
+                assert_eq!(manifest.retired.len(), runs);
+                assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest.clone()));
+            });
+        }
+        for wrong in [vec![(5, 4)], vec![(1, 3), (3, 4)], vec![(7, 8), (1, 2)], vec![(98, 100)]] {
+            let wrong = Manifest { retired: wrong, ..manifest.clone() };
+            assert!(Manifest::decode(&wrong.encode()).is_err(), "{wrong:?}");
+        }
     }
 }

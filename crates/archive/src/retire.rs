@@ -36,7 +36,7 @@ impl Archive {
             let below = state.newest_beside(number, &*archive.objects).unwrap_or(0);
             is_newest = below < number;
             is_written_upon = is_newest && *lock(&archive.writing);
-            manifest.retired.insert(number);
+            manifest.retire(number);
             if is_newest {
                 manifest.voided.push((below + 1, manifest.highest));
                 manifest.segments.retain(|segment| segment.first <= below);

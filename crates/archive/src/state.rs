@@ -91,7 +91,7 @@ impl State {
 
     /// Whether a version was not given up.
     pub(crate) fn is_live(&self, number: u64) -> bool {
-        !self.manifest.retired.contains(&number) && !self.manifest.is_void(number)
+        !self.manifest.is_retired(number) && !self.manifest.is_void(number)
     }
 
     /// The versions that can be read, by number.

@@ -79,10 +79,10 @@ impl Archive {
             told: None,
             broken: false,
         };
-        if let Some(newest) = self.newest() {
+        // Were what is lost above it put back, that would be seen in a version that lies upon this one.
+        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest, &*self.inner.objects);
+        if let Some(newest) = self.newest().filter(|newest| !is_lost_above(newest)) {
             writer.head = match self.inner.head(newest, &|| true) {
-                // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-                Ok(_) if self.inner.state().is_lost_above(newest, &*self.inner.objects) => None,
                 Ok(head) => Some(head),
                 Err(error) if error.is_loss() => None,
                 Err(error) => return Err(error),

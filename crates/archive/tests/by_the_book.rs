@@ -175,7 +175,7 @@ impl File {
 /// The segments of the newest manifest, those with the higher numbers first, and what it does not show.
 struct Archive {
     segments: Vec<Segment>,
-    retired: BTreeSet<u64>,
+    retired: Vec<(u64, u64)>,
     voided: Vec<(u64, u64)>,
 }
 
@@ -186,7 +186,7 @@ impl Archive {
             .map(|(name, bytes)| (name.strip_suffix(".segment").unwrap().parse().unwrap(), bytes))
             .collect();
         let Some((&number, bytes)) = all.iter().next_back() else {
-            return Self { segments: Vec::new(), retired: BTreeSet::new(), voided: Vec::new() };
+            return Self { segments: Vec::new(), retired: Vec::new(), voided: Vec::new() };
         };
         let manifest = File { number, bytes: bytes.clone() }.manifest();
         let mut segments = Vec::new();
@@ -210,9 +210,13 @@ impl Archive {
         self.voided.iter().any(|(first, last)| (*first..=*last).contains(&version))
     }
 
+    fn is_retired(&self, version: u64) -> bool {
+        self.retired.iter().any(|(first, last)| (*first..=*last).contains(&version))
+    }
+
     fn live(&self) -> BTreeSet<u64> {
         let all = self.segments.iter().flat_map(|segment| segment.versions.keys().copied());
-        all.filter(|version| !self.retired.contains(version) && !self.is_void(*version)).collect()
+        all.filter(|version| !self.is_retired(*version) && !self.is_void(*version)).collect()
     }
 
     /// The segment that describes a version: that in the file with the highest number counts.

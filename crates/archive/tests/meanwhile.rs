@@ -70,7 +70,7 @@ fn assert_settles(archive: &Archive, model: &Model, readers: Vec<(u64, Reader)>,
     let fresh = open(fresh.path());
     model.iter().for_each(|(&number, content)| _ = write(&fresh, number, content).unwrap());
     assert!(
-        archive.bytes() <= fresh.bytes() * 11 / 10,
+        archive.bytes() <= fresh.bytes() * 6 / 5 + 1000,
         "{} bytes, {} when fresh",
         archive.bytes(),
         fresh.bytes()

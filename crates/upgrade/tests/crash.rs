@@ -7,8 +7,8 @@ mod common;
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use asat_core::{Code, boundary};
 use common::{Image, Root, assert_holds, image_of, names, put, upgrade};
@@ -19,8 +19,6 @@ type Camera = Option<(PathBuf, Vec<(&'static str, Image)>)>;
 thread_local! {
     /// Every boundary is passed on the calling thread.
     static CAMERA: RefCell<Camera> = const { RefCell::new(None) };
-    /// A folder in which so many files can be created still, until the disk is full.
-    static ROOM: RefCell<Option<(PathBuf, u32)>> = const { RefCell::new(None) };
 }
 
 fn listen() {
@@ -29,14 +27,6 @@ fn listen() {
             if let Some((root, images)) = camera {
                 images.push((step, image_of(root)));
             }
-        });
-        ROOM.with_borrow_mut(|room| {
-            let Some((folder, left)) = room.as_mut().filter(|_| step == "archive: create") else { return };
-            if *left == 0 {
-                // The device that is always full stands in for the disk.
-                (0..100).for_each(|nth| _ = symlink("/dev/full", folder.join(format!("{nth}.tmp"))));
-            }
-            *left = left.saturating_sub(1);
         });
     });
 }
@@ -123,25 +113,51 @@ fn what_comes_back_of_the_old_archive_is_removed_again() {
     }
 }
 
+/// Set in the process that has a small disk of its own: where that is.
+const SMALL_DISK: &str = "ASAT_TEST_SMALL_DISK";
+
 #[test]
 fn a_full_disk_leaves_the_old_archive_and_what_was_taken_over() {
-    listen();
+    if let Some(disk) = std::env::var_os(SMALL_DISK) {
+        return fill(Path::new(&disk));
+    }
+    // A disk in memory, which this test mounts for itself alone, and in which it runs once more.
+    let disk = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=1m,mode=0700 none \"$1\" && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .arg(if rustix::process::geteuid().is_root() { "-m" } else { "-rm" })
+        .args(["sh", "-c", script, "sh"]);
+    command.arg(disk.path()).arg(std::env::current_exe().unwrap()).args(["--exact", "--nocapture"]);
+    command.arg("a_full_disk_leaves_the_old_archive_and_what_was_taken_over").env(SMALL_DISK, disk.path());
+    let output = command.output().expect("this test needs the program unshare (package util-linux)");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Upgrades where so many pages are free, for every number until that is enough.
+fn fill(disk: &Path) {
     for left in 0.. {
-        let root = Root::with("few");
+        let root = Root::on("few", disk);
         let before = image_of(root.path());
-        ROOM.set(Some((root.aside(), left)));
+        let space = rustix::fs::statvfs(disk).unwrap();
+        let (filler, bytes) = (disk.join("filler"), (space.f_bavail - left) * space.f_frsize);
+        fs::write(&filler, vec![1; usize::try_from(bytes).unwrap()]).unwrap();
         let result = root.upgrade();
-        ROOM.set(None);
+        fs::remove_file(&filler).unwrap();
         let Err(problem) = result else {
-            // A file for each version, at least.
-            assert!(left >= 13, "{left}");
+            assert!(left >= 13, "a page for each version, at least: {left}");
             break;
         };
         assert_eq!(problem.code, Code::StorageFull, "{problem}");
         assert!(problem.hint.contains(".report.upgrade"), "{problem}");
-        let after = names(&root.archive());
-        assert!(before.iter().all(|(path, bytes)| fs::read(root.path().join(path)).ok() == *bytes));
-        assert!(after.iter().all(|name| !name.ends_with(".segment")));
+        let after = image_of(root.path());
+        assert!(before.iter().all(|(path, bytes)| after[path] == *bytes));
+        assert_eq!(names(&root.archive()).len(), before.len() - 1);
         root.upgrade().unwrap();
         assert_holds(&root.archive(), &root.versions);
     }

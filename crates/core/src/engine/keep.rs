@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::repair::do_without;
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply, Retired};
 use crate::version::{Holding, Lease, Pin, State, Version, check_line};
@@ -101,6 +102,7 @@ impl Engine {
         result: &Result<Retired, Problem>,
     ) -> Result<Answer, Problem> {
         let retired = result.clone()?;
+        do_without(draft, self.register.history(&id.store)?, id.number);
         let version = &self.register.entry(id)?.version;
         // A version that failed or was lost keeps that as its end; only its leftovers went.
         if version.state == State::Retiring {

@@ -120,6 +120,15 @@ fn came_to(damage: &mut Damage, tried: Tried) -> bool {
     is_news
 }
 
+/// Takes a version that is given up out of what is damaged: whether it can be read is nobody's worry any more.
+pub(super) fn do_without(draft: &mut Draft<'_>, history: &History, number: u64) {
+    let Some(damage) = history.store.damage.clone().filter(|damage| damage.versions.contains(&number)) else {
+        return;
+    };
+    let versions: Vec<u64> = damage.versions.iter().copied().filter(|other| *other != number).collect();
+    record(draft, history, Some(Damage { versions, ..damage }).filter(|damage| !damage.versions.is_empty()));
+}
+
 fn record(draft: &mut Draft<'_>, history: &History, damage: Option<Damage>) {
     if damage != history.store.damage {
         draft.changes.push(Change::Store(Store { damage, ..history.store.clone() }));

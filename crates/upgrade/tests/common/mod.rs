@@ -29,25 +29,29 @@ pub struct Root {
 impl Root {
     /// A copy of one of the archives.
     pub fn with(name: &str) -> Self {
-        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format-4");
-        let root = Self::empty(&kept.join(format!("{name}.jsonl")));
-        for file in fs::read_dir(kept.join(name)).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), root.archive().join(file.file_name())).unwrap();
-        }
-        root
+        Self::within(name, tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
     }
 
-    fn empty(described: &Path) -> Self {
-        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    /// The same on a certain disk.
+    pub fn on(name: &str, disk: &Path) -> Self {
+        Self::within(name, tempfile::tempdir_in(disk).unwrap())
+    }
+
+    fn within(name: &str, folder: tempfile::TempDir) -> Self {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format-4");
         fs::create_dir(folder.path().join("report")).unwrap();
-        let lines = fs::read_to_string(described).unwrap();
+        let lines = fs::read_to_string(kept.join(format!("{name}.jsonl"))).unwrap();
         let meta = |line: &str| {
             let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
             fields["store"] = "report".into();
             serde_json::from_value(fields).unwrap()
         };
-        Self { folder, versions: lines.lines().map(meta).collect() }
+        let root = Self { folder, versions: lines.lines().map(meta).collect() };
+        for file in fs::read_dir(kept.join(name)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), root.archive().join(file.file_name())).unwrap();
+        }
+        root
     }
 
     pub fn path(&self) -> &Path {
