@@ -16,6 +16,7 @@ pub(crate) struct Manifest {
     pub(crate) segments: Vec<SegmentRef>,
     /// The versions that were given up and that a segment may have still: ranges in order and apart from one another, the first number of
     /// each and the last. There are as many as there are live versions at most, however many were given up.
+    #[serde(with = "distances")]
     pub(crate) retired: Vec<(u64, u64)>,
     /// Ranges of versions of which nothing is seen, the first number of each and the last: the newest ones, when they were given up. What was
     /// written after them lies upon what was before them.
@@ -126,6 +127,37 @@ impl Manifest {
     }
 }
 
+/// Ranges as they are written: how far each begins above the end of the one before, and how many numbers it has; one number after another. A
+/// history that is thinned regularly has as many as live versions, and each takes four characters so.
+mod distances {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(ranges: &[(u64, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut end = 0;
+        let distance = |(first, last): &(u64, u64)| {
+            let pair = [first - end, last - first + 1];
+            end = *last;
+            pair
+        };
+        ranges.iter().flat_map(distance).collect::<Vec<u64>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(u64, u64)>, D::Error> {
+        let numbers = Vec::<u64>::deserialize(deserializer)?;
+        let (pairs, rest) = numbers.as_chunks::<2>();
+        let mut end = 0_u64;
+        let range = |[distance, count]: &[u64; 2]| {
+            let first = end.checked_add(*distance)?;
+            end = first.checked_add(count.checked_sub(1)?)?;
+            Some((first, end))
+        };
+        let ranges: Option<Vec<(u64, u64)>> = pairs.iter().map(range).collect();
+        ranges.filter(|_| rest.is_empty()).ok_or_else(|| de::Error::custom("ranges that there are not"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,9 +175,11 @@ mod tests {
                 assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest.clone()));
             });
         }
-        for wrong in [vec![(5, 4)], vec![(1, 3), (3, 4)], vec![(7, 8), (1, 2)], vec![(98, 100)]] {
-            let wrong = Manifest { retired: wrong, ..manifest.clone() };
-            assert!(Manifest::decode(&wrong.encode()).is_err(), "{wrong:?}");
+        for wrong in ["[5,0]", "[5]", "[1,3,0,1]", "[98,3]", "[18446744073709551615,2]", "[-1,1]"] {
+            let text = format!(
+                r#"{{"number":1,"segments":[],"retired":{wrong},"voided":[],"highest":99,"unread":{{}}}}"#
+            );
+            assert!(Manifest::decode(text.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

@@ -201,7 +201,12 @@ impl Archive {
             segments.push(segment);
         }
         segments.sort_by_key(|segment| std::cmp::Reverse(segment.file));
-        let retired = serde_json::from_value(manifest["retired"].clone()).unwrap();
+        let (mut retired, mut end) = (Vec::new(), 0);
+        for pair in manifest["retired"].as_array().unwrap().chunks(2) {
+            let [distance, count] = [0, 1].map(|nth| pair[nth].as_u64().unwrap());
+            retired.push((end + distance, end + distance + count - 1));
+            end += distance + count - 1;
+        }
         let voided = serde_json::from_value(manifest["voided"].clone()).unwrap();
         Self { segments, retired, voided }
     }
