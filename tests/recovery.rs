@@ -66,7 +66,7 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the packs say of every version: its instant, its fingerprint, and the publication that it was made for.
+/// What the archives say of every version: its instant, its fingerprint, and the publication that it was made for.
 fn known(world: &World) -> Vec<Value> {
     let list = world.get("/versions").json();
     let versions = list["versions"].as_array().unwrap().iter();
