@@ -117,7 +117,7 @@ fn archives_from_which_versions_retired_are_compacted() {
 }
 
 #[test]
-fn a_version_whose_pack_is_gone_is_lost_and_may_be_found_again() {
+fn a_version_whose_pages_are_gone_is_lost_and_may_be_found_again() {
     let mut world = World::with_versions(2);
     world.ask(&World::pinning("report@1", None)).unwrap();
     let kept = world.archive.remove(&id("report@1")).unwrap();
@@ -162,7 +162,7 @@ fn versions_that_nobody_knows_are_adopted() {
 }
 
 #[test]
-fn an_unknown_pack_takes_no_key_from_another_publication() {
+fn an_unknown_version_takes_no_key_from_another_publication() {
     let mut old = World::with_versions(1);
     let kept = old.archive.remove(&id("report@1")).unwrap();
     let mut world = World::report();
@@ -176,7 +176,7 @@ fn an_unknown_pack_takes_no_key_from_another_publication() {
 }
 
 #[test]
-fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
+fn a_version_of_an_unknown_store_is_left_alone_and_told_of() {
     let old = World::with_versions(1);
     let none = Retention::default;
     let mut world = World::new(&[("other", none())]);
@@ -190,7 +190,7 @@ fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
 }
 
 #[test]
-fn an_undescribed_pack_is_told_of() {
+fn an_undescribed_version_is_told_of() {
     let mut world = World::report();
     let survey =
         Survey { archived: vec![Archived { version: id("report@1"), described: None }], ..Survey::default() };
@@ -234,7 +234,7 @@ fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone()
 }
 
 #[test]
-fn a_damaged_pack_keeps_its_number_and_its_version_comes_back_with_its_pages() {
+fn a_damaged_version_keeps_its_number_and_comes_back_with_its_pages() {
     for tells in [true, false] {
         let before = World::with_versions(1);
         let kept = before.archive.get(&id("report@1")).unwrap().clone();
@@ -273,7 +273,7 @@ fn a_version_whose_pages_the_archive_cannot_give_any_more_is_lost_until_it_can()
 }
 
 #[test]
-fn a_version_in_its_snapshot_outlives_a_damaged_pack_of_it_and_is_archived_again() {
+fn a_version_in_its_snapshot_outlives_damage_to_its_pages_and_is_archived_again() {
     let mut world = World::new(&[("hot", Retention::default())]);
     world.publish_new("hot");
     // The daemon dies as it has been put into the archive.
@@ -349,7 +349,7 @@ fn a_version_below_the_newest_one_of_a_damaged_archive_stays_in_its_snapshot() {
 }
 
 #[test]
-fn a_cut_whose_pack_is_damaged_has_failed() {
+fn a_cut_whose_pages_are_damaged_has_failed() {
     let mut world = World::with_versions(0);
     world.begin(&World::publishing("report", "close", None));
     start_damaged(&mut world, "report@1", None);
