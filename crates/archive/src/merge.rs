@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
-use crate::codec::{Encoder, MOST_WHEN_FOLDED};
+use crate::codec::{Encoder, MOST_WHEN_MERGED};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -290,12 +290,12 @@ impl Plan {
             let is_difference = item.entry.encoding == Encoding::Difference;
             let mut depth = base.map_or(0, depth_upon);
             // What it lies upon may be in a lost segment: nothing can be put together then, and it is kept as it is.
-            let must_store = is_difference && base.is_some() && (!is_upon_shown || depth > MOST_WHEN_FOLDED);
+            let must_store = is_difference && base.is_some() && (!is_upon_shown || depth > MOST_WHEN_MERGED);
             if item.is_shown() && is_merged(item) && must_store {
                 // Those that show it see nothing below the last version that stands alone.
                 let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
                 let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let upon = shown_before.filter(is_seen).filter(|&upon| depth_upon(upon) <= MOST_WHEN_FOLDED);
+                let upon = shown_before.filter(is_seen).filter(|&upon| depth_upon(upon) <= MOST_WHEN_MERGED);
                 depth = upon.map_or(0, depth_upon);
                 if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
                     *deed = Deed::Store { upon };
