@@ -195,6 +195,11 @@ impl Archive {
         let _writing = self.inner.write_alone()?;
         let (number, page_count) = (meta.number, meta.page_count);
         let state = archive.state();
+        // What cannot be opened at the moment may be what it is put below.
+        let mut errors = state.slots.iter().filter_map(|slot| slot.segment(&*archive.objects).err());
+        if let Some(refused) = errors.find(|error| !error.is_loss()) {
+            return Err(refused.into());
+        }
         let is_known = state.may_have(number, &*archive.objects);
         let above = self.live().into_iter().find(|live| *live > number && !is_known);
         let above = above.map(|above| self.read(above)).transpose()?;
