@@ -80,7 +80,11 @@ fn a_version_upon_which_another_is_being_laid_anew_is_given_up_and_the_other_sta
     wait_until(&written);
     retire("report@2");
     let said = || manifests(&archive).swap_remove(0).1;
-    assert_eq!(said()["segments"].as_array().unwrap().len(), 5, "it was merged before the second was given up");
+    assert_eq!(
+        said()["segments"].as_array().unwrap().len(),
+        5,
+        "it was merged before the second was given up"
+    );
     // Nothing is left of either.
     wait_until(&|| said()["retired"] == json!([]));
     assert!(contents() == before);

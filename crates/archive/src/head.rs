@@ -16,7 +16,7 @@ use crate::fingerprint::{Fingerprinter, PageHash};
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
-use crate::state::{State, lock};
+use crate::state::{Slot, State, lock};
 use crate::view::View;
 
 /// So many pages are read at once.
@@ -98,9 +98,14 @@ impl Inner {
         let state = self.state();
         let mut seen = state.seen_in(known.number, &*self.objects);
         seen.all(|slot| {
-            let segment = slot.segment(&*self.objects).ok();
-            let stamp = segment.and_then(|segment| segment.stamp());
-            stamp.is_some() && known.files.get(&slot.reference.file).copied() == stamp
+            let file = slot.reference.file;
+            match slot.segment(&*self.objects) {
+                Ok(segment) => {
+                    let stamp = segment.stamp();
+                    stamp.is_some() && known.files.get(&file).copied() == stamp
+                }
+                Err(_) => known.view.lost.contains(&file),
+            }
         })
     }
 
@@ -112,11 +117,13 @@ impl Inner {
         known: Option<&Head>,
         go_on: GoOn<'_>,
     ) -> Result<Head, Error> {
-        let view = View::new(state, number, &*self.objects)?;
+        let view = View::without(state, number, &*self.objects, true)?;
         let files: BTreeMap<u64, Stamp> =
             view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
         // What is open already may be gone, or what it was opened by be damaged.
-        state.seen_in(number, &*self.objects).try_for_each(|slot| slot.open(&*self.objects).map(drop))?;
+        let is_there = |slot: &&Arc<Slot>| !view.lost.contains(&slot.reference.file);
+        let mut seen = state.seen_in(number, &*self.objects).filter(is_there);
+        seen.try_for_each(|slot| slot.open(&*self.objects).map(drop))?;
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };
@@ -150,7 +157,7 @@ impl Inner {
         }
         let meta = state.described_in(number, &*self.objects)?.describe(number)?;
         let found = Fingerprinter::of_hashes(meta.page_size, meta.page_count, &hashes);
-        if lost.is_empty() && found != meta.fingerprint {
+        if (lost.is_empty() || !view.lost.is_empty()) && found != meta.fingerprint {
             let what = format!(
                 "version {number} was written with fingerprint {}, and has {found}",
                 meta.fingerprint

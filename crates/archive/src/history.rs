@@ -90,7 +90,7 @@ impl History {
     /// versions may need counts as needed.
     pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
         let mut histories: Vec<Self> = Vec::new();
-        let mut lost = Vec::new();
+        let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in &state.slots {
             let segment = match slot.segment(objects) {
                 Ok(segment) => Arc::clone(segment),

@@ -193,6 +193,12 @@ impl Archive {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
         let (number, page_count) = (meta.number, meta.page_count);
+        // What cannot be opened at the moment may be what it is put below.
+        let state = archive.state();
+        let mut errors = state.slots.iter().filter_map(|slot| slot.segment(&*archive.objects).err());
+        if let Some(refused) = errors.find(|error| !error.is_loss()) {
+            return Err(refused.into());
+        }
         let is_known = archive.state().may_have(number, &*archive.objects);
         let next = |state: &State| {
             let live = state.all_live(&*archive.objects);
@@ -235,6 +241,24 @@ impl Archive {
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
+    }
+}
+
+impl Archive {
+    /// Deletes files that were written last when they could not be read, as nothing of them is missed; answers which.
+    ///
+    /// # Errors
+    /// If the machine refuses.
+    pub fn do_without_unread(&self) -> Result<Vec<PathBuf>, Error> {
+        let archive = &*self.inner;
+        let mut files = Vec::new();
+        if !archive.state().manifest.unread.is_empty() {
+            archive.commit_manifest(|_, manifest| {
+                files = std::mem::take(&mut manifest.unread).into_keys().collect();
+                true
+            })?;
+        }
+        Ok(files.into_iter().map(|file| archive.objects.name(file)).collect())
     }
 }
 

@@ -102,7 +102,10 @@ impl Inner {
         let file = after.manifest.number;
         self.rely_on(file, &after, |head| {
             let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
-            let view = known.as_ref().and_then(|head| View::new(&after, head.number, &*self.objects).ok());
+            let view = known.as_ref().and_then(|head| {
+                let view = View::without(&after, head.number, &*self.objects, true).ok();
+                view.filter(|view| view.lost == head.view.lost)
+            });
             match (known, view) {
                 (Some(head), Some(view)) => {
                     // What took their place is read from now on, and they need not stay open.

@@ -135,8 +135,8 @@ impl State {
     /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.
     pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
         let is_above = |slot: &&Arc<Slot>| slot.reference.last > number;
-        let floor = self.floor(number, objects);
-        self.manifest.unread.values().any(|up_to| *up_to >= floor)
+        // The first version above such a file stands alone, and so do those after it.
+        self.manifest.unread.values().any(|up_to| *up_to >= number)
             || self.slots.iter().filter(is_above).any(|slot| slot.segment(objects).is_err())
     }
 

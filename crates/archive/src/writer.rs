@@ -284,24 +284,25 @@ impl Writer {
             return Err(Error::Busy { folder: self.archive.objects.place().to_owned(), what });
         };
         let before = self.head.as_ref().map(|head| head.number);
-        let segment = state.described_in(number, &*self.archive.objects)?;
-        let view = match self.comparable().filter(|_| !stands_alone) {
-            Some(head) => head.view.next(&segment, number, self.page_count)?,
-            None => View::new(&state, number, &*self.archive.objects)?,
-        };
-        let head = Head {
+        let segment = state.described_in(number, &*self.archive.objects);
+        let view = segment.and_then(|segment| match self.comparable().filter(|_| !stands_alone) {
+            Some(head) => head.view.next(&segment, number, self.page_count),
+            None => View::new(&state, number, &*self.archive.objects),
+        });
+        // It is stored. If it cannot be opened now, the next version reads it first.
+        let head = view.ok().map(|view| Head {
             number,
             view: Arc::new(view),
             page_size: self.page_size,
             hashes: Arc::new(std::mem::take(&mut self.hashes)),
             lost: Arc::default(),
             files: self.comparable().map(|head| Arc::clone(&head.files)).unwrap_or_default(),
-        };
+        });
         self.archive.rely_on(state.manifest.number, &state, |known| {
             // Somebody may have found damage meanwhile, or given up the version before.
             let is_known = before.is_none() || known.as_ref().map(|known| known.number) == before;
             if is_known {
-                *known = Some(head);
+                *known = head;
             }
             is_known
         });

@@ -99,6 +99,16 @@ impl Machine {
             repaired.mended.extend(mended);
             report = look()?;
         }
+        if affected(&report).is_empty() {
+            // Whatever was in files that cannot be read is elsewhere.
+            let done = archive.do_without_unread()?.into_iter().map(|file| Mended {
+                version: archive.newest().unwrap_or(0),
+                file: file.display().to_string(),
+                from: "what else there is, as nothing of it is missed".to_owned(),
+            });
+            repaired.mended.extend(done);
+            report = look()?;
+        }
         repaired.left = found(&report);
         if !repaired.mended.is_empty() {
             let unreadable = affected(&report);

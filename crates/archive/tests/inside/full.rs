@@ -26,16 +26,19 @@ struct Room {
     steps: AtomicUsize,
     /// Whether what fails last is done nevertheless: the folder itself could not be synced.
     is_done: AtomicBool,
+    /// So many files may be opened.
+    opens: AtomicUsize,
 }
 
 impl Room {
     fn take(&self, doing: &'static str, path: &Path) -> Result<(), Error> {
-        let is_left = |left: usize| left.checked_sub(1);
-        match self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_left) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::io(doing, path, io::ErrorKind::StorageFull.into())),
-        }
+        take(&self.steps, || Error::io(doing, path, io::ErrorKind::StorageFull.into()))
     }
+}
+
+fn take(left: &AtomicUsize, refused: impl FnOnce() -> Error) -> Result<(), Error> {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+    taken.map(drop).map_err(|_| refused())
 }
 
 struct TightDraft {
@@ -80,6 +83,10 @@ impl Objects for Tight {
     }
 
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
+        const EMFILE: i32 = 24;
+        take(&self.room.opens, || {
+            Error::io("open", &self.name(number), io::Error::from_raw_os_error(EMFILE))
+        })?;
         self.folder.open(number)
     }
 
@@ -160,11 +167,16 @@ const CHANGES: [Change; 5] = [
     },
 ];
 
+fn tight(folder: &Path) -> (Archive, Arc<Room>) {
+    let (steps, opens) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX));
+    let room = Arc::new(Room { steps, is_done: AtomicBool::new(false), opens });
+    let objects = Tight { folder: Folder::open(folder).unwrap().0, room: Arc::clone(&room) };
+    (Archive::over(Arc::new(objects)).unwrap().0, room)
+}
+
 /// Ten versions, of which three were given up; and room for so many steps.
 fn begin(folder: &Path) -> (Archive, Arc<Room>, Model) {
-    let room = Arc::new(Room { steps: AtomicUsize::new(usize::MAX), is_done: AtomicBool::new(false) });
-    let objects = Tight { folder: Folder::open(folder).unwrap().0, room: Arc::clone(&room) };
-    let archive = Archive::over(Arc::new(objects)).unwrap().0;
+    let (archive, room) = tight(folder);
     let mut model = Model::new();
     for number in 1..=10 {
         write(&archive, number, &content(number)).unwrap();
@@ -236,5 +248,67 @@ fn a_disk_that_is_full_at_any_step_costs_nothing() {
             // A draft, its header, the manifest, its footer, and the number that it gets.
             assert!(steps >= 5, "{change:?} takes {steps} steps");
         }
+    }
+}
+
+#[test]
+fn with_as_many_files_open_as_may_be_a_change_is_made_or_refused() {
+    for (change, reopened) in CHANGES.iter().flat_map(|change| [(change, false), (change, true)]) {
+        for opens in 0..30 {
+            let folder = common::folder();
+            let (mut archive, mut room, before) = begin(folder.path());
+            if reopened {
+                drop(archive);
+                (archive, room) = tight(folder.path());
+            }
+            let mut after = before.clone();
+            (change.model)(&mut after);
+            room.opens.store(opens, Ordering::Relaxed);
+            let result = match change.name {
+                "write anew" => {
+                    let pages = content(5).pages;
+                    let read = |rebuild: &mut crate::Rebuild| {
+                        pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+                    };
+                    let rebuilt = archive.rebuild(5, read);
+                    rebuilt.map(drop).map_err(|problem| Error::Misuse(problem.to_string()))
+                }
+                _ => (change.run)(&archive),
+            };
+            room.opens.store(usize::MAX, Ordering::Relaxed);
+            let at = format!("{change:?}, {opens} opens, reopened: {reopened}: {result:?}");
+            let expected = if result.is_ok() { &after } else { &before };
+            assert_eq!(archive.live(), expected.keys().copied().collect::<Vec<_>>(), "{at}");
+            assert_holds(&archive, expected);
+        }
+    }
+}
+
+/// What the version above shows is looked at, or nothing is put below it.
+#[test]
+fn nothing_is_put_back_below_a_version_that_cannot_be_opened_now() {
+    for opens in 0..12 {
+        let folder = common::folder();
+        let (archive, _) = tight(folder.path());
+        let mut model = Model::new();
+        for number in [1, 3, 4] {
+            write(&archive, number, &content(number)).unwrap();
+            model.insert(number, content(number));
+        }
+        drop(archive);
+        let mut second = content(1);
+        second.pages[15] = page(512, 333);
+        let mut fingerprinter = crate::Fingerprinter::new(second.page_size(), second.count());
+        second.pages.iter().for_each(|page| _ = fingerprinter.page(page));
+        let (archive, room) = tight(folder.path());
+        let described = archive.describe(1).unwrap();
+        let meta = crate::Meta { number: 2, fingerprint: fingerprinter.finish(), ..described };
+        room.opens.store(opens, Ordering::Relaxed);
+        let read =
+            |rebuild: &mut crate::Rebuild| second.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?));
+        let is_back = archive.put_back(meta, read).is_ok();
+        room.opens.store(usize::MAX, Ordering::Relaxed);
+        model.extend(is_back.then(|| (2, second.clone())));
+        assert_holds(&archive, &model);
     }
 }

@@ -1,0 +1,180 @@
+//! Files that could not be read for a while: what was done meanwhile neither changes what they have nor is changed by it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::disallowed_methods)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use asat_archive::{Archive, Retired};
+use common::{Content, Model, assert_contents, assert_holds, compact, open, page, write};
+
+fn raw(seed: u64) -> Vec<u8> {
+    page(512, 21 * seed + 3)
+}
+
+/// Five versions; in each of them some pages are others that cannot be compressed. The sixth differs from the fifth in one.
+fn history(archive: &Archive) -> Model {
+    let (mut content, mut model) = (Content::new(512, (1..=60).map(|seed| 21 * seed + 3)), Model::new());
+    for number in 1..=5_u64 {
+        write(archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+        (0..20).for_each(|nth| content.pages[nth] = raw(1000 * number + u64::try_from(nth).unwrap()));
+    }
+    let mut content = model[&5].clone();
+    content.pages[50] = raw(99_999);
+    write(archive, 6, &content).unwrap();
+    model.insert(6, content);
+    model
+}
+
+fn newest_file(folder: &Path) -> PathBuf {
+    folder.join(&common::files(folder).last().unwrap().0)
+}
+
+/// Makes the newest file unreadable; answers what it was.
+fn damage(path: &Path) -> Vec<u8> {
+    let good = std::fs::read(path).unwrap();
+    let mut bytes = good.clone();
+    let end = bytes.len();
+    bytes[end - 177] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    good
+}
+
+/// The sixth version cannot be read, `meanwhile` happens, and it can be read again.
+fn with_the_sixth_unread(meanwhile: impl Fn(&Archive, &mut Model)) {
+    let folder = common::folder();
+    let mut model = history(&open(folder.path()));
+    let path = newest_file(folder.path());
+    let good = damage(&path);
+    let sixth = model.remove(&6).unwrap();
+    let archive = open(folder.path());
+    assert_contents(&archive, &model);
+    meanwhile(&archive, &mut model);
+    assert_contents(&archive, &model);
+    drop(archive);
+    std::fs::write(&path, good).unwrap();
+    model.insert(6, sixth);
+    let archive = open(folder.path());
+    assert_contents(&archive, &model);
+    compact(&archive);
+    assert_holds(&archive, &model);
+}
+
+fn publish(archive: &Archive, model: &mut Model, number: u64) {
+    let mut content = model[model.keys().last().unwrap()].clone();
+    content.pages[30] = raw(number + 500);
+    write(archive, number, &content).unwrap();
+    model.insert(number, content);
+}
+
+fn retire(archive: &Archive, model: &mut Model, number: u64) {
+    assert!(matches!(archive.retire(number).unwrap(), Retired::Retired { .. }));
+    model.remove(&number);
+}
+
+#[test]
+fn what_a_file_lies_upon_that_cannot_be_read_is_kept() {
+    with_the_sixth_unread(|archive, model| {
+        publish(archive, model, 7);
+        retire(archive, model, 5);
+        compact(archive);
+    });
+    with_the_sixth_unread(|archive, model| {
+        retire(archive, model, 5);
+        compact(archive);
+        publish(archive, model, 7);
+    });
+}
+
+#[test]
+fn giving_up_the_newest_version_does_not_give_up_what_cannot_be_read() {
+    with_the_sixth_unread(|archive, model| {
+        publish(archive, model, 7);
+        retire(archive, model, 7);
+    });
+    with_the_sixth_unread(|archive, model| {
+        publish(archive, model, 9);
+        publish(archive, model, 10);
+        retire(archive, model, 9);
+        retire(archive, model, 10);
+        publish(archive, model, 11);
+    });
+    // What was written above lies in one segment with what is below.
+    for first in [7, 9] {
+        with_the_sixth_unread(|archive, model| {
+            (first..first + 5).for_each(|number| publish(archive, model, number));
+            compact(archive);
+            (first..first + 5).rev().for_each(|number| retire(archive, model, number));
+            publish(archive, model, 20);
+        });
+    }
+}
+
+#[test]
+fn giving_up_the_newest_version_again_and_again_leaves_no_more_behind() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut model = history(&archive);
+    (7..=10).for_each(|number| publish(&archive, &mut model, number));
+    compact(&archive);
+    retire(&archive, &mut model, 10);
+    let mut lengths = Vec::new();
+    for number in 11..40 {
+        publish(&archive, &mut model, number);
+        retire(&archive, &mut model, number);
+        lengths.push(std::fs::metadata(newest_file(folder.path())).unwrap().len());
+    }
+    let (first, last) = (lengths[0], *lengths.last().unwrap());
+    assert!(last < first + 50, "{first} bytes, then {last}");
+    assert_holds(&archive, &model);
+}
+
+#[test]
+fn versions_stay_small_after_one_that_stood_alone_was_given_up() {
+    let folder = common::folder();
+    let mut model = history(&open(folder.path()));
+    damage(&newest_file(folder.path()));
+    model.remove(&6);
+    let archive = open(folder.path());
+    for number in 7..=9 {
+        publish(&archive, &mut model, number);
+    }
+    for number in 1..=8 {
+        let _ = archive.retire(number).unwrap();
+        model.remove(&number);
+    }
+    compact(&archive);
+    assert_contents(&archive, &model);
+    for number in 10..=12 {
+        publish(&archive, &mut model, number);
+        let took = archive.stored_bytes(number).unwrap();
+        assert!(took < 10 * 512, "version {number} took {took} bytes");
+    }
+}
+
+#[test]
+fn versions_stay_small_though_an_old_file_is_lost() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut model = history(&archive);
+    drop(archive);
+    std::fs::remove_file(folder.path().join("000000000003.segment")).unwrap();
+    let archive = open(folder.path());
+    for number in 7..=9 {
+        publish(&archive, &mut model, number);
+    }
+    for number in [1, 2, 4, 5, 6, 7, 8] {
+        let _ = archive.retire(number).unwrap();
+        model.remove(&number);
+    }
+    model.remove(&3);
+    compact(&archive);
+    assert_contents(&archive, &model);
+    for number in 10..=12 {
+        publish(&archive, &mut model, number);
+        let took = archive.stored_bytes(number).unwrap();
+        assert!(took < 10 * 512, "version {number} took {took} bytes");
+    }
+}
