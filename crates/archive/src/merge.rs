@@ -284,7 +284,7 @@ impl Plan {
         let mut deeds = vec![Deed::Leave; items.len()];
         // As items are after the merge: what they lie upon, and as how many differences they are stored.
         let mut after: Vec<Item> = items.to_vec();
-        let mut depths = vec![0_u32; items.len()];
+        let (mut depths, mut comes_out) = (vec![0_u32; items.len()], vec![false; items.len()]);
         let mut shown_before = None;
         for (place, item) in items.iter().enumerate() {
             let base = base_of(items, &item.entry);
@@ -292,13 +292,18 @@ impl Plan {
             let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
             let is_difference = item.entry.encoding == Encoding::Difference;
             let mut depth = base.map_or(0, depth_upon);
-            // What it lies upon may be in a lost segment: nothing can be put together then, and it is kept as it is.
-            let must_store = is_difference && base.is_some() && (!is_upon_shown || depth > MOST_WHEN_MERGED);
+            // What it lies upon at last may be below this history, or lost: then it is kept as it is.
+            let can_store = base.map_or(!is_difference, |base| comes_out.get(base) == Some(&true));
+            comes_out.get_mut(place).into_iter().for_each(|comes_out| *comes_out = can_store);
+            let must_store = is_difference && can_store && (!is_upon_shown || depth > MOST_WHEN_MERGED);
             if item.is_shown() && is_merged(item) && must_store {
                 // Those that show it see nothing below the last version that stands alone.
                 let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
                 let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let upon = shown_before.filter(is_seen).filter(|&upon| depth_upon(upon) <= MOST_WHEN_MERGED);
+                let can_be_laid_upon = |upon: &usize| {
+                    comes_out.get(*upon) == Some(&true) && depth_upon(*upon) <= MOST_WHEN_MERGED
+                };
+                let upon = shown_before.filter(is_seen).filter(can_be_laid_upon);
                 depth = upon.map_or(0, depth_upon);
                 if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
                     *deed = Deed::Store { upon };
