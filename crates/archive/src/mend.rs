@@ -135,6 +135,20 @@ impl Archive {
         Ok(repaired)
     }
 
+    /// Does without files that were written last and cannot be read, and deletes them: that nobody misses a version of theirs, the caller
+    /// knows. Answers which.
+    pub fn forget_unread(&self) -> Result<Vec<PathBuf>, Error> {
+        let archive = &*self.inner;
+        let unread = archive.state().manifest.unread.clone();
+        if !unread.is_empty() {
+            archive.commit_manifest(|_, manifest| {
+                manifest.unread.clear();
+                true
+            })?;
+        }
+        Ok(unread.keys().map(|file| archive.objects.name(*file)).collect())
+    }
+
     /// Writes pages as they became at versions once more, whole.
     fn put_pages(&self, page_size: PageSize, pages: &BTreeMap<(u32, u64), &Vec<u8>>) -> Result<bool, Error> {
         let archive = &*self.inner;
