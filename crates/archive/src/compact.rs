@@ -47,13 +47,13 @@ impl Archive {
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
-        let (mut more, mut damaged, mut first_error) = (false, BTreeSet::new(), None);
+        let (mut more, mut is_full, mut damaged, mut first_error) = (false, false, BTreeSet::new(), None);
         loop {
             if pace(0).is_break() {
                 more = true;
                 break;
             }
-            match archive.compact_once(&damaged, has_garbage, pace) {
+            match archive.compact_once(&damaged, has_garbage, is_full, pace) {
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
                     damaged.insert(file);
@@ -64,6 +64,11 @@ impl Archive {
                 Err(Error::Stopped) => {
                     more = true;
                     break;
+                }
+                Err(error @ Error::Full { .. }) if !is_full => {
+                    // What is needed of one segment may fit, and what that gives back makes room for the others another time.
+                    is_full = true;
+                    first_error.get_or_insert(error);
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -102,18 +107,24 @@ impl Archive {
 }
 
 impl Inner {
-    /// Does one merge that is worth it, without damaged files; answers what came of it, if there was one. What changed meanwhile is
-    /// looked at anew by the next call.
+    /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
+    /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
     fn compact_once(
         &self,
         damaged: &BTreeSet<u64>,
         has_garbage: bool,
+        is_full: bool,
         pace: Pace<'_>,
     ) -> Result<Option<Merged>, Error> {
         let state = self.state();
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.worth_merging(&state, &history, damaged, has_garbage)? {
-                return self.merge(&state, &history, &files, pace).map(Some);
+            if let Some(files) = self.worth_merging(&state, &history, damaged, has_garbage, is_full)? {
+                return match (self.merge(&state, &history, &files, pace), files.first()) {
+                    (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
+                        Ok(Some(Merged::Damaged(*file, error)))
+                    }
+                    (merged, _) => merged.map(Some),
+                };
             }
         }
         Ok(None)
@@ -126,6 +137,7 @@ impl Inner {
         history: &History,
         damaged: &BTreeSet<u64>,
         has_garbage: bool,
+        is_full: bool,
     ) -> Result<Option<BTreeSet<u64>>, Error> {
         let files = |range: std::ops::Range<usize>| {
             let segments = history.segments.get(range).unwrap_or_default();
@@ -134,7 +146,7 @@ impl Inner {
         let is_damaged = |segment: &Arc<Segment>| damaged.contains(&segment.number);
         let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
         let lengths: Vec<u64> = history.segments.iter().map(length).collect();
-        if let Some(range) = tier(&lengths) {
+        if let Some(range) = tier(&lengths).filter(|_| !is_full) {
             return Ok(Some(files(range)));
         }
         let is_retired = |segment: &Arc<Segment>| {
@@ -143,7 +155,7 @@ impl Inner {
         if !has_garbage || !history.segments.iter().any(is_retired) {
             return Ok(None);
         }
-        let spare = spare(history)?;
+        let spare = spare(history, is_full)?;
         let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
         let is_worth = |(spare, length): (&Spare, &u64)| {
             spare.bytes > 0
@@ -155,7 +167,7 @@ impl Inner {
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {
             bytes = length.saturating_add(bytes);
-            **wanted && bytes <= MOST_BYTES
+            **wanted && bytes <= MOST_BYTES && !is_full
         };
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
