@@ -79,7 +79,12 @@ fn a_version_upon_which_another_is_being_laid_anew_is_given_up_and_the_other_sta
     retire("report@2");
     let files = || -> Vec<u64> {
         let (_, manifest) = manifests(&archive).swap_remove(0);
-        manifest["segments"].as_array().unwrap().iter().map(|segment| segment["file"].as_u64().unwrap()).collect()
+        manifest["segments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|segment| segment["file"].as_u64().unwrap())
+            .collect()
     };
     assert_eq!(files(), [1, 2, 3, 4, 5], "it was merged before the second was given up");
     wait_until(&|| !files().iter().any(|file| [2, 3, 4].contains(file)));
