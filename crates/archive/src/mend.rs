@@ -135,6 +135,20 @@ impl Archive {
         Ok(repaired)
     }
 
+    /// Does without files that were written last and cannot be read, and deletes them: that nobody misses a version of theirs, the caller
+    /// knows. Answers which.
+    pub fn forget_unread(&self) -> Result<Vec<PathBuf>, Error> {
+        let archive = &*self.inner;
+        let unread = archive.state().manifest.unread.clone();
+        if !unread.is_empty() {
+            archive.commit_manifest(|_, manifest| {
+                manifest.unread.clear();
+                true
+            })?;
+        }
+        Ok(unread.keys().map(|file| archive.objects.name(*file)).collect())
+    }
+
     /// Writes pages as they became at versions once more, whole.
     fn put_pages(&self, page_size: PageSize, pages: &BTreeMap<(u32, u64), &Vec<u8>>) -> Result<bool, Error> {
         let archive = &*self.inner;
@@ -241,24 +255,6 @@ impl Archive {
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
-    }
-}
-
-impl Archive {
-    /// Deletes files that were written last when they could not be read, as nothing of them is missed; answers which.
-    ///
-    /// # Errors
-    /// If the machine refuses.
-    pub fn do_without_unread(&self) -> Result<Vec<PathBuf>, Error> {
-        let archive = &*self.inner;
-        let mut files = Vec::new();
-        if !archive.state().manifest.unread.is_empty() {
-            archive.commit_manifest(|_, manifest| {
-                files = std::mem::take(&mut manifest.unread).into_keys().collect();
-                true
-            })?;
-        }
-        Ok(files.into_iter().map(|file| archive.objects.name(file)).collect())
     }
 }
 

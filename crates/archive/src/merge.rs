@@ -37,7 +37,7 @@ pub(crate) enum Merged {
     Done,
     /// What it was computed from has changed meanwhile, and it was dropped.
     Changed,
-    /// A file is damaged, and nothing was merged.
+    /// A file is damaged, or there is no room for what is needed of it, and nothing was merged.
     Damaged(u64, Error),
 }
 
@@ -338,14 +338,16 @@ pub(crate) struct Spare {
     pub(crate) below: BTreeSet<usize>,
 }
 
-/// What of a history's segments no live version shows, by their places.
-pub(crate) fn spare(history: &History) -> Result<Vec<Spare>, Error> {
+/// What of a history's segments no live version shows, by their places; `alone`: of those, what nothing lies upon either.
+pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error> {
     let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            for item in items.iter() {
-                let mut below = Some(item).filter(|item| item.is_shown());
-                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !item.is_shown()) {
+            let needed = needed(items);
+            for (item, needed) in items.iter().zip(needed) {
+                let stays = if alone { needed } else { item.is_shown() };
+                let mut below = Some(item).filter(|item| item.is_shown() && !alone);
+                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);
                 }
                 while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {

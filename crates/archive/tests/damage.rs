@@ -223,6 +223,26 @@ fn file_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:012}.segment"))
 }
 
+#[test]
+fn a_newest_file_that_cannot_be_read_is_done_without_if_nobody_misses_it() {
+    let folder = common::folder();
+    let mut model = with_one_given_up(folder.path());
+    let newest = file_of(folder.path(), 5);
+    std::fs::write(&newest, "rubbish").unwrap();
+    let archive = open(folder.path());
+    assert_eq!(unread(&archive), std::slice::from_ref(&newest));
+    assert_eq!(archive.forget_unread().unwrap(), std::slice::from_ref(&newest));
+    assert!(!newest.exists() && unread(&archive).is_empty() && archive.forget_unread().unwrap().is_empty());
+    assert_eq!(verify(&archive, None).findings, []);
+    let content = model[&2].clone();
+    write(&archive, 5, &content).unwrap();
+    model.insert(5, content);
+    drop(archive);
+    let archive = open(folder.path());
+    assert_contents(&archive, &model);
+    assert_eq!(verify(&archive, None).findings, []);
+}
+
 /// Damages the newest file, and then the one before; what it had is put back, or it is itself.
 fn lose_the_newest_files(is_back: bool) {
     let folder = common::folder();

@@ -99,16 +99,6 @@ impl Machine {
             repaired.mended.extend(mended);
             report = look()?;
         }
-        if affected(&report).is_empty() {
-            // Whatever was in files that cannot be read is elsewhere.
-            let done = archive.do_without_unread()?.into_iter().map(|file| Mended {
-                version: archive.newest().unwrap_or(0),
-                file: file.display().to_string(),
-                from: "what else there is, as nothing of it is missed".to_owned(),
-            });
-            repaired.mended.extend(done);
-            report = look()?;
-        }
         repaired.left = found(&report);
         if !repaired.mended.is_empty() {
             let unreadable = affected(&report);
@@ -142,7 +132,25 @@ impl Machine {
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
         let lost = affected(report).into_iter();
         all.extend(lost.filter_map(|number| self.put_back(name, archive, number, content)));
+        match self.forget_unread(name, archive) {
+            Ok(forgotten) => all.extend(forgotten),
+            Err(problem) => trouble = Some(problem),
+        }
         (all, trouble)
+    }
+
+    /// Deletes files that were written last and cannot be read, if all versions are there that the records say are archived.
+    fn forget_unread(&self, store: &StoreName, archive: &Archive) -> Result<Vec<Mended>, Problem> {
+        let Some(newest) = archive.newest().filter(|_| self.driver.get().is_some()) else {
+            return Ok(Vec::new());
+        };
+        if !self.unheld(store, archive).is_empty() {
+            return Ok(Vec::new());
+        }
+        let from = "the other files, as they have all versions".to_owned();
+        let mended =
+            |file: PathBuf| Mended { version: newest, file: file.display().to_string(), from: from.clone() };
+        Ok(archive.forget_unread()?.into_iter().map(mended).collect())
     }
 
     /// Writes a version anew that cannot be put together any more, and that its snapshot or the store, of this content, is still.
