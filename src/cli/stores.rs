@@ -183,10 +183,12 @@ mod tests {
         let mut verified = Verified { store: "report".to_owned(), found };
         assert_eq!(text(&verified), "report: 12 versions, 46.4 MiB read, everything as it was written");
         verified.found.ok = false;
-        verified.found.lost =
-            vec![LostVersion { version: "report@2".to_owned(), reason: "no file has it".to_owned() }];
+        verified.found.lost = vec![LostVersion {
+            version: "report@2".to_owned(),
+            reason: "no file of the archive has it".to_owned(),
+        }];
         let expected = "report: 12 versions, 46.4 MiB read, what was read is as it was written, and versions are LOST\n  \
-                        report@2 is lost: no file has it\n    hint: docs/recover.md says how a lost version comes \
+                        report@2 is lost: no file of the archive has it\n    hint: docs/recover.md says how a lost version comes \
                         back; to do without it: asat retire report@2\n";
         assert_eq!(text(&verified), expected);
         verified.found.lost.clear();

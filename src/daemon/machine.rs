@@ -313,7 +313,7 @@ pub(in crate::daemon) fn describe(archive: &Archive, id: &VersionId) -> Result<D
     let note: Note = serde_json::from_value(meta.note.clone()).map_err(|error| {
         let detail =
             format!("what the archive has of {id} says nothing readable of its publication: {error}");
-        Problem::new(Code::Damaged, detail, "use the asat that wrote it, or give the version up: asat retire")
+        Problem::new(Code::Damaged, detail, "retire the version, or put the archive back from a backup")
     })?;
     let content = Content {
         cut_at: meta.cut_at,

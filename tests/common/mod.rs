@@ -102,14 +102,19 @@ pub fn manifests(archive: &Path) -> Vec<(PathBuf, Value)> {
     }
 }
 
+/// The numbers of the files that are the segments, as a manifest says.
+pub fn segments(manifest: &Value) -> Vec<u64> {
+    let segments = manifest["segments"].as_array().unwrap().iter();
+    segments.map(|segment| segment["file"].as_u64().unwrap()).collect()
+}
+
 /// The versions that an archive has whose daemon does not run. There must be no file that neither its newest manifest nor the one
 /// before needs.
 pub fn kept_in(archive: &Path) -> Vec<u64> {
     let manifests = manifests(archive);
     let mut needed: Vec<PathBuf> = manifests.iter().take(2).map(|(path, _)| path.clone()).collect();
     for (_, manifest) in manifests.iter().take(2) {
-        let numbers = manifest["segments"].as_array().unwrap().iter().map(|segment| segment["file"].as_u64());
-        needed.extend(numbers.map(|number| archive.join(format!("{:012}.segment", number.unwrap()))));
+        needed.extend(segments(manifest).into_iter().map(|file| archive.join(format!("{file:012}.segment"))));
     }
     for (path, _) in tree(archive) {
         assert!(needed.contains(&path), "nothing needs {}: {manifests:#?}", path.display());

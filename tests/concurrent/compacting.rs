@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::world;
-use crate::common::{PATIENCE, manifests};
+use crate::common::{PATIENCE, manifests, segments};
 
 /// What is left to do after versions were given up may take its time: nobody waits for it, and it takes no more of the disk than it is
 /// given.
@@ -77,15 +77,7 @@ fn a_version_upon_which_another_is_being_laid_anew_is_given_up_and_the_other_sta
     retire("report@3");
     wait_until(&written);
     retire("report@2");
-    let files = || -> Vec<u64> {
-        let (_, manifest) = manifests(&archive).swap_remove(0);
-        manifest["segments"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|segment| segment["file"].as_u64().unwrap())
-            .collect()
-    };
+    let files = || segments(&manifests(&archive)[0].1);
     assert_eq!(files(), [1, 2, 3, 4, 5], "it was merged before the second was given up");
     wait_until(&|| !files().iter().any(|file| [2, 3, 4].contains(file)));
     assert!(contents() == before);

@@ -338,7 +338,7 @@ impl Engine {
     }
 }
 
-/// The version with what was found of it in the archive.
+/// The version with what the archive has of it.
 fn filed(version: &Version, described: &Described) -> Version {
     let content = version.content.clone().or_else(|| Some(described.content.clone()));
     let version = Version { content, ..version.clone() };

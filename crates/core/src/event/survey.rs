@@ -79,7 +79,7 @@ pub struct Damaged {
     pub described: Option<Box<Described>>,
 }
 
-/// What the archive says of a version, or a snapshot.
+/// What the archive says of a version, or a snapshot of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// What the cut fixed.
