@@ -192,7 +192,6 @@ impl Archive {
     ) -> Result<Option<PathBuf>, Problem> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
-        let _writing = self.inner.write_alone()?;
         let (number, page_count) = (meta.number, meta.page_count);
         let state = archive.state();
         // What cannot be opened at the moment may be what it is put below.
@@ -201,8 +200,12 @@ impl Archive {
             return Err(refused.into());
         }
         let is_known = state.may_have(number, &*archive.objects);
-        let above = self.live().into_iter().find(|live| *live > number && !is_known);
-        let above = above.map(|above| self.read(above)).transpose()?;
+        let find_above = |state: &State| {
+            let live = state.all_live(&*archive.objects);
+            live.range(number + 1..).next().map(|(above, _)| *above).filter(|_| !is_known)
+        };
+        let found = find_above(&state);
+        let above = found.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
             page: vec![0; meta.page_size.as_usize()],
@@ -219,6 +222,12 @@ impl Archive {
         }
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
+        // Until here versions were published as ever; one that is being written may lie upon what is replaced.
+        let _writing = self.inner.write_alone()?;
+        if find_above(&archive.state()) != found {
+            let what = "the version above was given up meanwhile, or another one was written";
+            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
+        }
         let committed = archive.commit(sealed, |state, segment, manifest| {
             // The file that it was written in has nothing else.
             manifest.segments.retain(|other| (other.first, other.last) != (number, number));
