@@ -251,8 +251,21 @@ impl Inner {
         if fingerprinter.finish() != reader.meta().fingerprint {
             return Err(error);
         }
-        lock(&self.needs_none_of).insert(number, lost);
+        self.note_needless(state, [number]);
         Ok(reader)
+    }
+
+    /// Takes note of versions that need nothing of what is lost: what was not lost when that was found out is open still.
+    pub(crate) fn note_needless(&self, state: &State, versions: impl IntoIterator<Item = u64>) {
+        let lost = versions.into_iter().map(|number| (number, state.lost_in(number, &*self.objects)));
+        let lost: Vec<_> = lost.filter(|(_, lost)| !lost.is_empty()).collect();
+        lock(&self.needs_none_of).extend(lost);
+    }
+
+    /// Whether a version was found to need nothing of what is lost, or nothing is that it may need.
+    pub(crate) fn known_needless(&self, state: &State, number: u64) -> bool {
+        let lost = state.lost_in(number, &*self.objects);
+        lost.is_empty() || lock(&self.needs_none_of).get(&number) == Some(&lost)
     }
 
     pub(crate) fn no_such_version(&self, number: u64) -> Error {

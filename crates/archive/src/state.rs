@@ -2,7 +2,7 @@
 //!
 //! A state never changes. Whoever reads holds one, and whatever happens to the archive meanwhile makes another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use asat_core::boundary;
@@ -137,6 +137,12 @@ impl State {
     pub(crate) fn lost(&self, objects: &dyn Objects) -> impl Iterator<Item = u64> {
         let lost = self.slots.iter().filter(|slot| slot.segment(objects).is_err());
         lost.map(|slot| slot.reference.file)
+    }
+
+    /// The lost files that a version may need.
+    pub(crate) fn lost_in(&self, number: u64, objects: &dyn Objects) -> BTreeSet<u64> {
+        let lost = self.seen_in(number, objects).filter(|slot| slot.segment(objects).is_err());
+        lost.map(|slot| slot.reference.file).collect()
     }
 
     /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.

@@ -60,7 +60,7 @@ impl Archive {
             Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
         check.files(number)?;
         for history in History::all(&state, &*archive.objects)? {
-            check.history(&history, number)?;
+            check.history(&history, |live| number.is_none_or(|number| number == live))?;
         }
         let mut report = check.report;
         report.findings.sort_by(|one, other| one.file.cmp(&other.file));
@@ -72,13 +72,20 @@ impl Archive {
     }
 
     /// The live versions that cannot be put together any more, each with what is in the way. Unless a segment is lost nothing is read; if
-    /// one is, everything: only then does it show which versions need it.
+    /// one is, all of those that may need it: only then does it show which do.
     pub fn unreadable(&self) -> Result<BTreeMap<u64, Error>, Error> {
         let state = self.inner.state();
         if state.lost(&*self.inner.objects).next().is_none() {
             return Ok(BTreeMap::new());
         }
-        let report = self.verify(None, &mut |_, _| ControlFlow::Continue(()))?;
+        let needs = |number: u64| !self.inner.known_needless(&state, number);
+        let (archive, progress) = (&*self.inner, &mut |_, _| ControlFlow::Continue(()));
+        let report = Report::default();
+        let mut check = Check { archive, state: &state, report, done_bytes: 0, total_bytes: 0, progress };
+        for history in History::all(&state, &*archive.objects)? {
+            check.history(&history, needs)?;
+        }
+        let report = check.report;
         let affected = |finding: &Finding| {
             let (file, what) = (finding.file.clone(), finding.what.clone());
             let error = move |number: &u64| (*number, Error::damaged(&file, what.clone()));
@@ -133,11 +140,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Puts all pages together that live versions show, or one of them.
-    fn history(&mut self, history: &History, number: Option<u64>) -> Result<(), Error> {
+    /// Puts all pages together that some live versions show.
+    fn history(&mut self, history: &History, which: impl Fn(u64) -> bool) -> Result<(), Error> {
         let wanted = |place: usize| {
             let live = history.live.get(place).filter(|live| !live.is_lost);
-            live.is_some_and(|live| number.is_none_or(|number| number == live.number))
+            live.is_some_and(|live| which(live.number))
         };
         let mut versions = Versions::of(self.state, history, &wanted, self.archive)?;
         if versions.open.is_empty() {
@@ -174,7 +181,10 @@ impl Check<'_> {
             self.report.damage.note(segment.number, bad.pages.iter().copied());
             self.find(segment.name().to_owned(), &segment.damaged(what), affects);
         }
+        let mut well: BTreeSet<u64> = versions.open.values().map(|version| version.number).collect();
         let judged = versions.judge();
+        judged.iter().for_each(|(number, _)| _ = well.remove(number));
+        self.archive.note_needless(self.state, well);
         for (place, (error, affects)) in &blocked {
             let Some(segment) = history.segments.get(*place) else { continue };
             if judged.iter().any(|(number, _)| affects.contains(number)) {
@@ -191,14 +201,7 @@ impl Check<'_> {
             let (objects, Some(error)) = (&*self.archive.objects, error) else { continue };
             let mut files: Vec<PathBuf> = error.path().map(PathBuf::from).into_iter().collect();
             if files.is_empty() {
-                let seen: BTreeSet<u64> =
-                    self.state.seen_in(number, objects).map(|slot| slot.reference.file).collect();
-                files.extend(
-                    self.state
-                        .lost(objects)
-                        .filter(|file| seen.contains(file))
-                        .map(|file| objects.name(file)),
-                );
+                files.extend(self.state.lost_in(number, objects).into_iter().map(|file| objects.name(file)));
             }
             if files.is_empty() {
                 let described = self.state.described_in(number, objects);

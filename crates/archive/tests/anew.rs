@@ -198,3 +198,70 @@ fn a_version_can_be_written_while_the_content_of_another_is_read_that_is_written
         assert_settles(archive, &model);
     }
 }
+
+/// Reading a version takes as long as the store is large, and nobody waits for that who publishes.
+#[test]
+fn versions_are_published_and_given_up_while_one_is_written_anew() {
+    for number in 1..=7_u64 {
+        for gone in [None, Some(6), Some(7)].into_iter().filter(|gone| *gone != Some(number)) {
+            let folder = common::folder();
+            let archive = open(folder.path());
+            let mut model = history(&archive, 7);
+            let (mut last, content) = (model[&7].clone(), model[&number].clone());
+            let rebuilt = archive.rebuild(number, |rebuild| {
+                for next in [8, 9] {
+                    last.edit(0, 300, 5);
+                    last.edit(next % 4, 200, 9);
+                    write(&archive, next as u64, &last)?;
+                    model.insert(next as u64, last.clone());
+                }
+                if let Some(gone) = gone {
+                    archive.retire(gone)?;
+                    model.remove(&gone);
+                }
+                Ok(content.pages.iter().try_for_each(|page| rebuild.page(page))?)
+            });
+            assert!(rebuilt.unwrap().is_some());
+            assert_settles(archive, &model);
+        }
+    }
+}
+
+/// What was never known is put below what there is then, or not at all.
+#[test]
+fn what_is_published_while_an_unknown_version_is_put_back_shows_nothing_of_it() {
+    for (known, meanwhile) in [(&[1_u64][..], 4_u64), (&[1, 3], 4), (&[1, 3, 4], 5)] {
+        for retired in [None, Some(3)] {
+            let folder = common::folder();
+            let archive = open(folder.path());
+            let mut model = history(&archive, 1);
+            let (first, mut content) = (model[&1].clone(), model[&1].clone());
+            for number in known.iter().skip(1) {
+                content.edit(3, 40, 1);
+                write(&archive, *number, &content).unwrap();
+                model.insert(*number, content.clone());
+            }
+            let mut second = first;
+            second.pages[6] = page(512, 21 * 777 + 3);
+            let mut fingerprinter = asat_archive::Fingerprinter::new(second.page_size(), second.count());
+            second.pages.iter().for_each(|page| _ = fingerprinter.page(page));
+            let meta =
+                Meta { number: 2, fingerprint: fingerprinter.finish(), ..archive.describe(1).unwrap() };
+            let put_back = archive.put_back(meta, |rebuild| {
+                content.edit(4, 40, 1);
+                write(&archive, meanwhile, &content)?;
+                model.insert(meanwhile, content.clone());
+                if let Some(retired) = retired.filter(|retired| known.contains(retired)) {
+                    archive.retire(retired)?;
+                    model.remove(&retired);
+                }
+                Ok(second.pages.iter().try_for_each(|page| rebuild.page(page))?)
+            });
+            match put_back {
+                Ok(file) => _ = file.map(|_| model.insert(2, second)).unwrap(),
+                Err(problem) => assert_eq!(problem.code, Code::InUse, "{problem}"),
+            }
+            assert_settles(archive, &model);
+        }
+    }
+}

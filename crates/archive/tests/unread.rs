@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use asat_archive::{Archive, Retired};
-use common::{Content, Model, assert_contents, assert_holds, compact, open, page, write};
+use common::{Content, Model, assert_contents, assert_holds, compact, open, page, verify, write};
 
 fn raw(seed: u64) -> Vec<u8> {
     page(512, 21 * seed + 3)
@@ -176,5 +176,42 @@ fn versions_stay_small_though_an_old_file_is_lost() {
         publish(&archive, &mut model, number);
         let took = archive.stored_bytes(number).unwrap();
         assert!(took < 10 * 512, "version {number} took {took} bytes");
+    }
+}
+
+/// Else each of a thousand versions is read whole when the next daemon starts, and again before the file is let go.
+#[test]
+fn what_was_looked_at_together_is_not_read_again_one_by_one() {
+    for verified in [false, true] {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        let mut content = Content::new(512, (1..=60).map(|seed| 21 * seed + 3));
+        // Whatever the second one has, the third one and those after it have not.
+        for number in 1..=9 {
+            (0..60)
+                .filter(|nth| if number < 4 { *nth < 20 } else { *nth == 30 })
+                .for_each(|nth| content.pages[nth] = raw(number * 100 + nth as u64));
+            write(&archive, number, &content).unwrap();
+        }
+        archive.retire(2).unwrap();
+        drop(archive);
+        std::fs::remove_file(folder.path().join("000000000002.segment")).unwrap();
+        let archive = open(folder.path());
+        if verified {
+            verify(&archive, None);
+        } else {
+            assert!(archive.unreadable().unwrap().is_empty());
+        }
+        // Whoever reads pages now meets damage.
+        for name in ["000000000001.segment", "000000000003.segment"] {
+            let mut bytes = std::fs::read(folder.path().join(name)).unwrap();
+            bytes[12..12 + 20 * 512].fill(0);
+            let file = std::fs::File::options().write(true).open(folder.path().join(name)).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+        }
+        assert_eq!(archive.live(), [1, 3, 4, 5, 6, 7, 8, 9]);
+        for number in archive.live() {
+            assert!(archive.read(number).is_ok(), "version {number}, verified: {verified}");
+        }
     }
 }

@@ -49,6 +49,8 @@ fn look_at_archive(
         version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
     };
     let live = archive.live();
+    // All at once, so that none of them is read by itself.
+    let unreadable = archive.unreadable()?;
     let mut archived = Vec::new();
     for &number in &live {
         let version = VersionId { store: store.clone(), number };
@@ -71,7 +73,7 @@ fn look_at_archive(
             archived.push(Archived { version, described: Some(Err(damaged)) });
         }
     }
-    for (number, error) in archive.unreadable()? {
+    for (number, error) in unreadable {
         let Ok(place) = live.binary_search(&number) else { continue };
         if let Some(Archived { version, described: described @ None }) = archived.get_mut(place) {
             let known = describe(archive, version).ok().map(Box::new);
