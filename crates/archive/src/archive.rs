@@ -427,9 +427,10 @@ fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
                 // The newest version that there was when it was written.
                 let upon =
                     said.segments.iter().filter(|other| other.file != file).map(|other| other.last).max();
-                let is_between = |other: &SegmentRef| {
-                    other.last > upon.unwrap_or(0) && other.first < segment.directory.last
-                };
+                let (upon, last) = (upon.unwrap_or(0), segment.directory.last);
+                // Whether it may have something of a version between the two.
+                let is_between =
+                    |other: &SegmentRef| other.first.max(upon + 1) < other.last.saturating_add(1).min(last);
                 let is_lost = |other: &SegmentRef| {
                     other.file != file
                         && unread.contains_key(&other.file)
