@@ -202,7 +202,7 @@ impl View {
             rest = after;
             block.push(of_page);
         }
-        Ok(block)
+        Ok(block.fitted())
     }
 }
 
@@ -231,7 +231,14 @@ impl Block {
             }
             block.pages.push((block.frames.len(), entry.check, entry.version));
         }
-        Ok(Some(block))
+        Ok(Some(block.fitted()))
+    }
+
+    /// The block without room for more: of a large store there are many.
+    fn fitted(mut self) -> Self {
+        self.pages.shrink_to_fit();
+        self.frames.shrink_to_fit();
+        self
     }
 
     /// Takes the entries of the next page, newest first.
