@@ -273,8 +273,8 @@ fn check_after_stop(world: &mut World, answer: &Answer) {
         assert_eq!(versions(world, "state=cutting,ready"), [] as [Value; 0]);
     }
     assert!(world.stop().success());
-    let packs = tree(&world.path("state/archive"));
-    assert_eq!(packs.len(), usize::from(answer.status == 201), "{packs:?}");
+    let files = tree(&world.path("state/archive"));
+    assert_eq!(files.len(), usize::from(answer.status == 201), "{files:?}");
 }
 
 /// Beyond `stop_timeout`, what a loaded machine may take to write the last answers and to end a process.

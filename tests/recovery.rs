@@ -66,7 +66,7 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the packs say of every version: its instant, its fingerprint, and the publication that it was made for.
+/// What the archives say of every version: its instant, its fingerprint, and the publication that it was made for.
 fn known(world: &World) -> Vec<Value> {
     let list = world.get("/versions").json();
     let versions = list["versions"].as_array().unwrap().iter();
@@ -143,7 +143,7 @@ fn a_copy_is_taken_beside_the_running_daemon_and_is_the_catalogue_again() {
 }
 
 #[test]
-fn a_catalogue_that_is_made_anew_knows_what_the_packs_say() {
+fn a_catalogue_that_is_made_anew_knows_what_the_archives_say() {
     let mut world = world();
     let before = known(&world);
     let refusal = refused(&asat(&world, &["rebuild-catalogue", "--replace"]));
@@ -250,7 +250,7 @@ fn a_clone_that_cannot_be_looked_into_is_found_at_the_start_at_which_it_can() {
 
 /// It was put into the archive just before the machine went down, and its file did not last.
 #[test]
-fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
+fn a_version_in_its_clone_outlives_damage_to_its_file_and_is_archived_again() {
     for rubbish in [true, false] {
         let mut world = world();
         assert!(world.stop().success());
@@ -271,7 +271,12 @@ fn a_version_in_its_clone_outlives_damage_to_its_pack_and_is_archived_again() {
         world.archived("report@7");
         let version = rusqlite::Connection::open(world.open("report@7")).unwrap();
         assert_eq!(content(&version), content(&world.sqlite()), "{log}");
-        let report = world.request("POST", "/stores/report/verify", &[], b"").json();
+        // The file that cannot be read is found once, and is not needed any more.
+        let verify = || world.request("POST", "/stores/report/verify", &[], b"").json();
+        let found = verify();
+        assert_eq!(found["findings"][0]["file"].as_str(), segment.to_str(), "{found}");
+        assert_eq!((&found["findings"][0]["repaired"], segment.exists()), (&true.into(), false), "{found}");
+        let report = verify();
         assert_eq!(report["ok"], true, "{report}");
     }
 }

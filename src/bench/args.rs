@@ -24,7 +24,7 @@ pub(super) enum What {
     Valuation(ValuationArgs),
     /// A large store is published after few of its rows have changed, all over it
     Large(LargeArgs),
-    /// A long history is thinned to a few versions
+    /// A long history costs what a short one does, and is thinned to a few versions
     History(HistoryArgs),
     /// A daemon with a history that nobody asks anything: its memory, and its time
     Idle(IdleArgs),
@@ -100,13 +100,13 @@ pub(super) struct LargeArgs {
 #[derive(Debug, Args)]
 pub(super) struct HistoryArgs {
     /// How large the store is, for example 100MB
-    #[arg(long, value_name = "SIZE", default_value = "100MB")]
+    #[arg(long, value_name = "SIZE", default_value = "4MB")]
     pub(super) size: ByteSize,
     /// How many of a hundred rows change before each publication
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.15, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.004, value_parser = percent)]
     pub(super) changed: f64,
     /// How many versions there are
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=200_000))]
     pub(super) versions: u32,
     /// How many of them are kept
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..))]

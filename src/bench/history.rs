@@ -1,11 +1,13 @@
-//! `asat bench history`: a thousand versions of one store are thinned to a few, and what is left is compared with an
-//! archive into which only those were ever published.
+//! `asat bench history`: what a long history costs, beside what the same store's cost when it was short; then it is thinned to a few
+//! versions, and what is left is compared with an archive into which only those were ever published.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use asat_core::Problem;
+use rusqlite::Connection;
 use serde::Serialize;
 
 use super::args::HistoryArgs;
@@ -21,24 +23,42 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long to wait between two looks at it.
 const BETWEEN: Duration = Duration::from_millis(50);
 
+/// So long is a history that is called short.
+const SHORT: u32 = 100;
+/// So many publications are looked at, at each length.
+const PUBLISHED: u32 = 40;
+/// So many of the oldest and of the newest versions are opened.
+const OPENED: u32 = 10;
+
+/// What a history of some length costs, to a daemon that was started with it.
+#[derive(Serialize)]
+struct Point {
+    versions: u32,
+    /// From the start of the daemon until it is ready.
+    ready_ms: f64,
+    open_oldest_ms: Spread,
+    open_newest_ms: Spread,
+    publish_ms: Spread,
+    archive_bytes: u64,
+    files: u64,
+    peak_rss_bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Figures {
     versions: u32,
     kept_versions: usize,
     store_bytes: u64,
-    publish_ms: Spread,
+    short: Point,
+    long: Point,
     /// Of all versions, and what is left after thinning.
     archive_bytes: u64,
     thinned_bytes: u64,
     thinned_files: u64,
     /// What the same few versions take that were published alone.
     fresh_bytes: u64,
-    /// From the start of the daemon until it is ready.
-    ready_ms: f64,
     /// Until the statistics of all versions were told.
     stats_ms: f64,
-    open_oldest_ms: f64,
-    open_newest_ms: f64,
     /// Until the last version was retired, and until the archive was compact.
     retire_ms: f64,
     thin_ms: f64,
@@ -48,32 +68,21 @@ struct Figures {
 pub(super) async fn run(args: &HistoryArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
     let site = Site::make(dir)?;
     let rows = rows_of(args.size);
-    let mut store = fill(&site.store, rows).await?;
+    let changed = share_of(rows, args.changed);
+    let mut history =
+        History { store: fill(&site.store, rows).await?, site: &site, rows, changed, versions: 0 };
+    let short = history.grow_to(SHORT, tell).await?;
+    let long = history.grow_to(args.versions.max(SHORT), tell).await?;
+    let versions = history.versions;
     let daemon = site.start()?;
-    let (mut publish_ms, mut store_bytes) = (Vec::new(), 0);
-    for round in 1..=args.versions {
-        if round > 1 {
-            change(&mut store, round, rows, share_of(rows, args.changed))?;
-        }
-        let (published, waited_ms) = api::publish(&site, &format!("round {round}")).await?;
-        store_bytes = published.version.size_bytes.unwrap_or(0);
-        publish_ms.push(waited_ms);
-        if round % 100 == 0 {
-            tell(&format!("{round} of {} publications", args.versions));
-        }
-    }
-    daemon.stop()?;
-    let daemon = site.start()?;
-    let ready_ms = daemon.ready_ms;
-    let open_oldest_ms = open(&site, 1).await?;
-    let open_newest_ms = open(&site, args.versions).await?;
+    let store_bytes = fs::metadata(&site.store).map_err(|error| failed("look at the store", error))?.len();
     let since = Instant::now();
     let archive_bytes = api::archive_stats(&site).await?.bytes;
     let stats_ms = ms_since(since);
     tell("thinning");
-    let kept = kept(args.versions, args.keep);
+    let kept = kept(versions, args.keep);
     let since = Instant::now();
-    for number in (1..=args.versions).filter(|number| !kept.contains(number)) {
+    for number in (1..=versions).filter(|number| !kept.contains(number)) {
         api::retire(&site, &format!("report@{number}")).await?;
     }
     let retire_ms = ms_since(since);
@@ -85,18 +94,16 @@ pub(super) async fn run(args: &HistoryArgs, dir: Option<&Path>, tell: Tell<'_>) 
     report(
         &site,
         &Figures {
-            versions: args.versions,
+            versions,
             kept_versions: kept.len(),
             store_bytes,
-            publish_ms: Spread::of(&publish_ms),
+            short,
+            long,
             archive_bytes,
             thinned_bytes,
             thinned_files,
             fresh_bytes,
-            ready_ms,
             stats_ms,
-            open_oldest_ms,
-            open_newest_ms,
             retire_ms,
             thin_ms,
             peak_rss_bytes,
@@ -116,11 +123,73 @@ fn kept(versions: u32, keep: u32) -> Vec<u32> {
     kept
 }
 
-/// Opens a version that nobody has open, for milliseconds.
-async fn open(site: &Site, number: u32) -> Result<f64, Problem> {
-    let since = Instant::now();
-    api::open(site, &format!("report@{number}")).await?;
-    Ok(ms_since(since))
+/// A history that grows.
+struct History<'a> {
+    store: Connection,
+    site: &'a Site,
+    rows: i64,
+    /// How many rows change before each publication.
+    changed: i64,
+    versions: u32,
+}
+
+impl History<'_> {
+    /// Publishes until there are so many versions, and finds out what these cost.
+    async fn grow_to(&mut self, versions: u32, tell: Tell<'_>) -> Result<Point, Problem> {
+        let daemon = self.site.start()?;
+        while self.versions < versions {
+            self.publish().await?;
+            if self.versions.is_multiple_of(1000) {
+                tell(&format!("{} of {versions} publications", self.versions));
+            }
+        }
+        until_compact(self.site, Instant::now()).await?;
+        daemon.stop()?;
+        let daemon = self.site.start()?;
+        let ready_ms = daemon.ready_ms;
+        // What was stored last is read before something is stored upon it.
+        until_compact(self.site, Instant::now()).await?;
+        let open_oldest_ms = self.open(1..=OPENED).await?;
+        let open_newest_ms = self.open(self.versions - OPENED + 1..=self.versions).await?;
+        let (mut publish_ms, before) = (Vec::new(), self.versions);
+        for _ in 0..PUBLISHED {
+            publish_ms.push(self.publish().await?);
+        }
+        let stats = api::archive_stats(self.site).await?;
+        let peak_rss_bytes = daemon.peak_rss_bytes()?;
+        daemon.stop()?;
+        Ok(Point {
+            versions: before,
+            ready_ms,
+            open_oldest_ms,
+            open_newest_ms,
+            publish_ms: Spread::of(&publish_ms),
+            archive_bytes: stats.bytes,
+            files: stats.files,
+            peak_rss_bytes,
+        })
+    }
+
+    /// Publishes once more, after a change; answers after how many milliseconds.
+    async fn publish(&mut self) -> Result<f64, Problem> {
+        if self.versions > 0 {
+            change(&mut self.store, self.versions + 1, self.rows, self.changed)?;
+        }
+        self.versions += 1;
+        Ok(api::publish(self.site, &format!("round {}", self.versions)).await?.1)
+    }
+
+    /// Opens versions that nobody has open, one after another.
+    async fn open(&self, numbers: RangeInclusive<u32>) -> Result<Spread, Problem> {
+        let mut open_ms = Vec::new();
+        for number in numbers {
+            let since = Instant::now();
+            let mount = api::open(self.site, &format!("report@{number}")).await?;
+            open_ms.push(ms_since(since));
+            api::close(self.site, &mount).await?;
+        }
+        Ok(Spread::of(&open_ms))
+    }
 }
 
 /// Waits until compaction has ended; answers when it had, after so many milliseconds, and what is left.
@@ -155,15 +224,19 @@ async fn publish_alone(site: &Site, kept: &[u32], dir: Option<&Path>) -> Result<
 
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     let mut report = Report::new("history", Setting::of(site.folder()), figures)?;
-    let Figures { versions, kept_versions, thinned_bytes, fresh_bytes, .. } = figures;
+    let Figures { versions, kept_versions, thinned_bytes, fresh_bytes, short, long, .. } = figures;
     report.line("history", format!("{versions} versions of a store of {}", mb(figures.store_bytes)));
-    let last = number(figures.publish_ms.last);
-    report.line("publish, for the client", format!("{}, last {last}", ms(&figures.publish_ms)));
+    for point in [short, long] {
+        let Point { versions, ready_ms, open_oldest_ms, open_newest_ms, publish_ms, .. } = point;
+        report.line(format!("with {versions} versions: publish"), ms(publish_ms));
+        let (oldest, newest) = (number(open_oldest_ms.median), number(open_newest_ms.median));
+        report.line("open the oldest / the newest", format!("median {oldest} / {newest} ms"));
+        report.line("start until ready", format!("{} ms", number(*ready_ms)));
+        let (bytes, peak) = (mb(point.archive_bytes), mb(point.peak_rss_bytes));
+        report.line("kept / peak memory", format!("{bytes} in {} files / {peak}", point.files));
+    }
     report.line("kept for all of them", mb(figures.archive_bytes));
-    report.line("start until ready", format!("{} ms", number(figures.ready_ms)));
     report.line("statistics of all versions", format!("{} ms", number(figures.stats_ms)));
-    let (oldest, newest) = (number(figures.open_oldest_ms), number(figures.open_newest_ms));
-    report.line("open the oldest / the newest", format!("{oldest} / {newest} ms"));
     let (retired, compact) = (number(figures.retire_ms / 1e3), number(figures.thin_ms / 1e3));
     report.line(
         format!("thinned to {kept_versions}"),
@@ -173,12 +246,15 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report
         .line("kept then", format!("{thinned} in {} files; published alone {fresh}", figures.thinned_files));
     report.line("peak memory of the daemon", mb(figures.peak_rss_bytes));
-    report.target("start until ready, ms", 1000.0, figures.ready_ms);
-    report.target(
-        "the oldest, to the newest, opened",
-        2.0,
-        over(figures.open_oldest_ms, figures.open_newest_ms),
-    );
+    for (what, short, long) in [
+        ("publish", short.publish_ms.median, long.publish_ms.median),
+        ("open the newest", short.open_newest_ms.median, long.open_newest_ms.median),
+        ("open the oldest", short.open_oldest_ms.median, long.open_oldest_ms.median),
+        ("start until ready", short.ready_ms, long.ready_ms),
+        ("peak memory", float(short.peak_rss_bytes), float(long.peak_rss_bytes)),
+    ] {
+        report.target(&format!("{what}, long to short history"), 1.3, over(long, short));
+    }
     report.target("thinned and compact, s", 60.0, figures.thin_ms / 1e3);
     report.target("kept, to published alone", 1.2, over(float(*thinned_bytes), float(*fresh_bytes)));
     report.target("peak memory of the daemon, MB", 256.0, float(figures.peak_rss_bytes) / 1e6);

@@ -1,7 +1,7 @@
 //! `asat bench listing`: how soon a daemon with a long history is ready, and how fast it lists versions, to one client and to
 //! many.
 //!
-//! The history is written into the catalogue before the daemon starts. Its packs do not exist, so the daemon
+//! The history is written into the catalogue before the daemon starts. Its archive is empty, so the daemon
 //! records every version as lost; a list shows lost versions as it shows the others. What is published meanwhile is real.
 
 mod busy;
@@ -43,7 +43,7 @@ struct Figures {
     versions: u32,
     limit: usize,
     requests: u32,
-    /// The first start finds that the packs are gone, and records it; the second finds nothing to do.
+    /// The first start finds that the archive is empty, and records it; the second finds nothing to do.
     first_ready_ms: f64,
     ready_ms: f64,
     first_page_ms: Spread,
@@ -200,7 +200,7 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     let told = |spread: &Spread| format!("p50 {} ms, p99 {}", number(spread.median), number(spread.p99));
     report.line("versions", figures.versions.to_string());
     report.line("start until ready", format!("{} ms", number(figures.ready_ms)));
-    report.line("  where the packs are newly gone", format!("{} ms", number(figures.first_ready_ms)));
+    report.line("  where the archive is newly empty", format!("{} ms", number(figures.first_ready_ms)));
     report.line("first page", told(&figures.first_page_ms));
     report.line("page in the middle", told(&figures.middle_page_ms));
     report.line("page of a label", told(&figures.labelled_page_ms));

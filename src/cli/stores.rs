@@ -183,29 +183,31 @@ mod tests {
         let mut verified = Verified { store: "report".to_owned(), found };
         assert_eq!(text(&verified), "report: 12 versions, 46.4 MiB read, everything as it was written");
         verified.found.ok = false;
-        verified.found.lost =
-            vec![LostVersion { version: "report@2".to_owned(), reason: "its pack is not there".to_owned() }];
+        verified.found.lost = vec![LostVersion {
+            version: "report@2".to_owned(),
+            reason: "no file of the archive has it".to_owned(),
+        }];
         let expected = "report: 12 versions, 46.4 MiB read, what was read is as it was written, and versions are LOST\n  \
-                        report@2 is lost: its pack is not there\n    hint: docs/recover.md says how a lost version comes \
+                        report@2 is lost: no file of the archive has it\n    hint: docs/recover.md says how a lost version comes \
                         back; to do without it: asat retire report@2\n";
         assert_eq!(text(&verified), expected);
         verified.found.lost.clear();
         verified.found.findings.push(Finding {
-            file: "report/3.pack".to_owned(),
+            file: "report/000000000003.segment".to_owned(),
             what: "its checksum does not match".to_owned(),
             versions: vec!["report@3".to_owned(), "report@4".to_owned()],
             repaired: false,
             hint: "bring the file back".to_owned(),
         });
-        let expected = "report: 12 versions, 46.4 MiB read, DAMAGED\n  report/3.pack: its checksum does not match\n    \
+        let expected = "report: 12 versions, 46.4 MiB read, DAMAGED\n  report/000000000003.segment: its checksum does not match\n    \
                         cannot be read in full: report@3, report@4\n    hint: bring the file back\n";
         assert_eq!(text(&verified), expected);
         verified.found.findings[0].repaired = true;
-        let (file, from) = ("report/3.pack".to_owned(), "the store".to_owned());
+        let (file, from) = ("report/000000000003.segment".to_owned(), "the store".to_owned());
         verified.found.repaired.push(RepairedFile { file, from });
-        let expected = "report: 12 versions, 46.4 MiB read, damage was found, and is put right\n  report/3.pack: its checksum \
+        let expected = "report: 12 versions, 46.4 MiB read, damage was found, and is put right\n  report/000000000003.segment: its checksum \
                         does not match\n    could not be read in full: report@3, report@4\n    hint: bring the file back\n  \
-                        put right: report/3.pack, from the store\n";
+                        put right: report/000000000003.segment, from the store\n";
         assert_eq!(text(&verified), expected);
     }
 }

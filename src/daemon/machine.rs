@@ -307,12 +307,13 @@ impl Machine {
     }
 }
 
-/// What a pack says of its version.
+/// What the archive says of a version.
 pub(in crate::daemon) fn describe(archive: &Archive, id: &VersionId) -> Result<Described, Problem> {
     let meta = archive.describe(id.number)?;
     let note: Note = serde_json::from_value(meta.note.clone()).map_err(|error| {
-        let detail = format!("the pack of {id} says nothing readable of its publication: {error}");
-        Problem::new(Code::Damaged, detail, "move the pack out of the archive, and restart")
+        let detail =
+            format!("what the archive has of {id} says nothing readable of its publication: {error}");
+        Problem::new(Code::Damaged, detail, "retire the version, or put the archive back from a backup")
     })?;
     let content = Content {
         cut_at: meta.cut_at,

@@ -1,6 +1,6 @@
 //! The catalogue saved, and made anew where it is lost.
 //!
-//! What a new one knows comes from what the packs of the archives say of themselves, and the snapshots of the installation that the
+//! What a new one knows comes from what the archives say of their versions, and the snapshots of the installation that the
 //! old one was of. The engine adopts them as it does at a start; here it is shown an empty catalogue. That is made under another name
 //! and put in place when it is whole, so that until then everything is as it was.
 

@@ -7,7 +7,7 @@ use asat_host::doctor::{Answer, Mapper, Module, Settings, Tools};
 use super::facts::Machine;
 use super::finding::{Finding, Group, Level};
 
-/// An archive keeps one file open for each layer of a version, and clients keep some.
+/// An archive keeps one file open for each segment that was read, and clients keep some.
 const FEW_FILES: u64 = 4096;
 
 pub(super) fn judge(machine: &Machine) -> Vec<Finding> {

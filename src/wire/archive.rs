@@ -10,7 +10,7 @@ pub struct ArchiveStats {
     pub store: String,
     /// All of it, in bytes.
     pub bytes: u64,
-    /// How many files it consists of.
+    /// How many segments it consists of: files that hold pages.
     pub files: u64,
     /// The versions in it, oldest first.
     pub versions: Vec<ArchivedVersion>,

@@ -53,14 +53,14 @@ fn kept(world: &World) -> (Value, Vec<String>) {
         catalogue.query_row("select count(*) from intent where open", [], |row| row.get(0)).unwrap();
     // What was there before may be on its way into the archive.
     assert!(open == 0 || versions["versions"] != json!([]), "an intent is open");
-    let mut packs: Vec<String> = Vec::new();
+    let mut files: Vec<String> = Vec::new();
     if versions["versions"] == json!([]) {
         let folders = ["state/archive", "state/clones", "mnt"].map(|folder| world.path(folder));
         let there = folders.iter().filter(|folder| folder.exists());
-        packs = there.flat_map(|folder| tree(folder)).map(|(path, _)| path.display().to_string()).collect();
+        files = there.flat_map(|folder| tree(folder)).map(|(path, _)| path.display().to_string()).collect();
     }
     let ids = versions["versions"].as_array().unwrap().iter().map(|version| version["id"].clone()).collect();
-    (ids, packs)
+    (ids, files)
 }
 
 fn checks(version: &Value) -> Vec<(&str, bool, &str)> {

@@ -8,11 +8,11 @@ use crate::moving::{close, lease, read};
 use crate::world;
 
 /// The files of the archive, and what is in them.
-fn packs(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
+fn segments(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = world.path("state").join("archive/report");
-    let mut packs: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    packs.sort();
-    packs.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    let mut segments: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    segments.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 /// What the store has, as one reads it in a version.
@@ -42,7 +42,7 @@ fn what_is_published_upon_a_flipped_bit_can_be_read() {
         world.settled(&format!("report@{}", n + 1));
     }
     assert!(world.stop().success());
-    let sound = packs(&world);
+    let sound = segments(&world);
     assert_eq!(sound.len(), 4);
     for (path, bytes) in &sound {
         let what = path.display().to_string();

@@ -83,6 +83,48 @@ pub fn parts(segment: &[u8]) -> [usize; 3] {
     })
 }
 
+/// What the files of an archive say that it is, the newest first, each with its path: their manifests.
+pub fn manifests(archive: &Path) -> Vec<(PathBuf, Value)> {
+    loop {
+        let names = std::fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> =
+            names.filter(|path| path.extension().is_some_and(|ext| ext == "segment")).collect();
+        files.sort();
+        let manifest = |path: PathBuf| {
+            let bytes = std::fs::read(&path).ok()?;
+            let manifest = serde_json::from_slice(&bytes[parts(&bytes)[2]..bytes.len() - 172]).unwrap();
+            Some((path, manifest))
+        };
+        // One that is gone meanwhile is not needed by a newer one.
+        if let Some(manifests) = files.into_iter().rev().map(manifest).collect() {
+            return manifests;
+        }
+    }
+}
+
+/// The numbers of the files that are the segments, as a manifest says.
+pub fn segments(manifest: &Value) -> Vec<u64> {
+    let segments = manifest["segments"].as_array().unwrap().iter();
+    segments.map(|segment| segment["file"].as_u64().unwrap()).collect()
+}
+
+/// The versions that an archive has whose daemon does not run. There must be no file that neither its newest manifest nor the one
+/// before needs.
+pub fn kept_in(archive: &Path) -> Vec<u64> {
+    let manifests = manifests(archive);
+    let mut needed: Vec<PathBuf> = manifests.iter().take(2).map(|(path, _)| path.clone()).collect();
+    for (_, manifest) in manifests.iter().take(2) {
+        needed.extend(segments(manifest).into_iter().map(|file| archive.join(format!("{file:012}.segment"))));
+    }
+    for (path, _) in tree(archive) {
+        assert!(needed.contains(&path), "nothing needs {}: {manifests:#?}", path.display());
+    }
+    let (archive, opened) = asat_archive::Archive::open(archive).unwrap();
+    assert_eq!(opened, asat_archive::Opened::default());
+    assert_eq!(archive.unread().len(), 0);
+    archive.live()
+}
+
 impl World {
     /// A new folder. The store's file is not there yet.
     pub fn new() -> Self {

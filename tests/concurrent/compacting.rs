@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::world;
-use crate::common::PATIENCE;
+use crate::common::{PATIENCE, manifests, segments};
 
 /// What is left to do after versions were given up may take its time: nobody waits for it, and it takes no more of the disk than it is
 /// given.
@@ -22,17 +22,18 @@ fn compaction_keeps_to_its_rate_and_nobody_waits_for_it() {
         store.execute("update t set bytes = randomblob(100000) where ?1 in (0, half)", [half]).unwrap();
         world.publish("close");
     }
-    let (given_up, folded) = (Instant::now(), world.path("state/archive/report/2-3.pack"));
+    // The fourth file is the one that says so, and the fifth has what is still needed of the second.
+    let (given_up, merged) = (Instant::now(), world.segment(5));
     assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
     let mut answered = 0;
-    while !folded.exists() {
+    while !merged.exists() {
         assert!(given_up.elapsed() < PATIENCE, "it is never done");
         // It would be done in an instant: that it is not means that it waits, and meanwhile everybody is answered.
         assert_eq!(world.publish(&format!("{answered}"))["version"]["id"], "report@3");
         assert_eq!(world.get("/versions/report@1/database").status, 200);
         answered += 1;
     }
-    let (took, bytes) = (given_up.elapsed(), folded.metadata().unwrap().len());
+    let (took, bytes) = (given_up.elapsed(), merged.metadata().unwrap().len());
     println!("{bytes} bytes in {took:?}, {answered} publications and downloads meanwhile");
     // What is waited for last are the bytes of a piece, and of the index, which come after the file is there.
     assert!(
@@ -43,47 +44,42 @@ fn compaction_keeps_to_its_rate_and_nobody_waits_for_it() {
     assert_eq!(world.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
 }
 
-/// Each version is another store wholly, but that the sixth has again what a part of it was in the second and another in the third. The
-/// second is given up while compaction leads elsewhere what refers to the third.
+/// Each version is in a part of each page another than the one before, so that it is stored as differences from that one. The second is
+/// given up while what lay upon the third is stored anew, as differences from the second.
 #[test]
-fn a_version_that_refers_to_two_others_is_kept_when_the_second_of_them_is_given_up_during_compaction() {
+fn a_version_upon_which_another_is_being_laid_anew_is_given_up_and_the_other_stays_what_it_was() {
     let mut world = world("[archive]\ncompaction_rate = \"256 KiB/s\"\n", "");
     let store = world.sqlite();
-    // One row a page, so that a page is again what it was.
-    let make = "create table t (id integer primary key, part integer, bytes blob);
+    // One row a page.
+    let make = "create table t (id integer primary key, bytes blob);
                 with recursive n(i) as (select 1 union all select i + 1 from n where i < 500)
-                insert into t select i, i % 2, zeroblob(3000) from n;
-                create temp table was (version integer, id integer, bytes blob)";
+                insert into t select i, randomblob(3000) from n";
     store.execute_batch(make).unwrap();
     world.start_under_contract();
-    for version in 1..=7 {
-        store.execute("update t set bytes = randomblob(3000)", []).unwrap();
-        if version == 6 {
-            let again =
-                "update t set bytes = (select bytes from was where was.id = t.id and was.version = 2 + part)";
-            store.execute(again, []).unwrap();
-        }
-        store.execute("insert into was select ?1, id, bytes from t", [version]).unwrap();
+    for version in 1..=5 {
         assert_eq!(world.publish("close")["version"]["id"], format!("report@{version}"));
+        store.execute("update t set bytes = randomblob(1200) || substr(bytes, 1201)", []).unwrap();
     }
-    let sixth = || world.get("/versions/report@6/database").body;
-    let (before, began) = (sixth(), Instant::now());
+    let contents = || [1, 4, 5].map(|number| world.get(&format!("/versions/report@{number}/database")).body);
+    let (before, began) = (contents(), Instant::now());
     let retire =
         |id: &str| assert_eq!(world.request("DELETE", &format!("/versions/{id}"), &[], b"").status, 200);
     let archive = world.path("state/archive/report");
+    let written = || {
+        let mut names = std::fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path());
+        names.any(|path| path.extension().is_some_and(|extension| extension == "tmp"))
+    };
     let wait_until = |is_so: &dyn Fn() -> bool| {
         while !is_so() {
             assert!(began.elapsed() < PATIENCE, "it is never so");
         }
     };
     retire("report@3");
-    wait_until(&|| archive.join("6.tmp").exists());
+    wait_until(&written);
     retire("report@2");
-    assert!(
-        archive.join("6.tmp").exists(),
-        "the layer was written anew before the second version was given up"
-    );
-    wait_until(&|| archive.join("2-4.pack").exists() && !archive.join("2.layer").exists());
-    assert_eq!(sixth(), before);
+    let files = || segments(&manifests(&archive)[0].1);
+    assert_eq!(files(), [1, 2, 3, 4, 5], "it was merged before the second was given up");
+    wait_until(&|| !files().iter().any(|file| [2, 3, 4].contains(file)));
+    assert!(contents() == before);
     assert_eq!(world.request("POST", "/stores/report/verify", &[], b"").json()["ok"], true);
 }

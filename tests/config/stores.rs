@@ -144,7 +144,9 @@ fn the_state_folder_and_a_stores_folder_are_two() {
     for state in ["stores", "./stores", "link", "stores/../stores", "link/../stores"] {
         check_refused(folder.path(), &format!("state = \"{state}\"{}", store("a", "")), &["state: ", "a.db"]);
     }
-    for path in ["stores/deep/a.db", "link/deep/a.db", "stores/archive/a/1.pack", "stores/catalogue.db"] {
+    for path in
+        ["stores/deep/a.db", "link/deep/a.db", "stores/archive/a/000000000001.segment", "stores/catalogue.db"]
+    {
         let text = format!("state = \"stores\"\n[[store]]\nname = \"a\"\npath = \"{path}\"");
         check_refused(folder.path(), &text, &["state: ", path.rsplit('/').next().unwrap()]);
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::bank::{Dice, content};
-use super::common::{Answer, Running, World, tree, try_request};
+use super::common::{Answer, Running, World, kept_in, tree, try_request};
 
 /// One thing that a client or the store's application does. Versions are meant by the label of their
 /// publication: after a crash their numbers may be others.
@@ -251,21 +251,12 @@ impl Run {
         let live: BTreeMap<u64, Value> = listed.map(|v| (v["number"].as_u64().unwrap(), v.clone())).collect();
         assert!(self.world.stop().success());
         let state = self.world.path("state");
-        let mut packs = BTreeSet::new();
         for (path, _) in tree(&state) {
             let name = path.strip_prefix(&state).unwrap().to_str().unwrap();
             let known = match name.split('/').collect::<Vec<_>>()[..] {
                 ["catalogue.db" | "catalogue.db-newest" | "installation" | "lock"] => true,
-                ["archive", "report", file] => match file.split_once('.') {
-                    // Those that were given up below a version may have been folded into it.
-                    Some((range, "pack")) => packs.insert(highest(range)),
-                    // A layer is there for the sake of a live version above it.
-                    Some((range, "layer")) => {
-                        let number = highest(range);
-                        !live.contains_key(&number) && live.keys().any(|live| *live > number)
-                    }
-                    _ => false,
-                },
+                // Which of them there may be is looked at below.
+                ["archive", "report", _] => true,
                 // A copy whose lease is over stays until its room is needed, or until the next start.
                 ["copies", version, "report.db"] | ["copies", ".identities", version] => {
                     live.values().any(|live| live["id"] == version)
@@ -274,7 +265,8 @@ impl Run {
             };
             assert!(known, "{name} was left in the state folder");
         }
-        assert_eq!(packs, live.keys().copied().collect(), "the packs are not those of the live versions");
+        let kept = kept_in(&state.join("archive/report"));
+        assert!(kept.iter().eq(live.keys()), "the archive has {kept:?}, and live are {:?}", live.keys());
         let beside: Vec<_> = tree(&self.world.path("store")).into_iter().map(|(path, _)| path).collect();
         assert_eq!(beside, [self.world.store()], "something was left beside the store");
     }
@@ -336,12 +328,7 @@ pub fn died(running: &mut Running) -> Result<Died, String> {
     Ok(Died)
 }
 
-/// The version that a file of the archive is named after, and perhaps others below: `12` or `7-12`.
-fn highest(range: &str) -> u64 {
-    range.rsplit('-').next().unwrap().parse().unwrap()
-}
-
-/// Bytes that do not compress, so that packs have the sizes that they would have with real data.
+/// Bytes that do not compress, so that segments have the sizes that they would have with real data.
 fn noise(write: u32, id: u32) -> Vec<u8> {
     let mut dice = Dice((u64::from(write) << 32) | u64::from(id));
     (0..3000).map(|_| dice.below(256) as u8).collect()

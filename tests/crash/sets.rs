@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::common::{World, tree, try_request};
+use super::common::{World, kept_in, tree, try_request};
 use super::script::{Died, died};
 use super::{journal_mode, until_done};
 
@@ -126,10 +126,8 @@ fn killed_at_any_boundary_the_daemon_has_published_a_set_whole_or_not_at_all() {
         }
         let live = run.world.get("/versions?state=ready").json()["versions"].as_array().unwrap().len();
         assert!(run.world.stop().success());
-        let packs = tree(&run.world.path("state/archive")).into_iter();
-        let packs: Vec<_> =
-            packs.filter(|(path, _)| path.extension().is_some_and(|ext| ext == "pack")).collect();
-        assert_eq!(packs.len(), live, "{packs:?}");
+        let kept = STORES.map(|store| kept_in(&run.world.path("state/archive").join(store)));
+        assert_eq!(kept.iter().map(Vec::len).sum::<usize>(), live, "{kept:?}");
         let beside = tree(&run.world.path("store"));
         assert_eq!(beside.len(), STORES.len(), "something was left beside the stores: {beside:?}");
         !whole

@@ -35,7 +35,7 @@ const BOUNDARIES: [&str; 18] = [
     "volumes: removed#1",
     "volumes: taken#3",
     "catalogue: committed#15",
-    // Retired, the first version's pack becomes a layer of the second one.
+    // The manifest that says that the first version is given up.
     "archive: renamed#4",
 ];
 

@@ -11,7 +11,7 @@ use crate::common::{Answer, World};
 use crate::lab::{Fs, Lab, in_lab};
 use crate::{FUSE, at, connect, errno, publish, rows, world};
 
-/// Where the first page of a pack lies, right after its header (`docs/archive-format.md`).
+/// Where the first page of a segment lies, right after its header (`docs/archive-format.md`).
 const FIRST_PAGE: u64 = 12;
 
 fn retire(world: &World, version: &str) -> Answer {
@@ -67,12 +67,12 @@ fn lab_a_version_that_is_repaired_is_read_again_by_who_has_it_open() {
     in_lab(Lab::new(), |_| {
         // The store has it all still.
         let world = world(1);
-        let pack = fs::OpenOptions::new().read(true).write(true).open(world.segment(1));
-        let (pack, mut byte) = (pack.unwrap(), [0]);
+        let segment = fs::OpenOptions::new().read(true).write(true).open(world.segment(1));
+        let (segment, mut byte) = (segment.unwrap(), [0]);
         let file = fs::File::open(at(&world, "report@1/report.db")).unwrap();
         // The first page lies right after the header.
-        pack.read_exact_at(&mut byte, FIRST_PAGE + 2).unwrap();
-        pack.write_all_at(&[byte[0] ^ 1], FIRST_PAGE + 2).unwrap();
+        segment.read_exact_at(&mut byte, FIRST_PAGE + 2).unwrap();
+        segment.write_all_at(&[byte[0] ^ 1], FIRST_PAGE + 2).unwrap();
         let mut page = [0; 4096];
         assert_eq!(errno(&file.read_exact_at(&mut page, 0).unwrap_err()), Errno::IO);
         let report = world.request("POST", "/stores/report/verify", &[], b"").json();

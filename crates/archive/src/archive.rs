@@ -411,21 +411,40 @@ fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
 }
 
 /// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
-/// nothing of them, as it stands alone.
+/// nothing of them, as it stands alone; and a version must see what it lies upon, and
+/// nothing that was written without it below.
 fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
-    for (file, up_to) in std::mem::take(&mut manifest.unread) {
-        let segment = manifest_of(objects, file).and_then(|_| OpenedFile::open(objects, file)?.segment(file));
-        match segment {
-            Ok(Some(segment)) => {
+    let unread = std::mem::take(&mut manifest.unread);
+    for (&file, &up_to) in &unread {
+        let opened = manifest_of(objects, file)
+            .and_then(|said| Ok((said, OpenedFile::open(objects, file)?.segment(file)?)));
+        match opened {
+            Ok((said, Some(segment))) => {
                 let state = State::new(manifest.clone(), &State::default());
                 let is_missing = |version: &VersionRef| {
                     state.is_live(version.number) && state.live(version.number, objects).is_none()
                 };
-                if segment.directory.versions.iter().any(is_missing) {
-                    manifest.insert(segment.reference());
+                // The newest version that there was when it was written.
+                let upon =
+                    said.segments.iter().filter(|other| other.file != file).map(|other| other.last).max();
+                let (upon, last) = (upon.unwrap_or(0), segment.directory.last);
+                // Whether it may have something of a version between the two.
+                let is_between =
+                    |other: &SegmentRef| other.first.max(upon + 1) < other.last.saturating_add(1).min(last);
+                let is_lost = |other: &SegmentRef| {
+                    other.file != file
+                        && unread.contains_key(&other.file)
+                        && !manifest.segments.contains(other)
+                };
+                if !segment.directory.versions.iter().any(is_missing) {
+                    continue;
+                }
+                match manifest.segments.iter().any(is_between) || said.segments.iter().any(is_lost) {
+                    true => _ = manifest.unread.insert(file, up_to),
+                    false => manifest.insert(segment.reference()),
                 }
             }
-            Ok(None) => {}
+            Ok((_, None)) => {}
             Err(_) if !files.there.contains_key(&file) => {}
             Err(_) => _ = manifest.unread.insert(file, up_to),
         }

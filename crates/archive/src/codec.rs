@@ -12,15 +12,15 @@ use crate::index::Encoding;
 /// Level 1 is within a few per cent of level 3 on database pages, and faster (docs/archive-format.md).
 const LEVEL: i32 = 1;
 /// So many differences a page may be stored as, one upon another, before it is stored whole again. It bounds
-/// what reading a page costs, and what damage in one layer reaches.
+/// what reading a page costs, and what damage in one place reaches.
 pub(crate) const MOST_DIFFERENCES: u32 = 32;
 /// Upon so many, only a short one is laid still: each is a place of its own, which a disk has to look for.
 const MOST_LONG_DIFFERENCES: u32 = 6;
 /// A frame that is no longer takes next to no room.
 pub(crate) const SHORT_FRAME_BYTES: usize = 64;
-/// So many there may be where versions were folded. While that goes on, runs that are not folded yet count with all their
-/// differences, though few will be left: a lower bound would have most pages stored whole again.
-pub(crate) const MOST_WHEN_FOLDED: u32 = 64;
+/// So many there may be where segments were merged. Differences that a later merge will leave few of count all of them: a lower bound
+/// would have most pages stored whole again.
+pub(crate) const MOST_WHEN_MERGED: u32 = 64;
 /// A difference below this share of a page is taken without looking how long the whole page would be.
 const TAKEN_UNSEEN: usize = 16;
 

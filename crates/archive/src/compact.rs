@@ -3,14 +3,17 @@
 //! Two reasons there are: eight segments in a row of about one length become one, so that there are few, however many versions were
 //! written; and what nobody needs any more is given back where it is a tenth of a segment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use asat_core::PageSize;
+
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
+use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
 use crate::state::{State, lock};
@@ -47,13 +50,13 @@ impl Archive {
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
-        let (mut more, mut damaged, mut first_error) = (false, BTreeSet::new(), None);
+        let (mut more, mut is_full, mut damaged, mut first_error) = (false, false, BTreeSet::new(), None);
         loop {
             if pace(0).is_break() {
                 more = true;
                 break;
             }
-            match archive.compact_once(&damaged, has_garbage, pace) {
+            match archive.compact_once(&damaged, has_garbage, is_full, pace) {
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
                     damaged.insert(file);
@@ -64,6 +67,11 @@ impl Archive {
                 Err(Error::Stopped) => {
                     more = true;
                     break;
+                }
+                Err(error @ Error::Full { .. }) if !is_full => {
+                    // What is needed of one segment may fit, and what that gives back makes room for the others another time.
+                    is_full = true;
+                    first_error.get_or_insert(error);
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -102,48 +110,78 @@ impl Archive {
 }
 
 impl Inner {
-    /// Does one merge that is worth it, without damaged files; answers what came of it, if there was one. What changed meanwhile is
-    /// looked at anew by the next call.
+    /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
+    /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
     fn compact_once(
         &self,
         damaged: &BTreeSet<u64>,
         has_garbage: bool,
+        is_full: bool,
         pace: Pace<'_>,
     ) -> Result<Option<Merged>, Error> {
         let state = self.state();
+        if !is_full && let Some((first, files)) = self.tier(&state, damaged)? {
+            // A merge of what was written last costs nothing for what was written before.
+            for history in History::from(&state, first, &*self.objects)? {
+                if history.segments.iter().any(|segment| files.contains(&segment.number)) {
+                    return self.merge(&state, &history, &files, pace).map(Some);
+                }
+            }
+        }
+        if !has_garbage {
+            return Ok(None);
+        }
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.worth_merging(&state, &history, damaged, has_garbage)? {
-                return self.merge(&state, &history, &files, pace).map(Some);
+            if let Some(files) = self.garbage(&state, &history, damaged, is_full)? {
+                return match (self.merge(&state, &history, &files, pace), files.first()) {
+                    (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
+                        Ok(Some(Merged::Damaged(*file, error)))
+                    }
+                    (merged, _) => merged.map(Some),
+                };
             }
         }
         Ok(None)
     }
 
-    /// The files of segments that are worth merging.
-    fn worth_merging(
+    /// The files of segments in a row that become one because of their lengths, and the first version of these.
+    fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, BTreeSet<u64>)>, Error> {
+        let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
+        for slot in &state.slots {
+            match slot.segment(&*self.objects) {
+                Ok(segment) => of_size.entry(segment.page_size()).or_default().push(&slot.reference),
+                Err(error) if error.is_loss() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let length =
+            |segment: &&SegmentRef| if damaged.contains(&segment.file) { u64::MAX } else { segment.bytes };
+        Ok(of_size.into_values().find_map(|segments| {
+            let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
+            let row = segments.get(row)?;
+            let first = row.iter().map(|segment| segment.first).min()?;
+            Some((first, row.iter().map(|segment| segment.file).collect()))
+        }))
+    }
+
+    /// The files of segments of which a part is needed by nobody.
+    fn garbage(
         &self,
         state: &State,
         history: &History,
         damaged: &BTreeSet<u64>,
-        has_garbage: bool,
+        is_full: bool,
     ) -> Result<Option<BTreeSet<u64>>, Error> {
-        let files = |range: std::ops::Range<usize>| {
-            let segments = history.segments.get(range).unwrap_or_default();
-            segments.iter().map(|segment| segment.number).collect::<BTreeSet<u64>>()
-        };
         let is_damaged = |segment: &Arc<Segment>| damaged.contains(&segment.number);
         let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
         let lengths: Vec<u64> = history.segments.iter().map(length).collect();
-        if let Some(range) = tier(&lengths) {
-            return Ok(Some(files(range)));
-        }
         let is_retired = |segment: &Arc<Segment>| {
             segment.directory.versions.iter().any(|version| state.manifest.is_retired(version.number))
         };
-        if !has_garbage || !history.segments.iter().any(is_retired) {
+        if !history.segments.iter().any(is_retired) {
             return Ok(None);
         }
-        let spare = spare(history)?;
+        let spare = spare(history, is_full)?;
         let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
         let is_worth = |(spare, length): (&Spare, &u64)| {
             spare.bytes > 0
@@ -155,7 +193,7 @@ impl Inner {
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {
             bytes = length.saturating_add(bytes);
-            **wanted && bytes <= MOST_BYTES
+            **wanted && bytes <= MOST_BYTES && !is_full
         };
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.

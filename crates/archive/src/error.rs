@@ -141,8 +141,8 @@ impl Error {
                  the file back from a backup, or import an export of the version (docs/recover.md)"
             }
             Self::Io { source, .. } if is_out_of_files(source) => {
-                "an archive has a file open for each version that it reads through: raise the daemon's limit of open files (LimitNOFILE=), \
-                 or retire old versions; nothing is damaged"
+                "each version that is read has files of the archive open: raise the daemon's limit of open files (LimitNOFILE=), or \
+                 have fewer versions open at a time; nothing is damaged"
             }
             Self::Io { .. } => "look at the disk and the folder's permissions, then try again",
             Self::Full { .. } => "free or add space under the archive, or retire versions",
@@ -207,7 +207,8 @@ mod tests {
             ("open", 13, Code::Internal),
             ("read", 12, Code::Internal),
         ] {
-            let error = Error::io(doing, Path::new("/a/7.pack"), io::Error::from_raw_os_error(errno));
+            let error =
+                Error::io(doing, Path::new("/a/000000000007.segment"), io::Error::from_raw_os_error(errno));
             assert_eq!(error.is_loss(), matches!(errno, 2 | 5), "{error}");
             assert_eq!(Problem::from(error).code, code, "{doing}: {errno}");
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::codec::Decoder;
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::index::{BLOCK_PAGES, Encoding, Entry};
 use crate::objects::Objects;
@@ -89,9 +90,14 @@ impl History {
     /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
     /// versions may need counts as needed.
     pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
+        Self::from(state, 0, objects)
+    }
+
+    /// The same of what became of pages from a version on: what that lies upon below is not in it.
+    pub(crate) fn from(state: &State, first: u64, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
         let mut histories: Vec<Self> = Vec::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
-        for slot in &state.slots {
+        for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
             let segment = match slot.segment(objects) {
                 Ok(segment) => Arc::clone(segment),
                 Err(error) if error.is_loss() => {
@@ -112,20 +118,26 @@ impl History {
                 }),
             }
         }
-        let all_live = state.all_live(objects);
-        lost.retain(|number| state.is_live(*number) && !all_live.contains_key(number));
+        let (live, alone) = (state.live_from(first, objects), state.alone(objects));
+        lost.retain(|number| *number >= first && state.is_live(*number) && !live.contains_key(number));
         for history in &mut histories {
-            let has = |number: u64| history.segments.iter().any(|segment| segment.version(number).is_some());
-            let live = all_live.values().filter(|version| has(version.number));
-            history.live = live
-                .map(|version| Live {
-                    number: version.number,
-                    page_count: version.page_count,
-                    floor: state.floor(version.number, objects),
+            let mut of_segments: BTreeSet<u64> = BTreeSet::new();
+            for segment in &history.segments {
+                of_segments.extend(segment.directory.versions.iter().map(|version| version.number));
+            }
+            let versions = of_segments.iter().filter_map(|number| live.get(number));
+            let shown = |version: &VersionRef| {
+                let below = alone.partition_point(|alone| *alone <= version.number).checked_sub(1);
+                let floor = below.and_then(|nth| alone.get(nth)).copied().unwrap_or(0);
+                let (number, page_count) = (version.number, version.page_count);
+                Live {
+                    number,
+                    page_count,
+                    floor: if version.is_whole { number } else { floor },
                     is_lost: false,
-                })
-                .chain(lost.iter().map(|number| Live::lost(*number)))
-                .collect();
+                }
+            };
+            history.live = versions.map(shown).chain(lost.iter().map(|number| Live::lost(*number))).collect();
             history.live.sort_unstable_by_key(|live| live.number);
         }
         Ok(histories)

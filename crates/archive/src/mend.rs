@@ -135,6 +135,20 @@ impl Archive {
         Ok(repaired)
     }
 
+    /// Does without files that were written last and cannot be read, and deletes them: that nobody misses a version of theirs, the caller
+    /// knows. Answers which.
+    pub fn forget_unread(&self) -> Result<Vec<PathBuf>, Error> {
+        let archive = &*self.inner;
+        let unread = archive.state().manifest.unread.clone();
+        if !unread.is_empty() {
+            archive.commit_manifest(|_, manifest| {
+                manifest.unread.clear();
+                true
+            })?;
+        }
+        Ok(unread.keys().map(|file| archive.objects.name(*file)).collect())
+    }
+
     /// Writes pages as they became at versions once more, whole.
     fn put_pages(&self, page_size: PageSize, pages: &BTreeMap<(u32, u64), &Vec<u8>>) -> Result<bool, Error> {
         let archive = &*self.inner;
@@ -162,8 +176,8 @@ impl Archive {
     /// `None`: that is not the content of the version, and nothing has changed.
     ///
     /// # Errors
-    /// [`Error::Busy`] while a version is being written, which may lie upon what would be replaced; where the version was given up, where `read`
-    /// fails, or where the machine refuses.
+    /// [`Error::Busy`] if a version is being written when `read` is through: it may lie upon what would be replaced. So `read` ends with
+    /// [`Archive::wait_for_writer`], where others write. Where the version was given up, where `read` fails, or where the machine refuses.
     pub fn rebuild(
         &self,
         number: u64,
@@ -193,19 +207,19 @@ impl Archive {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
         let (number, page_count) = (meta.number, meta.page_count);
-        let state = archive.state();
         // What cannot be opened at the moment may be what it is put below.
+        let state = archive.state();
         let mut errors = state.slots.iter().filter_map(|slot| slot.segment(&*archive.objects).err());
         if let Some(refused) = errors.find(|error| !error.is_loss()) {
             return Err(refused.into());
         }
-        let is_known = state.may_have(number, &*archive.objects);
-        let find_above = |state: &State| {
+        let is_known = archive.state().may_have(number, &*archive.objects);
+        let next = |state: &State| {
             let live = state.all_live(&*archive.objects);
-            live.range(number + 1..).next().map(|(above, _)| *above).filter(|_| !is_known)
+            live.into_keys().find(|live| *live > number && !is_known)
         };
-        let found = find_above(&state);
-        let above = found.map(|above| self.read(above)).transpose()?;
+        let expected = next(&archive.state());
+        let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
             page: vec![0; meta.page_size.as_usize()],
@@ -222,18 +236,22 @@ impl Archive {
         }
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, meta)])?;
-        // Until here versions were published as ever; one that is being written may lie upon what is replaced.
-        let _writing = self.inner.write_alone()?;
-        if find_above(&archive.state()) != found {
-            let what = "the version above was given up meanwhile, or another one was written";
-            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
-        }
+        let mut is_disturbed = false;
         let committed = archive.commit(sealed, |state, segment, manifest| {
+            // What is written lies upon what the version before showed, which no merge keeps once that is whole. And what would be seen of
+            // this version in one that was written meanwhile was not compared with it.
+            is_disturbed = *lock(&archive.writing) || next(state) != expected;
             // The file that it was written in has nothing else.
             manifest.segments.retain(|other| (other.first, other.last) != (number, number));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            state.is_live(number) && (!must_live || state.live(number, &*archive.objects).is_some())
+            !is_disturbed
+                && state.is_live(number)
+                && (!must_live || state.live(number, &*archive.objects).is_some())
         })?;
+        if is_disturbed {
+            let what = "another version is being written, or was";
+            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
+        }
         let state = committed.ok_or_else(|| archive.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))

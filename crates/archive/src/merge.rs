@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
-use crate::codec::{Encoder, MOST_WHEN_FOLDED};
+use crate::codec::{Encoder, MOST_WHEN_MERGED};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -37,7 +37,7 @@ pub(crate) enum Merged {
     Done,
     /// What it was computed from has changed meanwhile, and it was dropped.
     Changed,
-    /// A file is damaged, and nothing was merged.
+    /// A file is damaged, or there is no room for what is needed of it, and nothing was merged.
     Damaged(u64, Error),
 }
 
@@ -284,7 +284,7 @@ impl Plan {
         let mut deeds = vec![Deed::Leave; items.len()];
         // As items are after the merge: what they lie upon, and as how many differences they are stored.
         let mut after: Vec<Item> = items.to_vec();
-        let mut depths = vec![0_u32; items.len()];
+        let (mut depths, mut comes_out) = (vec![0_u32; items.len()], vec![false; items.len()]);
         let mut shown_before = None;
         for (place, item) in items.iter().enumerate() {
             let base = base_of(items, &item.entry);
@@ -292,13 +292,18 @@ impl Plan {
             let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
             let is_difference = item.entry.encoding == Encoding::Difference;
             let mut depth = base.map_or(0, depth_upon);
-            // What it lies upon may be in a lost segment: nothing can be put together then, and it is kept as it is.
-            let must_store = is_difference && base.is_some() && (!is_upon_shown || depth > MOST_WHEN_FOLDED);
+            // What it lies upon at last may be below this history, or lost: then it is kept as it is.
+            let can_store = base.map_or(!is_difference, |base| comes_out.get(base) == Some(&true));
+            comes_out.get_mut(place).into_iter().for_each(|comes_out| *comes_out = can_store);
+            let must_store = is_difference && can_store && (!is_upon_shown || depth > MOST_WHEN_MERGED);
             if item.is_shown() && is_merged(item) && must_store {
                 // Those that show it see nothing below the last version that stands alone.
                 let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
                 let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let upon = shown_before.filter(is_seen).filter(|&upon| depth_upon(upon) <= MOST_WHEN_FOLDED);
+                let can_be_laid_upon = |upon: &usize| {
+                    comes_out.get(*upon) == Some(&true) && depth_upon(*upon) <= MOST_WHEN_MERGED
+                };
+                let upon = shown_before.filter(is_seen).filter(can_be_laid_upon);
                 depth = upon.map_or(0, depth_upon);
                 if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
                     *deed = Deed::Store { upon };
@@ -333,14 +338,16 @@ pub(crate) struct Spare {
     pub(crate) below: BTreeSet<usize>,
 }
 
-/// What of a history's segments no live version shows, by their places.
-pub(crate) fn spare(history: &History) -> Result<Vec<Spare>, Error> {
+/// What of a history's segments no live version shows, by their places; `alone`: of those, what nothing lies upon either.
+pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error> {
     let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            for item in items.iter() {
-                let mut below = Some(item).filter(|item| item.is_shown());
-                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !item.is_shown()) {
+            let needed = needed(items);
+            for (item, needed) in items.iter().zip(needed) {
+                let stays = if alone { needed } else { item.is_shown() };
+                let mut below = Some(item).filter(|item| item.is_shown() && !alone);
+                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);
                 }
                 while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {

@@ -17,7 +17,7 @@ use crate::view::View;
 /// Whole versions are read and written in pieces of this many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a layer a disk has to look for, and
+/// So much is read ahead of those who read in order, at once: the more, the fewer pieces of a file a disk has to look for, and
 /// the longer the thread that asks the system for them answers nobody.
 const WINDOW_BYTES: usize = 1 << 20;
 
@@ -54,7 +54,7 @@ impl Reader {
         Self { meta, view, page_len, reached, expected, ahead: Mutex::default(), idle: Mutex::default() }
     }
 
-    /// What the version's layer says about it.
+    /// What is recorded of the version.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta

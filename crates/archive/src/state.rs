@@ -96,11 +96,18 @@ impl State {
 
     /// The versions that can be read, by number.
     pub(crate) fn all_live(&self, objects: &dyn Objects) -> BTreeMap<u64, VersionRef> {
-        let mut newest_first: Vec<&Arc<Slot>> = self.slots.iter().collect();
+        self.live_from(0, objects)
+    }
+
+    /// Those from a number on.
+    pub(crate) fn live_from(&self, first: u64, objects: &dyn Objects) -> BTreeMap<u64, VersionRef> {
+        let mut newest_first: Vec<&Arc<Slot>> =
+            self.slots.iter().filter(|slot| slot.reference.last >= first).collect();
         newest_first.sort_by_key(|slot| std::cmp::Reverse(slot.reference.file));
         let mut live = BTreeMap::new();
         for segment in newest_first.into_iter().filter_map(|slot| slot.segment(objects).ok()) {
-            for version in segment.directory.versions.iter().filter(|version| self.is_live(version.number)) {
+            let versions = segment.directory.versions.iter().filter(|version| version.number >= first);
+            for version in versions.filter(|version| self.is_live(version.number)) {
                 live.entry(version.number).or_insert(*version);
             }
         }
@@ -149,6 +156,15 @@ impl State {
     /// Whether a version was not given up that is there, or is in a lost segment.
     pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
         self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number, objects))
+    }
+
+    /// The versions that stand alone, in order.
+    pub(crate) fn alone(&self, objects: &dyn Objects) -> Vec<u64> {
+        let segments = self.slots.iter().filter_map(|slot| slot.segment(objects).ok());
+        let alone = segments.flat_map(|segment| segment.alone.iter().copied());
+        let mut alone: Vec<u64> = alone.filter(|number| !self.manifest.is_void(*number)).collect();
+        alone.sort_unstable();
+        alone
     }
 
     /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.

@@ -116,11 +116,6 @@ impl Inner {
             let what = format!("version {number} cannot be written, the archive is at {highest} already");
             return Err(Error::Misuse(what));
         }
-        self.write_alone()
-    }
-
-    /// Has nobody else write a version, and no newest one be given up, until what it answers is dropped.
-    pub(crate) fn write_alone(self: &Arc<Self>) -> Result<Writing, Error> {
         // A newest version that is being given up is gone afterwards.
         let _unchanging = self.unchanging();
         let mut writing = lock(&self.writing);

@@ -166,6 +166,39 @@ fn a_version_that_was_given_up_does_not_come_back() {
     assert_settles(archive, &model);
 }
 
+#[test]
+fn a_version_can_be_written_while_the_content_of_another_is_read_that_is_written_anew() {
+    for is_known in [true, false] {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        let mut model = history(&archive, 7);
+        let meta = archive.describe(7).unwrap();
+        drop(archive);
+        if !is_known {
+            lose(folder.path(), 7);
+        }
+        let archive = open(folder.path());
+        let mut content = model[&6].clone();
+        content.edit(0, 300, 7);
+        content.edit(3, 300, 7);
+        let pages = &model[&7].pages;
+        let put_back = archive.put_back(meta.clone(), |rebuild| {
+            write(&archive, 8, &content).unwrap();
+            pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+        });
+        if is_known {
+            assert!(put_back.unwrap().is_some());
+        } else {
+            // What is written now would be seen in what was written meanwhile, which was not compared with it.
+            assert_eq!(put_back.unwrap_err().code, Code::InUse);
+            assert_eq!((archive.live().last(), read(&archive, 8).unwrap()), (Some(&8), content.bytes()));
+            self::put_back(&archive, &meta, &model[&7]).unwrap();
+        }
+        model.insert(8, content);
+        assert_settles(archive, &model);
+    }
+}
+
 /// Reading a version takes as long as the store is large, and nobody waits for that who publishes.
 #[test]
 fn versions_are_published_and_given_up_while_one_is_written_anew() {

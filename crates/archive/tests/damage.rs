@@ -223,6 +223,26 @@ fn file_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:012}.segment"))
 }
 
+#[test]
+fn a_newest_file_that_cannot_be_read_is_done_without_if_nobody_misses_it() {
+    let folder = common::folder();
+    let mut model = with_one_given_up(folder.path());
+    let newest = file_of(folder.path(), 5);
+    std::fs::write(&newest, "rubbish").unwrap();
+    let archive = open(folder.path());
+    assert_eq!(unread(&archive), std::slice::from_ref(&newest));
+    assert_eq!(archive.forget_unread().unwrap(), std::slice::from_ref(&newest));
+    assert!(!newest.exists() && unread(&archive).is_empty() && archive.forget_unread().unwrap().is_empty());
+    assert_eq!(verify(&archive, None).findings, []);
+    let content = model[&2].clone();
+    write(&archive, 5, &content).unwrap();
+    model.insert(5, content);
+    drop(archive);
+    let archive = open(folder.path());
+    assert_contents(&archive, &model);
+    assert_eq!(verify(&archive, None).findings, []);
+}
+
 /// Damages the newest file, and then the one before; what it had is put back, or it is itself.
 fn lose_the_newest_files(is_back: bool) {
     let folder = common::folder();
@@ -704,4 +724,63 @@ fn thirty_versions_with_three_hundred_damages_never_give_wrong_content() {
     }
     assert!(read_well > 300 * model.len() / 3, "{read_well} of {} were read", 300 * model.len());
     assert_holds(&open(folder.path()), &model);
+}
+
+/// Versions of these numbers, each with another page than the one before.
+fn written(folder: &Path, numbers: &[u64]) -> Model {
+    let (archive, mut model) = (open(folder), Model::new());
+    let mut content = Content::new(512, (1..9).map(|seed| 21 * seed + 3));
+    for number in numbers {
+        content.edit(usize::try_from(*number).unwrap(), 100, 9);
+        write(&archive, *number, &content).unwrap();
+        model.insert(*number, content.clone());
+    }
+    model
+}
+
+#[test]
+fn a_file_that_comes_back_shows_nothing_of_what_was_written_without_it() {
+    let folder = common::folder();
+    let mut model = written(folder.path(), &[1, 2, 3, 7]);
+    let newest = file_of(folder.path(), 4);
+    let whole = std::fs::read(&newest).unwrap();
+    std::fs::write(&newest, "rubbish").unwrap();
+    let archive = open(folder.path());
+    let mut content = model[&3].clone();
+    for number in [5, 6] {
+        content.edit(0, 100, 5);
+        content.edit(6, 100, 5);
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+    }
+    drop(archive);
+    std::fs::write(&newest, whole).unwrap();
+    let archive = open(folder.path());
+    // The seventh version lies upon the third, and would show what the fifth and the sixth have.
+    model.remove(&7);
+    assert_contents(&archive, &model);
+    assert_eq!(verify(&archive, None).findings, []);
+}
+
+#[test]
+fn a_file_that_comes_back_is_seen_if_what_it_lies_upon_is_there() {
+    for is_there in [true, false] {
+        let folder = common::folder();
+        let mut model = written(folder.path(), &[1, 2, 3, 4]);
+        let lost = [3, 4].map(|number| file_of(folder.path(), number));
+        let whole = lost.each_ref().map(|path| std::fs::read(path).unwrap());
+        lost.iter().for_each(|path| std::fs::write(path, "rubbish").unwrap());
+        let content = model[&2].clone();
+        write(&open(folder.path()), 5, &content).unwrap();
+        model.insert(5, content);
+        std::fs::write(&lost[1], &whole[1]).unwrap();
+        if !is_there {
+            std::fs::remove_file(&lost[0]).unwrap();
+        }
+        let above = [3, 4].map(|number| model.remove(&number).unwrap());
+        assert_contents(&open(folder.path()), &model);
+        std::fs::write(&lost[0], &whole[0]).unwrap();
+        model.extend([3, 4].into_iter().zip(above));
+        assert_contents(&open(folder.path()), &model);
+    }
 }

@@ -10,8 +10,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 pub use watch::Watch;
 
 /// Raises the number of files that this process may have open to the most it may give itself, and returns
-/// that number; `None` stands for no limit. An archive keeps one file open for each layer that a version is
-/// made of, and the usual 1024 is too few for a long history.
+/// that number; `None` stands for no limit. A version that is open keeps the archive's files open that it needs,
+/// and every connection is one: the usual 1024 is too few for many readers.
 pub fn raise_open_files_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let mut raised = limit;

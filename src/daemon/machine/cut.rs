@@ -18,7 +18,7 @@ use super::{Machine, lock};
 use crate::daemon::progress::{Meter, Storing};
 use crate::wire::Progress;
 
-/// What a pack says of the publication that it was made for, so that a lost catalogue can be rebuilt.
+/// What the archive says of the publication that a version was made for, so that a lost catalogue can be rebuilt.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(in crate::daemon) struct Note {
     pub(in crate::daemon) attributes: Attributes,
@@ -63,7 +63,7 @@ pub(super) struct Cutting<'a> {
 }
 
 impl Cutting<'_> {
-    /// What the pack says of the publication, once the content is known to meet the checks.
+    /// What the archive says of the publication, once the content is known to meet the checks.
     pub(super) fn note(&self, checks: &[CheckResult]) -> Note {
         let attributes = watch::as_found(&self.note.attributes, checks);
         Note { checks: checks.to_vec(), attributes, ..self.note.clone() }

@@ -14,7 +14,6 @@ use asat_host::store::read_changed;
 
 use super::cut::Sink;
 use super::hot::Hot;
-use super::repair::Anew;
 use super::source::Fingerprinting;
 use super::{Described, Machine, describe, lock};
 use crate::daemon::progress::Meter;
@@ -80,7 +79,7 @@ impl Machine {
         let note = serde_json::to_value(&hot.note).map_err(|error| internal(id, &error.to_string()))?;
         let (store, number) = (id.store.clone(), id.number);
         let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
-        let written = archive.put_back(meta, |rebuild| self.read_hot(id, &hot, &mut Anew(rebuild)))?;
+        let written = self.write_anew(archive, &meta, |anew| self.read_hot(id, &hot, anew))?;
         written.ok_or_else(|| internal(id, "was read from its snapshot twice, and is not the same"))?;
         self.filed(archive, id)
     }

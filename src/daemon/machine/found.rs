@@ -220,7 +220,7 @@ fn of_other(store: &StoreName, installation: &str, count: u64) -> String {
     )
 }
 
-/// What a snapshot says of its version, as a pack would.
+/// What a snapshot says of its version, as the archive would.
 fn describe(told: &Told) -> Result<Described, String> {
     let note = told.note.as_deref().map_or_else(|| Ok(Note::default()), serde_json::from_str);
     let Note { attributes, key, of_set, .. } =

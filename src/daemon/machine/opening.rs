@@ -28,7 +28,7 @@ pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Arch
         tracing::info!(store = %name, files = ?opened.removed, "{name}: removed what a crash had left");
     }
     for error in archive.unread() {
-        tracing::warn!(store = %name, %error, "{name}: what was archived last is not seen: {error}");
+        tracing::warn!(store = %name, %error, "{name}: a file of its archive cannot be read: {error}");
     }
     if !opened.foreign.is_empty() {
         tracing::warn!(store = %name, files = ?opened.foreign, "{name}: left alone what is not the archive's");

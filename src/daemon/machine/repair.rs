@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use asat_archive::{Archive, Check, Contents, Fingerprinter, Meta, PutRight, Rebuild, Remedy, Report, check};
 use asat_core::event::{CutFailure, Mended, Repaired};
@@ -130,7 +132,25 @@ impl Machine {
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
         let lost = affected(report).into_iter();
         all.extend(lost.filter_map(|number| self.put_back(name, archive, number, content)));
+        match self.forget_unread(name, archive) {
+            Ok(forgotten) => all.extend(forgotten),
+            Err(problem) => trouble = Some(problem),
+        }
         (all, trouble)
+    }
+
+    /// Deletes files that were written last and cannot be read, if all versions are there that the records say are archived.
+    fn forget_unread(&self, store: &StoreName, archive: &Archive) -> Result<Vec<Mended>, Problem> {
+        let Some(newest) = archive.newest().filter(|_| self.driver.get().is_some()) else {
+            return Ok(Vec::new());
+        };
+        if !self.unheld(store, archive).is_empty() {
+            return Ok(Vec::new());
+        }
+        let from = "the other files, as they have all versions".to_owned();
+        let mended =
+            |file: PathBuf| Mended { version: newest, file: file.display().to_string(), from: from.clone() };
+        Ok(archive.forget_unread()?.into_iter().map(mended).collect())
     }
 
     /// Writes a version anew that cannot be put together any more, and that its snapshot or the store, of this content, is still.
@@ -151,8 +171,7 @@ impl Machine {
             if is_whole.is_ok() {
                 return None;
             }
-            let file = archive.put_back(meta.clone(), |rebuild| read(&mut Anew(rebuild)));
-            let file = file.unwrap_or_else(|problem| {
+            let file = self.write_anew(archive, &meta, read).unwrap_or_else(|problem| {
                 tracing::debug!(version = %id, %problem, "{id}: cannot be written anew");
                 None
             })?;
@@ -166,6 +185,38 @@ impl Machine {
             (content == Some(fingerprint)).then(|| anew(&read, STORE.to_owned())).flatten()
         };
         self.hot(&id).ok().and_then(from_snapshot).or_else(from_store)
+    }
+
+    /// Writes a version anew from what `read` hands over; answers its file. A version that somebody writes meanwhile is waited for, as it
+    /// may lie upon this one.
+    pub(super) fn write_anew(
+        &self,
+        archive: &Archive,
+        meta: &Meta,
+        read: impl Fn(&mut Anew<'_>) -> Result<(), Problem>,
+    ) -> Result<Option<PathBuf>, Problem> {
+        let read = |rebuild: &mut Rebuild| {
+            read(&mut Anew(rebuild))?;
+            while !archive.wait_for_writer(Duration::from_secs(1)) {
+                if self.until_stopped().is_break() {
+                    return Err(asat_archive::Error::Stopped.into());
+                }
+            }
+            Ok(())
+        };
+        let mut passes = 1..MOST_PASSES;
+        loop {
+            // One that lives may be given up at any moment, and is not to come back then.
+            let written = match archive.contains(meta.number) {
+                true => archive.rebuild(meta.number, read),
+                false => archive.put_back(meta.clone(), read),
+            };
+            match written {
+                // Somebody has begun one since.
+                Err(problem) if problem.code == Code::InUse && passes.next().is_some() => {}
+                written => return written,
+            }
+        }
     }
 
     /// What is recorded of a version that the archive does not know any more.

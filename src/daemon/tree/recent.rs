@@ -1,7 +1,7 @@
 //! The versions that are open in the tree, and those that were until lately.
 //!
 //! A program that asks short questions opens a version again and again, and opening one takes much longer than such a
-//! question: the index of every pack has to be read, and a lease recorded. So a version stays open for a while after
+//! question: the directories of segments have to be read, and a lease recorded. So a version stays open for a while after
 //! the last who had it open, unless somebody gives it up meanwhile.
 
 use std::collections::BTreeMap;

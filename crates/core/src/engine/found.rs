@@ -1,4 +1,4 @@
-//! Snapshots, and packs that cannot be read, that nothing is recorded of: the catalogue was lost with what it knew of them, or was
+//! Snapshots, and files of archives that cannot be read, that nothing is recorded of: the catalogue was lost with what it knew of them, or was
 //! put back from an older copy.
 //! Whether anybody was told of such a version cannot be known any more, so it is kept like one of which somebody was.
 
@@ -137,7 +137,7 @@ pub(super) fn lose_pages(draft: &mut Draft<'_>, version: &Version, damaged: &Dam
 pub(super) fn read_from_snapshot(draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
     let why = match found.and_then(|found| found.described.as_ref()) {
         Some(Err(damaged)) => &damaged.why,
-        _ => "its pack is not there",
+        _ => "no file of the archive has it",
     };
     say_in_snapshot(draft, &version.id, why);
     draft.put(version.clone().without_pages());

@@ -201,7 +201,7 @@ impl Engine {
             (State::Ready | State::Lost, Some(Archived { described: Some(Ok(described)), .. })) => {
                 draft.remark(&version.id, format!("{} is complete in the archive", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..filed(version, described) });
-                // Its pack could not even say what it was published for.
+                // The archive could not even say what it was published for.
                 if version.content.is_none() {
                     take_over(draft, &version.id, described);
                 }
@@ -338,7 +338,7 @@ impl Engine {
     }
 }
 
-/// The version with the pack that was found.
+/// The version with what the archive has of it.
 fn filed(version: &Version, described: &Described) -> Version {
     let content = version.content.clone().or_else(|| Some(described.content.clone()));
     let version = Version { content, ..version.clone() };

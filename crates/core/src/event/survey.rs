@@ -75,11 +75,11 @@ pub struct Archived {
 pub struct Damaged {
     /// What is wrong.
     pub why: String,
-    /// What its pack says of it, where that can be read still.
+    /// What the archive says of it, where that can be read still.
     pub described: Option<Box<Described>>,
 }
 
-/// What a pack says of its version, or a snapshot.
+/// What the archive says of a version, or a snapshot of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// What the cut fixed.

@@ -121,7 +121,7 @@ impl Retention {
         let returns = weight.returns(&numbers, &places);
         let excess = |at_most: u64| weight.bytes.saturating_sub(returns.before).saturating_sub(at_most);
         let goes_anyway = judged.iter().filter(|judged| judged.hold == Hold::None).count();
-        // What comes back at least is known from the parts. It may be much more, where differences are folded into one, but
+        // What comes back at least is known from the parts. It may be much more, where differences become one, but
         // never more than the versions have added. Going by that, none goes that need not.
         let most: Vec<u64> =
             order.iter().filter_map(|nth| candidates.get(*nth)).map(|one| one.bytes).collect();

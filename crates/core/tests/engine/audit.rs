@@ -153,10 +153,10 @@ fn a_restore_is_written_down_with_what_came_of_it() {
 fn a_version_that_is_lost_and_found_is_written_down_as_nobodys_deed() {
     let mut world = World::with_versions(1);
     noted(&mut world);
-    let pack = world.archive.remove(&id("report@1")).unwrap();
+    let kept = world.archive.remove(&id("report@1")).unwrap();
     world.restart();
     assert_eq!(noted(&mut world), ["lose report@1 by asat"]);
-    world.archive.insert(id("report@1"), pack);
+    world.archive.insert(id("report@1"), kept);
     world.restart();
     assert_eq!(noted(&mut world), ["recover report@1 by asat"]);
 }

@@ -214,7 +214,7 @@ fn what_a_start_makes_of_a_snapshot() {
         ),
         ("its group is not there", |world| world.group_is_there = false, State::Lost, "1 snapshot"),
         (
-            "its pack was complete",
+            "the archive had it whole",
             |world| {
                 let archive = world.register().intents().next().unwrap().effect.clone();
                 world.act(&archive);

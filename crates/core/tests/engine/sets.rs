@@ -171,12 +171,12 @@ fn a_daemon_that_dies_before_a_set_is_acknowledged_has_published_nothing_of_it()
 }
 
 #[test]
-fn packs_of_a_set_without_a_catalogue_are_adopted_with_it() {
+fn versions_of_a_set_without_a_catalogue_are_adopted_with_it() {
     let mut world = two();
     publish(&mut world);
-    let packs = world.archive.clone();
+    let archive = world.archive.clone();
     let mut world = two();
-    world.archive = packs;
+    world.archive = archive;
     world.restart();
     assert_eq!((world.states("ledger"), world.states("report")), ("1 ready".into(), "1 ready".into()));
     let publications: Vec<Publication> = world.register().publications_with(1).cloned().collect();

@@ -85,13 +85,13 @@ fn a_retirement_that_nobody_intends_any_more_is_intended_again() {
 #[test]
 fn leftovers_of_versions_that_ended_are_removed() {
     let mut world = World::with_versions(2);
-    let pack = world.archive.get(&id("report@1")).unwrap().clone();
+    let kept = world.archive.get(&id("report@1")).unwrap().clone();
     world.begin(&Event::retire(exactly("report@1")));
     world.settle();
     let effect = world.begin(&World::publishing("report", "close", None));
     world.finish(effect, World::fail_cut(Code::StorageFull, true)).unwrap_err();
-    world.archive.insert(id("report@1"), pack.clone());
-    world.archive.insert(id("report@3"), pack);
+    world.archive.insert(id("report@1"), kept.clone());
+    world.archive.insert(id("report@3"), kept);
     world.restart();
     assert_eq!(world.open_effects(), ["retire report@3", "retire report@1", "compact report"]);
     world.settle();
@@ -117,16 +117,16 @@ fn archives_from_which_versions_retired_are_compacted() {
 }
 
 #[test]
-fn a_version_whose_pack_is_gone_is_lost_and_may_be_found_again() {
+fn a_version_whose_pages_are_gone_is_lost_and_may_be_found_again() {
     let mut world = World::with_versions(2);
     world.ask(&World::pinning("report@1", None)).unwrap();
-    let pack = world.archive.remove(&id("report@1")).unwrap();
+    let kept = world.archive.remove(&id("report@1")).unwrap();
     world.restart();
     assert_eq!(world.states("report"), "1 lost, 2 ready");
     assert_eq!(world.refused(&World::opening("report@1", "a", 60)).code, Code::NotReadable);
     world.restart();
     assert_eq!(world.states("report"), "1 lost, 2 ready");
-    world.archive.insert(id("report@1"), pack);
+    world.archive.insert(id("report@1"), kept);
     world.restart();
     assert_eq!(world.states("report"), "1 ready, 2 ready");
     assert!(world.version("report@1").end.is_none() && world.version("report@1").pin.is_some());
@@ -144,7 +144,7 @@ fn a_lost_version_can_be_given_up() {
 }
 
 #[test]
-fn packs_that_nobody_knows_are_adopted() {
+fn versions_that_nobody_knows_are_adopted() {
     let mut old = World::with_versions(2);
     old.write("report");
     old.begin(&World::publishing("report", "keyed", Some("key-1")));
@@ -162,13 +162,13 @@ fn packs_that_nobody_knows_are_adopted() {
 }
 
 #[test]
-fn an_unknown_pack_takes_no_key_from_another_publication() {
+fn an_unknown_version_takes_no_key_from_another_publication() {
     let mut old = World::with_versions(1);
-    let pack = old.archive.remove(&id("report@1")).unwrap();
+    let kept = old.archive.remove(&id("report@1")).unwrap();
     let mut world = World::report();
     for version in ["report@1", "report@2"] {
-        let pack = asat_core::event::Described { key: Some("key-1".to_owned()), ..pack.clone() };
-        world.archive.insert(id(version), pack);
+        let kept = asat_core::event::Described { key: Some("key-1".to_owned()), ..kept.clone() };
+        world.archive.insert(id(version), kept);
     }
     world.restart();
     assert_eq!(world.states("report"), "1 ready, 2 ready");
@@ -176,7 +176,7 @@ fn an_unknown_pack_takes_no_key_from_another_publication() {
 }
 
 #[test]
-fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
+fn a_version_of_an_unknown_store_is_left_alone_and_told_of() {
     let old = World::with_versions(1);
     let none = Retention::default;
     let mut world = World::new(&[("other", none())]);
@@ -190,7 +190,7 @@ fn a_pack_of_an_unknown_store_is_left_alone_and_told_of() {
 }
 
 #[test]
-fn an_undescribed_pack_is_told_of() {
+fn an_undescribed_version_is_told_of() {
     let mut world = World::report();
     let survey =
         Survey { archived: vec![Archived { version: id("report@1"), described: None }], ..Survey::default() };
@@ -209,18 +209,18 @@ fn start_damaged(world: &mut World, version: &str, described: Option<Described>)
 #[test]
 fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone() {
     let before = World::with_versions(3);
-    let pack = |version: &str| before.archive.get(&id(version)).unwrap().clone();
+    let kept = |version: &str| before.archive.get(&id(version)).unwrap().clone();
     let mut world = World::report();
     let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
     let archived = |version, described| Archived { version: id(version), described: Some(described) };
     let archived = vec![
-        archived("report@1", Ok(pack("report@1"))),
+        archived("report@1", Ok(kept("report@1"))),
         archived("report@2", Err(damaged)),
-        archived("report@3", Ok(pack("report@3"))),
+        archived("report@3", Ok(kept("report@3"))),
     ];
     world.ask(&Event::Started(Survey { archived, ..Survey::default() })).unwrap();
     assert_eq!(world.states("report"), "1 ready, 2 lost, 3 ready");
-    let third = pack("report@3").content.cut_at;
+    let third = kept("report@3").content.cut_at;
     let as_of = |world: &World, at| {
         world.register().as_of(&store("report"), at).map(|entry| entry.version.id.clone())
     };
@@ -234,18 +234,18 @@ fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone()
 }
 
 #[test]
-fn a_damaged_pack_keeps_its_number_and_its_version_comes_back_with_its_pages() {
+fn a_damaged_version_keeps_its_number_and_comes_back_with_its_pages() {
     for tells in [true, false] {
         let before = World::with_versions(1);
-        let pack = before.archive.get(&id("report@1")).unwrap().clone();
+        let kept = before.archive.get(&id("report@1")).unwrap().clone();
         let mut world = World::report();
-        start_damaged(&mut world, "report@1", tells.then(|| pack.clone()));
+        start_damaged(&mut world, "report@1", tells.then(|| kept.clone()));
         assert_eq!(world.states("report"), "1 lost");
         assert!(world.remarks.iter().any(|remark| remark.contains("cut short")), "{:?}", world.remarks);
         assert_eq!(world.register().publications().count(), usize::from(tells));
         start_damaged(&mut world, "report@1", None);
         assert_eq!(world.states("report"), "1 lost");
-        world.archive.insert(id("report@1"), pack);
+        world.archive.insert(id("report@1"), kept);
         world.restart();
         assert_eq!(world.states("report"), "1 ready");
         assert_eq!(world.version("report@1").content, before.version("report@1").content);
@@ -273,7 +273,7 @@ fn a_version_whose_pages_the_archive_cannot_give_any_more_is_lost_until_it_can()
 }
 
 #[test]
-fn a_version_in_its_snapshot_outlives_a_damaged_pack_of_it_and_is_archived_again() {
+fn a_version_in_its_snapshot_outlives_damage_to_its_pages_and_is_archived_again() {
     let mut world = World::new(&[("hot", Retention::default())]);
     world.publish_new("hot");
     // The daemon dies as it has been put into the archive.
@@ -349,7 +349,7 @@ fn a_version_below_the_newest_one_of_a_damaged_archive_stays_in_its_snapshot() {
 }
 
 #[test]
-fn a_cut_whose_pack_is_damaged_has_failed() {
+fn a_cut_whose_pages_are_damaged_has_failed() {
     let mut world = World::with_versions(0);
     world.begin(&World::publishing("report", "close", None));
     start_damaged(&mut world, "report@1", None);

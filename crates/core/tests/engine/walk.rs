@@ -170,7 +170,7 @@ fn step(world: &mut World, step: Step) {
             // Disks come and go, and so do the files of an archive.
             world.group_is_there = b % 4 > 0;
             match world.archive.keys().nth(usize::from(a)) {
-                Some(pack) => _ = world.damaged.insert(pack.clone()),
+                Some(kept) => _ = world.damaged.insert(kept.clone()),
                 None if b % 3 == 0 => world.damaged.clear(),
                 None => {}
             }
@@ -200,9 +200,9 @@ fn check_at_rest(world: &mut World) {
         // What was in the way for a moment is done at the next tick.
         world.tell(&Event::Tick);
     }
-    let packs: Vec<_> = world.archive.iter().map(|(id, pack)| (id, Some(&pack.content))).collect();
+    let archived: Vec<_> = world.archive.iter().map(|(id, kept)| (id, Some(&kept.content))).collect();
     let ready = world.versions().filter(|version| version.state == State::Ready);
-    assert_eq!(packs, ready.map(|version| (&version.id, version.content.as_ref())).collect::<Vec<_>>());
+    assert_eq!(archived, ready.map(|version| (&version.id, version.content.as_ref())).collect::<Vec<_>>());
     let copied = |in_snapshot| {
         let here = move |v: &&Version| v.copy.as_ref().is_some_and(|copy| copy.in_snapshot == in_snapshot);
         world.versions().filter(here).map(|version| &version.id).collect::<Vec<_>>()

@@ -427,7 +427,7 @@ impl World {
                 }
             };
             self.damaged.remove(id);
-            repaired.mended.push(Mended { version: id.number, file: pack(id), from });
+            repaired.mended.push(Mended { version: id.number, file: segment(id), from });
         }
         let sound = self.archive.keys().filter(|id| id.store == *store && !self.damaged.contains(id));
         repaired.readable = sound.map(|id| id.number).collect();
@@ -763,13 +763,13 @@ impl World {
 }
 
 /// The file of a version in the archive.
-fn pack(id: &VersionId) -> String {
-    format!("{}.pack", id.number)
+fn segment(id: &VersionId) -> String {
+    format!("{:012}.segment", id.number)
 }
 
 /// What is found of a damaged version.
 pub(crate) fn finding(id: &VersionId) -> Finding {
-    Finding { file: pack(id), what: format!("{} is damaged", pack(id)), versions: vec![id.number] }
+    Finding { file: segment(id), what: format!("{} is damaged", segment(id)), versions: vec![id.number] }
 }
 
 fn show(effect: &Effect) -> String {

@@ -57,7 +57,7 @@ impl Scene {
             lost.map(|id| Lost { newest: id.parse().unwrap(), reason: "it was full".to_owned(), count: 1 });
         let damage = Damage {
             found_at: Timestamp::UNIX_EPOCH,
-            what: "1.pack".to_owned(),
+            what: "000000000001.segment".to_owned(),
             versions: vec![1],
             tried: None,
         };
