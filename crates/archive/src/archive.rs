@@ -141,8 +141,13 @@ impl Archive {
                 .filter(|number| state.is_live(*number) && state.live(*number, objects).is_none());
             lost.extend(unknown.filter_map(|number| Some((number, slot.segment(objects).err()?))));
         }
-        let next = state.manifest.highest + 1;
-        let last = (next..).zip(state.manifest.unread.keys());
+        let (unread, mut below) = (&state.manifest.unread, u64::MAX);
+        let last = unread.iter().rev().map(|(file, up_to)| {
+            below = below.saturating_sub(1).min(*up_to);
+            (below, file)
+        });
+        let last =
+            last.filter(|(number, _)| state.is_live(*number) && state.live(*number, objects).is_none());
         lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
         lost
     }

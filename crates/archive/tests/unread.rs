@@ -215,3 +215,34 @@ fn what_was_looked_at_together_is_not_read_again_one_by_one() {
         }
     }
 }
+
+#[test]
+fn a_version_is_lost_until_it_is_put_back_and_no_later_one_is() {
+    let folder = common::folder();
+    let mut model = history(&open(folder.path()));
+    let files = common::files(folder.path());
+    files.iter().rev().take(2).for_each(|(name, _)| _ = damage(&folder.path().join(name)));
+    let (fifth, sixth) = (model.remove(&5).unwrap(), model.remove(&6).unwrap());
+    let archive = open(folder.path());
+    let lost = |archive: &Archive| archive.lost().into_keys().collect::<Vec<_>>();
+    assert_eq!(lost(&archive), [5, 6]);
+    publish(&archive, &mut model, 7);
+    publish(&archive, &mut model, 8);
+    assert_eq!(lost(&archive), [5, 6]);
+    drop(archive);
+    let archive = open(folder.path());
+    assert_eq!(lost(&archive), [5, 6]);
+    for (number, content, left) in [(6, sixth, &[5][..]), (5, fifth, &[])] {
+        let mut fingerprinter = asat_archive::Fingerprinter::new(content.page_size(), content.count());
+        content.pages.iter().for_each(|page| _ = fingerprinter.page(page));
+        let described = archive.describe(7).unwrap();
+        let meta = asat_archive::Meta { number, fingerprint: fingerprinter.finish(), ..described };
+        let pages = |rebuild: &mut asat_archive::Rebuild| {
+            content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+        };
+        archive.put_back(meta, pages).unwrap().unwrap();
+        model.insert(number, content.clone());
+        assert_eq!(lost(&archive), left);
+        assert_contents(&archive, &model);
+    }
+}
