@@ -7,7 +7,8 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::bytes::len_of;
-use crate::directory::{DESCRIBED_TOGETHER, DescriptionRef, Directory, VersionRef};
+use crate::codec::Dictionary;
+use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::hash;
 use crate::index::{BlockBuilder, BlockRef, Encoding, Entry, block_of, check_of};
@@ -50,6 +51,12 @@ impl Sheet {
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
+    /// Appends a part that the directory names.
+    fn append_part(&mut self, bytes: &[u8]) -> Result<PartRef, Error> {
+        self.append(bytes)?;
+        Ok(PartRef { offset: 0, len: len_of(bytes), check: check_of(&hash(bytes)) })
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         self.draft.append(&self.buffer)?;
         self.body.update(&self.buffer);
@@ -74,6 +81,10 @@ pub(crate) struct Builder {
     blocks_bytes: Vec<u8>,
     /// How many entries there are.
     pub(crate) count: u64,
+    /// What frames of whole pages are made with.
+    pub(crate) dictionary: Option<Arc<Dictionary>>,
+    /// Whether one was.
+    needs_dictionary: bool,
 }
 
 impl Builder {
@@ -90,6 +101,8 @@ impl Builder {
             blocks: Vec::new(),
             blocks_bytes: Vec::new(),
             count: 0,
+            dictionary: None,
+            needs_dictionary: false,
         })
     }
 
@@ -117,6 +130,7 @@ impl Builder {
             block.add(&entry);
         }
         self.count += 1;
+        self.needs_dictionary |= entry.encoding == Encoding::Dictionary;
         self.last = self.last.max(entry.version);
         self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.first;
         self.sheet.append(frame)
@@ -151,15 +165,16 @@ impl Builder {
             .for_each(|(version, _)| version.bytes = bytes);
         let mut descriptions = Vec::new();
         for together in versions.chunks(DESCRIBED_TOGETHER) {
-            let written = describe(together.iter().map(|(_, meta)| meta))?;
-            let check = check_of(&hash(&written));
-            descriptions.push(DescriptionRef { offset: 0, len: len_of(&written), check });
-            self.sheet.append(&written)?;
+            descriptions.push(self.sheet.append_part(&describe(together.iter().map(|(_, meta)| meta))?)?);
         }
+        let dictionary = self.dictionary.filter(|_| self.needs_dictionary);
+        let dictionary =
+            dictionary.map(|dictionary| self.sheet.append_part(&dictionary.bytes)).transpose()?;
         let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
         let last = self.last.max(versions.last().map_or(0, |version| version.number));
         let (page_size, first, blocks) = (self.page_size, self.first, self.blocks);
-        let directory = Directory { page_size, first, last, versions, blocks, descriptions }.encode();
+        let directory = Directory { page_size, first, last, versions, blocks, descriptions, dictionary };
+        let directory = directory.encode();
         let directory_at = self.sheet.len();
         self.sheet.append(&directory)?;
         self.sheet.flush()?;

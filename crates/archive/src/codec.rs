@@ -3,8 +3,10 @@
 //! A page is stored whole, raw or compressed, or as its difference from the page that the version before had
 //! in its place. A difference is a zstd frame too, made with the earlier page as its dictionary: whatever moved
 //! or stayed within the page costs next to nothing.
+//!
+//! Whole pages of a large segment share a dictionary: it has what many of them have in common, so each frame has only the rest.
 
-use zstd::zstd_safe::{CCtx, DCtx};
+use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict};
 
 use crate::error::Error;
 use crate::index::Encoding;
@@ -24,9 +26,42 @@ pub(crate) const MOST_WHEN_MERGED: u32 = 64;
 /// A difference below this share of a page is taken without looking how long the whole page would be.
 const TAKEN_UNSEEN: usize = 16;
 
+/// A dictionary is about this long: one of twice the length makes pages 3 % shorter, and each merged segment has its own copy.
+const DICTIONARY_BYTES: usize = 16 << 10;
+/// Merges have time. With a dictionary, a level above this makes pages less than 1 % shorter.
+const LEVEL_WITH_DICTIONARY: i32 = 6;
+
+/// What many pages have in common.
+pub(crate) struct Dictionary {
+    pub(crate) bytes: Vec<u8>,
+    prepared: DDict<'static>,
+}
+
+impl std::fmt::Debug for Dictionary {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Dictionary").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Dictionary {
+    /// A dictionary as it was stored.
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Error> {
+        let prepared = DDict::try_create(&bytes).ok_or_else(unusable)?;
+        Ok(Self { bytes, prepared })
+    }
+
+    /// Makes a dictionary out of pages that lie one after another. `None`: they have too little in common.
+    pub(crate) fn train(pages: &[u8], page_len: usize) -> Result<Option<Self>, Error> {
+        let lengths = vec![page_len; pages.len() / page_len];
+        zstd::dict::from_continuous(pages, &lengths, DICTIONARY_BYTES).ok().map(Self::new).transpose()
+    }
+}
+
 /// Makes frames.
 pub(crate) struct Encoder {
     context: CCtx<'static>,
+    /// What whole pages are made with, if there is one.
+    dictionary: Option<CDict<'static>>,
     whole: Vec<u8>,
     difference: Vec<u8>,
 }
@@ -37,7 +72,15 @@ impl Encoder {
         // A frame must be shorter than the page, or the page is stored as it is.
         let room = vec![0; page_len.saturating_sub(1)];
         let context = CCtx::try_create().ok_or_else(unusable)?;
-        Ok(Self { context, whole: room.clone(), difference: room })
+        Ok(Self { context, dictionary: None, whole: room.clone(), difference: room })
+    }
+
+    /// The same, with a dictionary for whole pages.
+    pub(crate) fn with(page_len: usize, dictionary: Option<&Dictionary>) -> Result<Self, Error> {
+        let prepare = |dictionary: &Dictionary| {
+            CDict::try_create(&dictionary.bytes, LEVEL_WITH_DICTIONARY).ok_or_else(unusable)
+        };
+        Ok(Self { dictionary: dictionary.map(prepare).transpose()?, ..Self::new(page_len)? })
     }
 
     /// The shortest frame of a page: its difference from the page `before`, where there is one and the
@@ -63,9 +106,15 @@ impl Encoder {
         if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
             return (Encoding::Difference, short);
         }
-        let whole_len = self.context.compress(self.whole.as_mut_slice(), page, LEVEL).ok();
-        let whole = match whole_len.and_then(|len| self.whole.get(..len)) {
-            Some(frame) => (Encoding::Zstd, frame),
+        let room = self.whole.as_mut_slice();
+        let (encoding, whole_len) = match &self.dictionary {
+            Some(dictionary) => {
+                (Encoding::Dictionary, self.context.compress_using_cdict(room, page, dictionary))
+            }
+            None => (Encoding::Zstd, self.context.compress(room, page, LEVEL)),
+        };
+        let whole = match whole_len.ok().and_then(|len| self.whole.get(..len)) {
+            Some(frame) => (encoding, frame),
             None => (Encoding::Raw, page),
         };
         match difference {
@@ -89,9 +138,15 @@ impl Decoder {
         Ok(Self { context: DCtx::try_create().ok_or_else(unusable)?, before: Vec::new() })
     }
 
-    /// Decodes a frame. Where it is a difference, `page` holds the page before; answers whether a whole page
-    /// came out.
-    pub(crate) fn decode(&mut self, encoding: Encoding, frame: &[u8], page: &mut [u8]) -> bool {
+    /// Decodes a frame of a segment that may have a dictionary. Where it is a difference, `page` holds the page before; answers whether
+    /// a whole page came out.
+    pub(crate) fn decode(
+        &mut self,
+        encoding: Encoding,
+        frame: &[u8],
+        dictionary: Option<&Dictionary>,
+        page: &mut [u8],
+    ) -> bool {
         let len = page.len();
         let decoded = match encoding {
             Encoding::Raw if frame.len() == len => {
@@ -105,6 +160,10 @@ impl Decoder {
                 self.before.extend_from_slice(page);
                 self.context.decompress_using_dict(page, frame, &self.before)
             }
+            Encoding::Dictionary => match dictionary {
+                Some(dictionary) => self.context.decompress_using_ddict(page, frame, &dictionary.prepared),
+                None => return false,
+            },
         };
         decoded == Ok(len)
     }
@@ -133,7 +192,35 @@ mod tests {
 
     fn decode(encoding: Encoding, frame: &[u8], before: &[u8]) -> Option<Vec<u8>> {
         let mut page = before.to_vec();
-        Decoder::new().unwrap().decode(encoding, frame, &mut page).then_some(page)
+        Decoder::new().unwrap().decode(encoding, frame, None, &mut page).then_some(page)
+    }
+
+    #[test]
+    fn pages_that_have_much_in_common_are_shorter_with_a_dictionary() {
+        let rows = |nth: u64| -> Vec<u8> {
+            let name = |row: u64| (row.pow(3) % 9973 % 200).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let row = |row: u64| format!("{row},account {:016x},EUR|", name(row));
+            (nth * 100..).flat_map(|nth| row(nth).into_bytes()).take(4096).collect()
+        };
+        let pages: Vec<Vec<u8>> = (0..100).map(rows).collect();
+        let dictionary = Dictionary::train(&pages.concat(), 4096).unwrap().unwrap();
+        let again = Dictionary::train(&pages.concat(), 4096).unwrap().unwrap();
+        assert_eq!(dictionary.bytes, again.bytes, "the same pages make the same dictionary");
+        let mut encoder = Encoder::with(4096, Some(&dictionary)).unwrap();
+        let (mut with, mut without) = (0, 0);
+        for page in &pages {
+            let (encoding, frame) = encoder.encode(page, None);
+            assert_eq!(encoding, Encoding::Dictionary);
+            let mut decoded = vec![0; 4096];
+            let mut decoder = Decoder::new().unwrap();
+            assert!(decoder.decode(encoding, frame, Some(&dictionary), &mut decoded));
+            assert_eq!(decoded, *page);
+            assert!(!decoder.decode(encoding, frame, None, &mut decoded), "without it, it cannot be read");
+            with += frame.len();
+            without += encode(page, None).1.len();
+        }
+        assert!(with * 10 < without * 9, "{with} bytes with it, {without} without");
+        assert!(Dictionary::train(&[0; 4096], 4096).unwrap().is_none(), "one page makes none");
     }
 
     #[test]
@@ -195,6 +282,8 @@ mod tests {
             for encoding in [Encoding::Raw, Encoding::Zstd, Encoding::Difference] {
                 decode(encoding, &frame, &before);
             }
+            let (dictionary, mut page) = (Dictionary::new(before.clone()).unwrap(), before);
+            Decoder::new().unwrap().decode(Encoding::Dictionary, &frame, Some(&dictionary), &mut page);
         }
     }
 }

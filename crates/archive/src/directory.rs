@@ -28,9 +28,9 @@ pub(crate) struct VersionRef {
     pub(crate) stands_alone: bool,
 }
 
-/// Where the description of up to [`DESCRIBED_TOGETHER`] versions is.
+/// Where the description of up to [`DESCRIBED_TOGETHER`] versions is, or the dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DescriptionRef {
+pub(crate) struct PartRef {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) check: Check,
@@ -49,7 +49,9 @@ pub(crate) struct Directory {
     /// The blocks that have entries, in order.
     pub(crate) blocks: Vec<BlockRef>,
     /// The descriptions of the versions, in order.
-    pub(crate) descriptions: Vec<DescriptionRef>,
+    pub(crate) descriptions: Vec<PartRef>,
+    /// What whole pages are compressed with, if there is one.
+    pub(crate) dictionary: Option<PartRef>,
 }
 
 impl Directory {
@@ -80,14 +82,14 @@ impl Directory {
             before = block.block;
         }
         put_varint(&mut bytes, count(&self.descriptions));
-        for description in &self.descriptions {
-            put_varint(&mut bytes, description.len);
-            bytes.extend(description.check);
+        for part in self.descriptions.iter().chain(&self.dictionary) {
+            put_varint(&mut bytes, part.len);
+            bytes.extend(part.check);
         }
         bytes
     }
 
-    /// Reads a directory. Frames lie in `frames`, and blocks and descriptions in `rest`; `None` where they do not fill these, or where
+    /// Reads a directory. Frames lie in `frames`, and blocks, descriptions and the dictionary in `rest`; `None` where they do not fill these, or where
     /// something cannot have been written.
     pub(crate) fn decode(bytes: &[u8], frames: Range<u64>, rest: Range<u64>) -> Option<Self> {
         let mut taker = Taker(bytes);
@@ -98,12 +100,16 @@ impl Directory {
         let (mut frames_at, mut offset) = (frames.start, rest.start);
         let blocks = take_blocks(&mut taker, &mut frames_at, &mut offset)?;
         let described = taker.varint()?;
+        let mut take_part = |taker: &mut Taker<'_>| {
+            let part = PartRef { offset, len: taker.varint()?, check: taker.array()? };
+            offset = offset.checked_add(part.len)?;
+            Some(part)
+        };
         let mut descriptions = Vec::new();
         for _ in 0..described {
-            let (len, check) = (taker.varint()?, taker.array()?);
-            descriptions.push(DescriptionRef { offset, len, check });
-            offset = offset.checked_add(len)?;
+            descriptions.push(take_part(&mut taker)?);
         }
+        let dictionary = if taker.is_empty() { None } else { Some(take_part(&mut taker)?) };
         let is_described = descriptions.len() == versions.len().div_ceil(DESCRIBED_TOGETHER);
         let is_full = taker.is_empty() && frames_at == frames.end && offset == rest.end;
         (is_full && is_described && first > 0).then_some(Self {
@@ -113,6 +119,7 @@ impl Directory {
             versions,
             blocks,
             descriptions,
+            dictionary,
         })
     }
 

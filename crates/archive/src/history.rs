@@ -151,6 +151,12 @@ impl History {
             .collect()
     }
 
+    /// The segment that has an item.
+    pub(crate) fn segment(&self, item: &Item) -> Result<&Arc<Segment>, Error> {
+        let nowhere = || Error::Misuse("an entry of no segment".to_owned());
+        self.segments.get(item.segment).ok_or_else(nowhere)
+    }
+
     /// The place of the segment that an error is about.
     pub(crate) fn place_of(&self, error: &Error) -> Option<usize> {
         self.segments.iter().position(|segment| error.path() == Some(segment.name()))
@@ -234,20 +240,24 @@ impl Assembler {
     /// Reads a frame as it is stored.
     pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
         self.frame.resize(usize::try_from(item.entry.len).unwrap_or(usize::MAX), 0);
-        let nowhere = || Error::Misuse("an entry of no segment".to_owned());
-        let segment = history.segments.get(item.segment).ok_or_else(nowhere)?;
-        segment.read(item.entry.offset, &mut self.frame)?;
+        history.segment(item)?.read(item.entry.offset, &mut self.frame)?;
         Ok(&self.frame)
     }
 
     /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out, which is not compared with its
     /// check.
     pub(crate) fn lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        match self.stored(history, item) {
-            Ok(_) => Ok(self.decoder.decode(item.entry.encoding, &self.frame, page)),
+        match self.try_to_lay(history, item, page) {
             Err(error) if error.is_loss() => Ok(false),
-            Err(error) => Err(error),
+            result => result,
         }
+    }
+
+    fn try_to_lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
+        self.stored(history, item)?;
+        let encoding = item.entry.encoding;
+        let dictionary = history.segment(item)?.dictionary_for(encoding)?;
+        Ok(self.decoder.decode(encoding, &self.frame, dictionary, page))
     }
 
     /// Puts a page together as it became at an item; answers whether it came out, which is not compared with its check.

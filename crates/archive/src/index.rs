@@ -34,16 +34,19 @@ pub(crate) enum Encoding {
     Zstd,
     /// What makes the page out of what it was at an earlier version.
     Difference,
+    /// The page, compressed with the segment's dictionary.
+    Dictionary,
 }
 
 impl Encoding {
-    const ALL: [Self; 3] = [Self::Raw, Self::Zstd, Self::Difference];
+    const ALL: [Self; 4] = [Self::Raw, Self::Zstd, Self::Difference, Self::Dictionary];
 
     fn bits(self) -> u64 {
         match self {
             Self::Raw => 0,
             Self::Zstd => 1,
             Self::Difference => 2,
+            Self::Dictionary => 3,
         }
     }
 
@@ -151,7 +154,9 @@ impl BlockRef {
             };
             let fits = match encoding {
                 Encoding::Raw => len == page_size.bytes(),
-                Encoding::Zstd | Encoding::Difference => len > 0 && len < page_size.bytes(),
+                Encoding::Zstd | Encoding::Difference | Encoding::Dictionary => {
+                    len > 0 && len < page_size.bytes()
+                }
             };
             if !is_in_order || !fits || version > last {
                 return None;
@@ -171,7 +176,7 @@ mod tests {
     use super::*;
 
     fn entries() -> impl Strategy<Value = Vec<Entry>> {
-        let one = (1..=BLOCK_PAGES, 5..60_u64, 0..3_usize, 1..512_u32, any::<Check>());
+        let one = (1..=BLOCK_PAGES, 5..60_u64, 0..4_usize, 1..512_u32, any::<Check>());
         prop::collection::vec(one, 0..40).prop_map(|drawn| {
             let mut entries: Vec<Entry> = drawn
                 .into_iter()

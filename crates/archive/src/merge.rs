@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
-use crate::codec::{Encoder, MOST_WHEN_MERGED};
+use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -28,6 +28,13 @@ use crate::view::View;
 /// is how merging is kept from taking the disk's bandwidth.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
+/// Segments that are this long together get a dictionary, which takes 8 KiB of that.
+const LEAST_TO_MAKE_A_DICTIONARY: u64 = 1 << 20;
+/// One that has a dictionary keeps it down to this length.
+const LEAST_TO_KEEP_A_DICTIONARY: u64 = 128 << 10;
+/// A dictionary is made of so many pages, and no more than so many bytes: from 200 pages on, more make it no better.
+const SAMPLED_PAGES: usize = 256;
+const SAMPLE_BYTES: usize = 4 << 20;
 /// How much is written between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
 
@@ -75,7 +82,8 @@ impl Inner {
             history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
         let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
-        let builder = Builder::new(&self.objects, history.page_size, first)?;
+        let mut builder = Builder::new(&self.objects, history.page_size, first)?;
+        builder.dictionary = dictionary(history, &inputs)?;
         let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
         for block in history.blocks() {
             let has = |segment: &&Arc<Segment>| segment.directory.block(block).is_some();
@@ -132,6 +140,51 @@ impl Inner {
     }
 }
 
+/// What whole pages of the merged segment are compressed with: what most of them are compressed with already, or a dictionary that is made for
+/// them. A short segment does without.
+fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<Dictionary>>, Error> {
+    let bytes: u64 = inputs.iter().map(|segment| segment.bytes()).sum();
+    let has_one = inputs.iter().filter(|segment| segment.directory.dictionary.is_some());
+    let known = has_one.max_by_key(|segment| segment.bytes()).filter(|segment| segment.bytes() >= bytes / 4);
+    if bytes < if known.is_some() { LEAST_TO_KEEP_A_DICTIONARY } else { LEAST_TO_MAKE_A_DICTIONARY } {
+        return Ok(None);
+    }
+    match known.map(|segment| segment.dictionary()) {
+        Some(Err(error)) if !error.is_loss() => Err(error),
+        Some(Ok(Some(known))) => Ok(Some(Arc::clone(known))),
+        _ => {
+            let pages = sample(history, inputs)?;
+            Ok(Dictionary::train(&pages, history.page_size.as_usize())?.map(Arc::new))
+        }
+    }
+}
+
+/// Some of the pages that are whole in segments, from everywhere in the store, one after another.
+fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error> {
+    let is_input =
+        |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
+    let mut page = vec![0; history.page_size.as_usize()];
+    let most = (SAMPLE_BYTES / page.len()).min(SAMPLED_PAGES);
+    let has = |block: &u32| inputs.iter().any(|segment| segment.directory.block(*block).is_some());
+    let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
+    let per_block = most.div_ceil(blocks.len().max(1));
+    let (mut assembler, mut pages) = (Assembler::new()?, Vec::new());
+    for block in blocks.iter().step_by(blocks.len().div_ceil(most).max(1)) {
+        let end = pages.len() + per_block * page.len();
+        history.pages(*block, |items| {
+            let is_whole = |item: &Item| item.entry.encoding != Encoding::Difference;
+            let whole = items.iter().rposition(|item| is_whole(item) && is_input(item));
+            if let Some(place) = whole.filter(|_| pages.len() < end)
+                && assembler.page(history, items, place, &mut page)?
+            {
+                pages.extend_from_slice(&page);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(pages)
+}
+
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
 fn versions(
     inputs: &[&Arc<Segment>],
@@ -183,7 +236,8 @@ impl<'a> Work<'a> {
         pace: Pace<'a>,
     ) -> Result<Self, Error> {
         let page_len = history.page_size.as_usize();
-        let (encoder, assembler) = (Encoder::new(page_len)?, Assembler::new()?);
+        let encoder = Encoder::with(page_len, builder.dictionary.as_deref())?;
+        let assembler = Assembler::new()?;
         let (page, below) = (vec![0; page_len], vec![0; page_len]);
         Ok(Self {
             history,
@@ -208,6 +262,7 @@ impl<'a> Work<'a> {
         let plan = Plan::of(items, self.history, |item| self.is_merged(item));
         for (place, item) in items.iter().enumerate() {
             match plan.deeds.get(place) {
+                Some(Deed::Copy) if self.is_made_otherwise(item)? => self.store(items, place, None)?,
                 Some(Deed::Copy) => {
                     if self.is_compared {
                         self.assemble(items, place)?;
@@ -220,6 +275,19 @@ impl<'a> Work<'a> {
             }
         }
         self.tell()
+    }
+
+    /// Whether a page is stored whole, and its frame was made with another dictionary than is at hand, or without.
+    fn is_made_otherwise(&self, item: &Item) -> Result<bool, Error> {
+        let at_hand = self.builder.dictionary.as_ref();
+        Ok(match item.entry.encoding {
+            Encoding::Raw | Encoding::Difference => false,
+            Encoding::Zstd => at_hand.is_some(),
+            Encoding::Dictionary => {
+                let dictionary = self.history.segment(item)?.dictionary()?;
+                dictionary.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes)
+            }
+        })
     }
 
     /// Stores a page again, upon what it was at another item, or whole.

@@ -63,7 +63,7 @@ pub fn block(bytes: &[u8], bounds: Bounds) -> Option<Vec<u8>> {
 pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let encoding = if is_difference { Encoding::Difference } else { Encoding::Zstd };
     let mut page = before.to_vec();
-    let decoded = Decoder::new()?.decode(encoding, frame, &mut page);
+    let decoded = Decoder::new()?.decode(encoding, frame, None, &mut page);
     Ok(decoded.then_some(page))
 }
 

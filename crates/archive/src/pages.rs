@@ -69,7 +69,7 @@ impl Pages {
         }
         self.read_spans(view)?;
         for (place, (nth, page)) in pages.clone().zip(out.chunks_exact_mut(page_len)).enumerate() {
-            if !self.decode(view.page(nth)?.frames, page) {
+            if !self.decode(view, view.page(nth)?.frames, page)? {
                 self.lost.push(place);
             }
         }
@@ -147,14 +147,22 @@ impl Pages {
     }
 
     /// Puts a page together; answers whether one came out.
-    fn decode(&mut self, frames: &[Frame], page: &mut [u8]) -> bool {
-        let mut decoded = !frames.is_empty();
+    fn decode(&mut self, view: &View, frames: &[Frame], page: &mut [u8]) -> Result<bool, Error> {
         for frame in frames.iter().rev() {
             let stored = stored(&self.spans, &self.bytes, frame);
-            decoded =
-                decoded && stored.is_some_and(|stored| self.decoder.decode(frame.encoding, stored, page));
+            let (Some(stored), Some(segment)) = (stored, view.segment(frame.segment)) else {
+                return Ok(false);
+            };
+            let dictionary = match segment.dictionary_for(frame.encoding) {
+                Ok(dictionary) => dictionary,
+                Err(error) if error.is_loss() => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            if !self.decoder.decode(frame.encoding, stored, dictionary, page) {
+                return Ok(false);
+            }
         }
-        decoded
+        Ok(!frames.is_empty())
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
 
 use crate::bytes::in_memory;
+use crate::codec::Dictionary;
 use crate::directory::{DESCRIBED_TOGETHER, Directory, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::{hash, matches};
-use crate::index::{BlockRef, Check, Entry, check_of};
+use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
@@ -74,7 +75,8 @@ impl Opened {
             .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
         let alone = directory.versions.iter().filter(|version| version.stands_alone);
         let alone = alone.map(|version| version.number).collect();
-        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory, alone }))
+        let dictionary = OnceLock::new();
+        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory, alone, dictionary }))
     }
 
     /// A part of the file that was compared with its checksum.
@@ -104,6 +106,8 @@ pub(crate) struct Segment {
     pub(crate) directory: Directory,
     /// Its versions that stand alone, in order.
     pub(crate) alone: Vec<u64>,
+    /// Its dictionary, once a page was read that needs it.
+    dictionary: OnceLock<Arc<Dictionary>>,
 }
 
 impl Segment {
@@ -151,6 +155,23 @@ impl Segment {
         let range = (self.directory.first, self.directory.last);
         let decoded = block.decode(&bytes, range, self.directory.page_size, each);
         decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))
+    }
+
+    /// What its whole pages are compressed with, if it has that.
+    pub(crate) fn dictionary(&self) -> Result<Option<&Arc<Dictionary>>, Error> {
+        let Some(place) = &self.directory.dictionary else { return Ok(None) };
+        if let Some(known) = self.dictionary.get() {
+            return Ok(Some(known));
+        }
+        let range = place.offset..place.offset + place.len;
+        let bytes = self.checked(range, place.check, || "its dictionary".to_owned())?;
+        let dictionary = Arc::new(Dictionary::new(bytes)?);
+        Ok(Some(self.dictionary.get_or_init(|| dictionary)))
+    }
+
+    /// The same, if frames of this encoding need it.
+    pub(crate) fn dictionary_for(&self, encoding: Encoding) -> Result<Option<&Dictionary>, Error> {
+        if encoding == Encoding::Dictionary { Ok(self.dictionary()?.map(Arc::as_ref)) } else { Ok(None) }
     }
 
     /// Has the system begin to read a block.

@@ -47,6 +47,7 @@ struct Segment {
     versions: BTreeMap<u64, Version>,
     entries: BTreeMap<(u32, u64), Entry>,
     descriptions: Vec<Value>,
+    dictionary: Option<(usize, usize)>,
 }
 
 /// Takes a little-endian number of these bytes.
@@ -161,6 +162,13 @@ impl File {
             descriptions.extend(together);
             place = end;
         }
+        let mut dictionary = None;
+        if at < manifest {
+            let end = place + size(take(&bytes, &mut at));
+            assert_eq!(take_check(&bytes, &mut at), blake3::hash(&bytes[place..end]).as_bytes()[..8]);
+            dictionary = Some((place, end));
+            place = end;
+        }
         assert_eq!((frame, place, at), (frames_end, directory, manifest));
         assert!(
             descriptions
@@ -168,7 +176,17 @@ impl File {
                 .map(|description| description["number"].as_u64().unwrap())
                 .eq(versions.keys().copied())
         );
-        Segment { file: self.number, bytes, page_size, first, last, versions, entries, descriptions }
+        Segment {
+            file: self.number,
+            bytes,
+            page_size,
+            first,
+            last,
+            versions,
+            entries,
+            descriptions,
+            dictionary,
+        }
     }
 }
 
@@ -255,6 +273,14 @@ impl Archive {
             2 => {
                 let (below, mut bytes) = (self.page(page_size, page, entry.base), vec![0; page_size]);
                 let len = DCtx::create().decompress_using_dict(&mut bytes[..], frame, &below).unwrap();
+                assert_eq!(len, page_size);
+                bytes
+            }
+            3 => {
+                let (from, to) = segment.dictionary.unwrap();
+                let mut bytes = vec![0; page_size];
+                let dictionary = &segment.bytes[from..to];
+                let len = DCtx::create().decompress_using_dict(&mut bytes[..], frame, dictionary).unwrap();
                 assert_eq!(len, page_size);
                 bytes
             }
@@ -407,6 +433,40 @@ proptest! {
             common::assert_contents(&archive, &model);
         }
         prop_assert_eq!(read(folder.path()), model);
+    }
+}
+
+/// The dictionary in a folder, and how many pages are compressed with one.
+fn dictionary(folder: &Path) -> (Option<Vec<u8>>, usize) {
+    let segments = Archive::read(folder).segments;
+    let entries = segments.iter().flat_map(|segment| segment.entries.values());
+    let pages = entries.filter(|entry| entry.encoding == 3).count();
+    let mut all = segments
+        .iter()
+        .filter_map(|segment| segment.dictionary.map(|(from, to)| segment.bytes[from..to].to_vec()));
+    let (first, further) = (all.next(), all.next());
+    assert!(further.is_none());
+    (first, pages)
+}
+
+/// A dictionary is made once: what is merged later has the same.
+#[test]
+fn pages_that_share_a_dictionary_are_found_by_the_book() {
+    let folder = common::folder();
+    let mut model = common::with_dictionary(folder.path());
+    let archive = open(folder.path());
+    let (made, pages) = dictionary(folder.path());
+    assert!(made.is_some() && pages > 900, "{pages} pages are compressed with it");
+    assert_eq!(read(folder.path()), model);
+    for given_up in [1..=4, 5..=7] {
+        for number in given_up {
+            archive.retire(number).unwrap();
+            model.remove(&number);
+        }
+        compact(&archive);
+        assert_eq!(read(folder.path()), model);
+        common::assert_holds(&archive, &model);
+        assert!(dictionary(folder.path()).0 == made);
     }
 }
 

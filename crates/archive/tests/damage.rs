@@ -14,7 +14,7 @@ use asat_archive::{Archive, Contents, Error, Kept, Report, Retired, check};
 use asat_core::{Code, Problem};
 use common::{
     Content, Model, assert_contents, assert_holds, cases, compact, files, go_on, is_spare, open, page,
-    put_files, read, verify, write,
+    put_files, read, verify, with_dictionary, write,
 };
 use proptest::prelude::*;
 
@@ -216,6 +216,35 @@ fn damage_to_what_was_mended_is_found() {
 #[test]
 fn damage_to_a_version_that_was_put_back_is_found() {
     damage_every_file("put back", put_back, 4);
+}
+
+/// Without it the pages that were compressed with it cannot be read, and they are put back from what has them still.
+#[test]
+fn damage_to_a_dictionary_is_found_and_put_right() {
+    let folder = common::folder();
+    let model = with_dictionary(folder.path());
+    let (name, good) = files(folder.path()).into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
+    let path = folder.path().join(name);
+    // It lies before the directory, behind everything else.
+    let directory = u64::from_le_bytes(good[good.len() - 164..][..8].try_into().unwrap());
+    let contents: Contents =
+        model.values().flat_map(|content| &content.pages).map(|page| (check(page), page.clone())).collect();
+    for back in [1, 100, 4000] {
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let at = directory - back;
+        file.write_all_at(&[good[usize::try_from(at).unwrap()] ^ 4], at).unwrap();
+        check_damaged(folder.path(), &path, &model, &format!("the dictionary, {back} bytes before its end"));
+        file.write_all_at(&[good[usize::try_from(at).unwrap()]], at).unwrap();
+    }
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .write_all_at(&[0; 64], directory - 300)
+        .unwrap();
+    let archive = open(folder.path());
+    archive.repair(&verify(&archive, None).damage, &contents, &mut go_on).unwrap();
+    assert_holds(&archive, &model);
 }
 
 /// The path of a file.

@@ -69,6 +69,28 @@ pub fn page(page_size: u32, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// A page like those of a table: rows that have much in common with those of other pages.
+pub fn rows(seed: u64) -> Vec<u8> {
+    let name = |row: u64| (row.pow(3) % 9973 % 200).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let row = |row: u64| format!("{row},account {:016x},EUR|", name(row));
+    (seed * 100..).flat_map(|nth| row(nth).into_bytes()).take(4096).collect()
+}
+
+/// Versions of so many pages that their merged segment has a dictionary. Each changes nearly all.
+pub fn with_dictionary(folder: &Path) -> Model {
+    let archive = open(folder);
+    let mut model = Model::new();
+    for number in 1..=8 {
+        let pages =
+            (0..130).map(|nth| if nth < 125 { rows(130 * number + nth) } else { rows(nth) }).collect();
+        let content = Content { page_size: 4096, pages };
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content);
+    }
+    compact(&archive);
+    model
+}
+
 pub fn open(folder: &Path) -> Archive {
     Archive::open(folder).unwrap().0
 }
