@@ -28,12 +28,12 @@ use crate::view::View;
 /// is how merging is kept from taking the disk's bandwidth.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
-/// Segments that are this long together get a dictionary, which takes 8 KiB of that.
+/// Segments that are this long together get a dictionary, which takes 15 KiB of that.
 const LEAST_TO_MAKE_A_DICTIONARY: u64 = 1 << 20;
 /// One that has a dictionary keeps it down to this length.
 const LEAST_TO_KEEP_A_DICTIONARY: u64 = 128 << 10;
-/// A dictionary is made of so many pages, and no more than so many bytes: from 200 pages on, more make it no better.
-const SAMPLED_PAGES: usize = 256;
+/// A dictionary is made of so many pages, and no more than so many bytes: made of a fourth of that, it makes pages 2 % longer.
+const SAMPLED_PAGES: usize = 800;
 const SAMPLE_BYTES: usize = 4 << 20;
 /// How much is written between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
@@ -141,11 +141,11 @@ impl Inner {
 }
 
 /// What whole pages of the merged segment are compressed with: what most of them are compressed with already, or a dictionary that is made for
-/// them. A short segment does without.
+/// them, as a store's content changes. A short segment does without.
 fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<Dictionary>>, Error> {
     let bytes: u64 = inputs.iter().map(|segment| segment.bytes()).sum();
     let has_one = inputs.iter().filter(|segment| segment.directory.dictionary.is_some());
-    let known = has_one.max_by_key(|segment| segment.bytes()).filter(|segment| segment.bytes() >= bytes / 4);
+    let known = has_one.max_by_key(|segment| segment.bytes()).filter(|segment| segment.bytes() >= bytes / 2);
     if bytes < if known.is_some() { LEAST_TO_KEEP_A_DICTIONARY } else { LEAST_TO_MAKE_A_DICTIONARY } {
         return Ok(None);
     }
