@@ -224,7 +224,7 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report.target("writer slow-down, all runs", 1.05, writer.ratio_of_sums);
     report.target("writer blocked, median ms", 5.0, figures.writer_blocked_ms.median);
     report.target("publish, the last, ms", 100.0, figures.publish_ms.last);
-    report.target("kept, MB", 130.0, float(figures.kept_bytes) / 1e6);
+    report.target("kept, MB", 113.0, float(figures.kept_bytes) / 1e6);
     if let Some(first) = openings.first() {
         report.target("version 1 to its first answer, ms", 150.0, first.first_answer_ms);
     }
