@@ -2,8 +2,8 @@
 //! version before where that is shorter. It shares each batch with others, as far as there are processors.
 //!
 //! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
-//! What the thread has no time for yet waits in a [`Spool`], so that a slow compressor keeps neither the caller
-//! nor the store's writers waiting, and does not fill the memory.
+//! Where that is full, the caller waits. Only where somebody waits for the caller, as the store's writers do in a rollback-journal mode,
+//! what the thread has no time for yet goes into a [`Spool`].
 
 use std::io;
 use std::path::PathBuf;
@@ -39,6 +39,8 @@ pub type Told = Arc<dyn Fn(u64) + Send + Sync>;
 pub(crate) struct Press {
     folder: PathBuf,
     batch: Batch,
+    /// Whether the caller must not wait.
+    hurries: bool,
     /// Batches that came before the next one and were not sent yet.
     spool: Option<Spool>,
     sender: SyncSender<Batch>,
@@ -48,13 +50,14 @@ pub(crate) struct Press {
 
 impl Press {
     /// Starts the thread, which appends to `builder` what is new in `version`. `before` is the version that the pages differ from. `told` hears after each batch
-    /// how many pages are stored.
+    /// how many pages are stored. Where it `hurries`, no page waits for those before it.
     pub(crate) fn start(
         builder: Builder,
         version: u64,
         page_size: PageSize,
         before: Option<Arc<View>>,
         told: Option<Told>,
+        hurries: bool,
     ) -> Result<Self, Error> {
         let folder = builder.place().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
@@ -66,7 +69,7 @@ impl Press {
                     .run(|| press(builder, version, page_size, before.as_deref(), &receiver, told.as_deref()))
             })
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
-        Ok(Self { folder, batch: Batch::default(), spool: None, sender, thread, forked })
+        Ok(Self { folder, batch: Batch::default(), hurries, spool: None, sender, thread, forked })
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
@@ -85,7 +88,10 @@ impl Press {
             None => match self.sender.try_send(batch) {
                 Ok(()) => Ok(true),
                 Err(TrySendError::Disconnected(_)) => Ok(false),
-                Err(TrySendError::Full(batch)) => self.put_aside(Spool::create(&self.folder), batch),
+                Err(TrySendError::Full(batch)) if self.hurries => {
+                    self.put_aside(Spool::create(&self.folder), batch)
+                }
+                Err(TrySendError::Full(batch)) => Ok(self.send(batch)),
             },
         }
     }
@@ -98,9 +104,20 @@ impl Press {
                     self.spool = Some(spool);
                     return Ok(true);
                 }
-                Ok(self.drain(spool)? && self.sender.send(batch).is_ok())
+                Ok(self.drain(spool)? && self.send(batch))
             }
-            Err(_) => Ok(self.sender.send(batch).is_ok()),
+            Err(_) => Ok(self.send(batch)),
+        }
+    }
+
+    /// Sends a batch once there is room for it; answers whether the thread takes more.
+    fn send(&self, mut batch: Batch) -> bool {
+        loop {
+            batch = match self.sender.try_send(batch) {
+                Err(TrySendError::Full(batch)) if boundary::blocked("archive: room for a batch") => batch,
+                Err(TrySendError::Full(batch)) => return self.sender.send(batch).is_ok(),
+                sent => return sent.is_ok(),
+            };
         }
     }
 
@@ -108,7 +125,7 @@ impl Press {
     fn drain(&self, spool: Spool) -> io::Result<bool> {
         let mut taken = true;
         spool.drain(|batch| {
-            taken = self.sender.send(batch).is_ok();
+            taken = self.send(batch);
             taken
         })?;
         Ok(taken)
@@ -119,7 +136,8 @@ impl Press {
         let drained = self.spool.take().map_or(Ok(true), |spool| self.drain(spool));
         if drained.is_ok() {
             // Where the thread has ended early the sending fails, and joining says why.
-            let _ = self.sender.send(self.batch);
+            let batch = std::mem::take(&mut self.batch);
+            self.send(batch);
         }
         drop(self.sender);
         self.forked.wait();

@@ -18,6 +18,7 @@ use asat_core::boundary;
 use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::bytes::len_of;
 use crate::error::Error;
 use crate::objects::{Draft, Object, Objects, Stamp};
 
@@ -25,6 +26,8 @@ use crate::objects::{Draft, Object, Objects, Stamp};
 const SUFFIX: &str = ".segment";
 /// What the name of one that is being written ends with.
 const UNFINISHED: &str = ".tmp";
+/// A draft goes to the disk in pieces of this many bytes, while the next is written: little is left to do when it is to be durable.
+const PIECE_BYTES: u64 = 8 << 20;
 
 /// A folder with objects, locked for as long as this lives.
 #[derive(Debug)]
@@ -119,7 +122,8 @@ impl Objects for Folder {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         boundary::pass("archive: created");
         let file = file.map_err(|source| Error::io("create", &path, source))?;
-        Ok(Box::new(Unfinished { file, path, name, folder: Arc::clone(&self.handle), is_done: false }))
+        let folder = Arc::clone(&self.handle);
+        Ok(Box::new(Unfinished { file, path, name, folder, written: 0, begun: 0, is_done: false }))
     }
 
     fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error> {
@@ -216,12 +220,24 @@ struct Unfinished {
     path: PathBuf,
     name: String,
     folder: Arc<File>,
+    /// How much was written, and how much of that is on its way to the disk.
+    written: u64,
+    begun: u64,
     is_done: bool,
 }
 
 impl Draft for Unfinished {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_all(bytes).map_err(|source| Error::io("write", &self.path, source))
+        self.file.write_all(bytes).map_err(|source| Error::io("write", &self.path, source))?;
+        self.written += len_of(bytes);
+        if let Some(piece) =
+            NonZeroU64::new(self.written - self.begun).filter(|&len| len.get() >= PIECE_BYTES)
+        {
+            // The system begins to write what it is told will not be needed, and keeps what is not written yet.
+            let _ = rustix::fs::fadvise(&self.file, self.begun, Some(piece), Advice::DontNeed);
+            self.begun = self.written;
+        }
+        Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Error> {

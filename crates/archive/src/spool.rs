@@ -2,7 +2,8 @@
 //!
 //! The store's read transaction lasts until the last page is handed over, and in a rollback-journal mode
 //! writers wait for its end. Compressing is much slower than reading, so what does not fit into the channel
-//! goes into an unnamed file: then the hold lasts as long as reading takes, and not as long as compressing.
+//! goes into an unnamed file then: the hold lasts as long as reading takes, and not as long as compressing. Where
+//! nobody waits it would only take longer, by what is written to the disk and read back.
 //! A crash leaves nothing of the file.
 
 use std::fs::File;

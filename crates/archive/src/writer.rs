@@ -58,6 +58,8 @@ pub struct Writer {
     press: Option<Press>,
     /// Hears how many of the pages that changed are stored.
     told: Option<Told>,
+    /// Whether somebody waits until the last page is taken.
+    hurries: bool,
     broken: bool,
 }
 
@@ -77,6 +79,7 @@ impl Archive {
             pages_changed: 0,
             press: None,
             told: None,
+            hurries: false,
             broken: false,
         };
         // Were what is lost above it put back, that would be seen in a version that lies upon this one.
@@ -153,6 +156,12 @@ impl Writer {
         self.told = Some(told);
     }
 
+    /// Has no page wait for those before it to be compressed: somebody waits until the last one is taken. It is said before the first page
+    /// comes.
+    pub fn hurry(&mut self) {
+        self.hurries = true;
+    }
+
     /// How many of the pages that came differ from the version before, or are new.
     pub fn changed(&mut self) -> Result<u32, Error> {
         self.look_at_waiting()?;
@@ -223,13 +232,9 @@ impl Writer {
             None => {
                 let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
                 let before = self.comparable().map(|head| Arc::clone(&head.view));
-                self.press.insert(Press::start(
-                    builder,
-                    self.number,
-                    self.page_size,
-                    before,
-                    self.told.clone(),
-                )?)
+                let told = self.told.clone();
+                let press = Press::start(builder, self.number, self.page_size, before, told, self.hurries)?;
+                self.press.insert(press)
             }
         };
         match press.page(number, page, hash) {

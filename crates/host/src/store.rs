@@ -114,6 +114,14 @@ pub trait PageSink {
     /// Ends the read with this problem.
     fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem>;
 
+    /// Is told before the first page that commits wait until the last one is taken.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn hurry(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
     /// Takes a page. They come in order, from number 1, each exactly once.
     ///
     /// # Errors

@@ -227,6 +227,11 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
         Ok(())
     }
 
+    fn hurry(&mut self) -> Result<(), Problem> {
+        self.writer.iter_mut().for_each(Writer::hurry);
+        Ok(())
+    }
+
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem> {
         lock(&self.storing).read(u64::from(number));
         match &mut self.writer {

@@ -36,6 +36,9 @@ pub(super) fn hand_over(
     check(source, cancel, 0)?;
     *begun = true;
     sink.begin(content.page_size, content.page_count).map_err(Error::Sink)?;
+    if source.held.is_some() {
+        sink.hurry().map_err(Error::Sink)?;
+    }
     let mut expected = 1;
     while let Some(row) = rows.next().map_err(failed)? {
         let number: u32 = row.get(0).map_err(failed)?;

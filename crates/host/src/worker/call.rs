@@ -183,6 +183,9 @@ fn stream(
                     taken.shape = Some((size, count));
                     Ok(sink.begin(size, count).map_err(Error::Sink).map(|()| None))
                 }
+                Heard::Said(Said::Hurry) if taken.shape.is_some() => {
+                    Ok(sink.hurry().map_err(Error::Sink).map(|()| None))
+                }
                 Heard::Said(Said::Failed { problem, is_busy }) => Ok(Err(Error::Worker { problem, is_busy })),
                 Heard::Said(Said::Done(reply)) if taken.is_whole() => Ok(Ok(Some(reply))),
                 other => Err(nonsense(&other)),

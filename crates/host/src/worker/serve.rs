@@ -202,6 +202,10 @@ impl PageSink for Pages<'_> {
         self.0.say(&Said::Begin(page_size, page_count)).map_err(gone)
     }
 
+    fn hurry(&mut self) -> Result<(), Problem> {
+        self.0.say(&Said::Hurry).map_err(gone)
+    }
+
     fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
         self.0.page(page).map_err(gone)
     }

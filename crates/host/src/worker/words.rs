@@ -91,6 +91,8 @@ pub(crate) enum Said {
     Ready,
     /// So many pages of this size follow.
     Begin(PageSize, u32),
+    /// Commits wait until these are taken.
+    Hurry,
     /// So many pages are written, and of how many.
     Progress(u32, u32),
     /// It asks whether the store is as it was kept.

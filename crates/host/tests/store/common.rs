@@ -17,6 +17,7 @@ pub(crate) const PATIENT: Limits = Limits { busy: Duration::from_secs(20), hold:
 #[derive(Default)]
 pub(crate) struct Collector {
     pub(crate) announced: Option<(PageSize, u32)>,
+    pub(crate) hurried: bool,
     pub(crate) bytes: Vec<u8>,
     pub(crate) pages: u32,
 }
@@ -24,6 +25,12 @@ pub(crate) struct Collector {
 impl PageSink for Collector {
     fn begin(&mut self, page_size: PageSize, page_count: u32) -> Result<(), Problem> {
         assert_eq!(self.announced.replace((page_size, page_count)), None);
+        Ok(())
+    }
+
+    fn hurry(&mut self) -> Result<(), Problem> {
+        assert_eq!((self.pages, self.hurried), (0, false));
+        self.hurried = true;
         Ok(())
     }
 
@@ -56,6 +63,7 @@ pub(crate) fn collect(path: &Path) -> (Read, Vec<u8>) {
     let read = read_pages(path, &PATIENT, &AtomicBool::new(false), &mut sink).unwrap();
     assert_eq!(sink.announced, Some((read.page_size, read.page_count)));
     assert_eq!(sink.pages, read.page_count);
+    assert_eq!(sink.hurried, !read.wal, "commits wait in the rollback modes");
     (read, sink.bytes)
 }
 

@@ -1,0 +1,45 @@
+//! Somebody waits until the last page of a version is taken, or nobody does.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Content, cut, files, folder, open, read};
+
+/// Several times what waits in memory to be compressed.
+const PAGES: u64 = 600;
+
+#[test]
+fn the_same_is_stored_whether_somebody_waits_or_not() {
+    let content = Content::new(65_536, 1..=PAGES);
+    let stored = [false, true].map(|hurries| {
+        let folder = folder();
+        let archive = open(folder.path());
+        let mut writer = archive.begin(1, content.page_size(), content.count()).unwrap();
+        if hurries {
+            writer.hurry();
+        }
+        (1..).zip(&content.pages).for_each(|(number, page)| writer.page(number, page).unwrap());
+        writer.finish(cut()).unwrap();
+        assert!(read(&archive, 1).unwrap() == content.bytes(), "hurries: {hurries}");
+        files(folder.path())
+    });
+    assert!(stored[0] == stored[1]);
+}
+
+#[test]
+fn a_version_that_is_given_up_leaves_nothing_whether_somebody_waits_or_not() {
+    let content = Content::new(65_536, 1..=PAGES);
+    for hurries in [false, true] {
+        let folder = folder();
+        let archive = open(folder.path());
+        let before = files(folder.path());
+        let mut writer = archive.begin(1, content.page_size(), content.count()).unwrap();
+        if hurries {
+            writer.hurry();
+        }
+        (1..).zip(&content.pages).for_each(|(number, page)| writer.page(number, page).unwrap());
+        drop(writer);
+        assert!(files(folder.path()) == before, "hurries: {hurries}");
+    }
+}
