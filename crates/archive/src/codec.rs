@@ -92,6 +92,24 @@ impl Decoder {
     /// Decodes a frame. Where it is a difference, `page` holds the page before; answers whether a whole page
     /// came out.
     pub(crate) fn decode(&mut self, encoding: Encoding, frame: &[u8], page: &mut [u8]) -> bool {
+        let mut before = std::mem::take(&mut self.before);
+        if encoding == Encoding::Difference {
+            before.clear();
+            before.extend_from_slice(page);
+        }
+        let decoded = self.decode_upon(encoding, frame, &before, page);
+        self.before = before;
+        decoded
+    }
+
+    /// The same where the page before is elsewhere.
+    pub(crate) fn decode_upon(
+        &mut self,
+        encoding: Encoding,
+        frame: &[u8],
+        before: &[u8],
+        page: &mut [u8],
+    ) -> bool {
         let len = page.len();
         let decoded = match encoding {
             Encoding::Raw if frame.len() == len => {
@@ -100,11 +118,7 @@ impl Decoder {
             }
             Encoding::Raw => return false,
             Encoding::Zstd => self.context.decompress(page, frame),
-            Encoding::Difference => {
-                self.before.clear();
-                self.before.extend_from_slice(page);
-                self.context.decompress_using_dict(page, frame, &self.before)
-            }
+            Encoding::Difference => self.context.decompress_using_dict(page, frame, before),
         };
         decoded == Ok(len)
     }

@@ -21,6 +21,8 @@ pub(crate) struct Pages {
     /// In the order of segments, and within one in the order of bytes; no two of them touch.
     spans: Vec<Span>,
     bytes: Vec<u8>,
+    /// The page before, while a difference from it is decoded.
+    before: Vec<u8>,
     /// The hash of each page that was read last.
     pub(crate) hashes: Vec<PageHash>,
     /// Those that did not come out, by their places among the pages that were read last.
@@ -46,8 +48,9 @@ impl Span {
 
 impl Pages {
     pub(crate) fn new() -> Result<Self, Error> {
-        let (spans, bytes, hashes, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { decoder: Decoder::new()?, spans, bytes, hashes, lost })
+        let (spans, bytes, before) = (Vec::new(), Vec::new(), Vec::new());
+        let (hashes, lost) = (Vec::new(), Vec::new());
+        Ok(Self { decoder: Decoder::new()?, spans, bytes, before, hashes, lost })
     }
 
     /// Reads these pages, counted from 0, one after another into `out`. What does not come out is told by [`Self::lost`].
@@ -98,18 +101,24 @@ impl Pages {
         gap_bytes: u64,
     ) -> Result<(), Error> {
         self.spans.clear();
+        let is_near = |kept: &Span, next: &Span| {
+            let (from, to) = (kept.start, kept.end.saturating_add(gap_bytes));
+            next.segment == kept.segment && (from..=to).contains(&next.start)
+        };
         for nth in pages {
-            self.spans.extend(view.page(nth)?.frames.iter().map(|frame| Span {
-                segment: frame.segment,
-                start: frame.offset,
-                end: frame.offset + u64::from(frame.len),
-                at: 0,
-                is_read: false,
-            }));
+            // Differences lie one after another behind what they lie upon: most are near the last span already.
+            for frame in view.page(nth)?.frames.iter().rev() {
+                let (start, end) = (frame.offset, frame.offset + u64::from(frame.len));
+                let next = Span { segment: frame.segment, start, end, at: 0, is_read: false };
+                match self.spans.last_mut().filter(|kept| is_near(kept, &next)) {
+                    Some(kept) => kept.end = kept.end.max(end),
+                    None => self.spans.push(next),
+                }
+            }
         }
         self.spans.sort_unstable_by_key(|span| (span.segment, span.start));
         self.spans.dedup_by(|next, kept| {
-            let is_near = next.segment == kept.segment && next.start.saturating_sub(kept.end) <= gap_bytes;
+            let is_near = is_near(kept, next);
             if is_near {
                 kept.end = kept.end.max(next.end);
             }
@@ -148,11 +157,19 @@ impl Pages {
 
     /// Puts a page together; answers whether one came out.
     fn decode(&mut self, frames: &[Frame], page: &mut [u8]) -> bool {
+        let Self { decoder, spans, bytes, before, .. } = self;
+        before.resize(page.len(), 0);
+        // What the page became first is made in either place, and each next one in the other, so that the last is made in `page`.
+        let (mut here, mut there) = (page, before.as_mut_slice());
+        if frames.len().is_multiple_of(2) {
+            std::mem::swap(&mut here, &mut there);
+        }
         let mut decoded = !frames.is_empty();
         for frame in frames.iter().rev() {
-            let stored = stored(&self.spans, &self.bytes, frame);
-            decoded =
-                decoded && stored.is_some_and(|stored| self.decoder.decode(frame.encoding, stored, page));
+            let stored = stored(spans, bytes, frame);
+            decoded = decoded
+                && stored.is_some_and(|stored| decoder.decode_upon(frame.encoding, stored, there, here));
+            std::mem::swap(&mut here, &mut there);
         }
         decoded
     }

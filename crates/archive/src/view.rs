@@ -177,7 +177,9 @@ impl View {
 
     fn load(&self, number: u32) -> Result<Block, Error> {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
-        let mut found: Vec<Found> = Vec::new();
+        let counts = self.segments.iter().filter_map(|segment| segment.directory.block(number));
+        let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
+        let mut found: Vec<Found> = Vec::with_capacity(count);
         for (place, segment) in self.segments.iter().enumerate() {
             segment.entries(number, |entry| {
                 let is_void =
@@ -187,11 +189,9 @@ impl View {
                 }
             })?;
         }
+        // Each segment has its own in order already: a stable sort is quick with that.
         let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
-        found.sort_unstable_by_key(|(entry, place)| {
-            (entry.page, std::cmp::Reverse((entry.version, file(*place))))
-        });
-        found.dedup_by_key(|(entry, _)| (entry.page, entry.version));
+        found.sort_by_key(|(entry, place)| (entry.page, entry.version, file(*place)));
         let mut block = Block::default();
         let mut rest = found.as_slice();
         let first = number * BLOCK_PAGES + 1;
@@ -241,20 +241,20 @@ impl Block {
         self
     }
 
-    /// Takes the entries of the next page, newest first.
-    fn push(&mut self, entries: &[Found]) {
+    /// Takes the entries of the next page, in the order of versions; of those of one version the last counts.
+    fn push(&mut self, mut entries: &[Found]) {
         let start = self.frames.len();
-        let mut next = entries.first();
-        let (check, since) = next.map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
-        while let Some(&(entry, segment)) = next {
+        let (check, since) =
+            entries.last().map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
+        while let Some(&(entry, segment)) = entries.last() {
             let Entry { offset, len, encoding, base, .. } = entry;
             self.frames.push(Frame { segment, offset, len, encoding });
             if encoding != Encoding::Difference {
                 self.pages.push((self.frames.len(), check, since));
                 return;
             }
-            let below = entries.partition_point(|(other, _)| other.version > base);
-            next = entries.get(below).filter(|(other, _)| other.version == base);
+            let (below, _) = entries.split_at(entries.partition_point(|(other, _)| other.version <= base));
+            entries = if below.last().is_some_and(|(other, _)| other.version == base) { below } else { &[] };
         }
         // Something that it lies upon is nowhere, and so is it.
         self.frames.truncate(start);
