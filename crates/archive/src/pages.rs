@@ -31,7 +31,7 @@ pub(crate) struct Pages {
 
 /// Bytes of a segment, which is known by its place in the view.
 struct Span {
-    segment: usize,
+    segment: u32,
     start: u64,
     end: u64,
     /// Where they are in [`Pages::bytes`].
@@ -108,7 +108,7 @@ impl Pages {
         for nth in pages {
             // Differences lie one after another behind what they lie upon: most are near the last span already.
             for frame in view.page(nth)?.frames.iter().rev() {
-                let (start, end) = (frame.offset, frame.offset + u64::from(frame.len));
+                let (start, end) = (frame.offset, frame.offset + u64::from(frame.len()));
                 let next = Span { segment: frame.segment, start, end, at: 0, is_read: false };
                 match self.spans.last_mut().filter(|kept| is_near(kept, &next)) {
                     Some(kept) => kept.end = kept.end.max(end),
@@ -181,5 +181,5 @@ fn stored<'a>(spans: &[Span], bytes: &'a [u8], frame: &Frame) -> Option<&'a [u8]
     let span = spans.get(after.checked_sub(1)?).filter(|span| span.is_read)?;
     let within = usize::try_from(frame.offset - span.start).ok()?;
     let at = span.at + within;
-    bytes.get(at..at + usize::try_from(frame.len).ok()?)
+    bytes.get(at..at + usize::try_from(frame.len()).ok()?)
 }
