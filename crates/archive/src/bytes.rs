@@ -16,6 +16,13 @@ pub(crate) struct Taker<'a>(pub(crate) &'a [u8]);
 impl Taker<'_> {
     /// A number of at most ten groups, in its one spelling.
     pub(crate) fn varint(&mut self) -> Option<u64> {
+        if let Some((&byte, rest)) = self.0.split_first()
+            && byte < 0x80
+        {
+            // Most are as short.
+            self.0 = rest;
+            return Some(u64::from(byte));
+        }
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;

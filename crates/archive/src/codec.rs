@@ -126,6 +126,15 @@ impl Encoder {
     }
 }
 
+/// A frame as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) encoding: Encoding,
+    pub(crate) frame: &'a [u8],
+    /// The dictionary of its segment, if it was made with that.
+    pub(crate) dictionary: Option<&'a Dictionary>,
+}
+
 /// Turns frames into pages.
 pub(crate) struct Decoder {
     context: DCtx<'static>,
@@ -138,15 +147,22 @@ impl Decoder {
         Ok(Self { context: DCtx::try_create().ok_or_else(unusable)?, before: Vec::new() })
     }
 
-    /// Decodes a frame of a segment that may have a dictionary. Where it is a difference, `page` holds the page before; answers whether
-    /// a whole page came out.
-    pub(crate) fn decode(
-        &mut self,
-        encoding: Encoding,
-        frame: &[u8],
-        dictionary: Option<&Dictionary>,
-        page: &mut [u8],
-    ) -> bool {
+    /// Decodes a frame. Where it is a difference, `page` holds the page before; answers whether a whole page
+    /// came out.
+    pub(crate) fn decode(&mut self, stored: Stored<'_>, page: &mut [u8]) -> bool {
+        let mut before = std::mem::take(&mut self.before);
+        if stored.encoding == Encoding::Difference {
+            before.clear();
+            before.extend_from_slice(page);
+        }
+        let decoded = self.decode_upon(stored, &before, page);
+        self.before = before;
+        decoded
+    }
+
+    /// The same where the page before is elsewhere.
+    pub(crate) fn decode_upon(&mut self, stored: Stored<'_>, before: &[u8], page: &mut [u8]) -> bool {
+        let Stored { encoding, frame, dictionary } = stored;
         let len = page.len();
         let decoded = match encoding {
             Encoding::Raw if frame.len() == len => {
@@ -155,11 +171,7 @@ impl Decoder {
             }
             Encoding::Raw => return false,
             Encoding::Zstd => self.context.decompress(page, frame),
-            Encoding::Difference => {
-                self.before.clear();
-                self.before.extend_from_slice(page);
-                self.context.decompress_using_dict(page, frame, &self.before)
-            }
+            Encoding::Difference => self.context.decompress_using_dict(page, frame, before),
             Encoding::Dictionary => match dictionary {
                 Some(dictionary) => self.context.decompress_using_ddict(page, frame, &dictionary.prepared),
                 None => return false,
@@ -192,7 +204,8 @@ mod tests {
 
     fn decode(encoding: Encoding, frame: &[u8], before: &[u8]) -> Option<Vec<u8>> {
         let mut page = before.to_vec();
-        Decoder::new().unwrap().decode(encoding, frame, None, &mut page).then_some(page)
+        let stored = Stored { encoding, frame, dictionary: None };
+        Decoder::new().unwrap().decode(stored, &mut page).then_some(page)
     }
 
     #[test]
@@ -213,9 +226,11 @@ mod tests {
             assert_eq!(encoding, Encoding::Dictionary);
             let mut decoded = vec![0; 4096];
             let mut decoder = Decoder::new().unwrap();
-            assert!(decoder.decode(encoding, frame, Some(&dictionary), &mut decoded));
+            let stored = Stored { encoding, frame, dictionary: Some(&dictionary) };
+            assert!(decoder.decode(stored, &mut decoded));
             assert_eq!(decoded, *page);
-            assert!(!decoder.decode(encoding, frame, None, &mut decoded), "without it, it cannot be read");
+            let stored = Stored { dictionary: None, ..stored };
+            assert!(!decoder.decode(stored, &mut decoded), "without it, it cannot be read");
             with += frame.len();
             without += encode(page, None).1.len();
         }
@@ -283,7 +298,8 @@ mod tests {
                 decode(encoding, &frame, &before);
             }
             let (dictionary, mut page) = (Dictionary::new(before.clone()).unwrap(), before);
-            Decoder::new().unwrap().decode(Encoding::Dictionary, &frame, Some(&dictionary), &mut page);
+            let stored = Stored { encoding: Encoding::Dictionary, frame: &frame, dictionary: Some(&dictionary) };
+            Decoder::new().unwrap().decode(stored, &mut page);
         }
     }
 }

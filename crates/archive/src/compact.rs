@@ -1,7 +1,7 @@
 //! Says which segments are merged, and when.
 //!
-//! Two reasons there are: eight segments in a row of about one length become one, so that there are few, however many versions were
-//! written; and what nobody needs any more is given back where it is a tenth of a segment.
+//! Two reasons there are: eight segments in a row become one if none of them is longer than the others together, so that there are few,
+//! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
 use crate::state::{State, lock};
 
-/// So many segments of about one length become one.
+/// So many segments in a row become one.
 const FAN: usize = 8;
-/// Segments are about as long as one another within a power of this.
+/// Short ones become one before longer ones beside them do: they are compared with powers of this.
 const FACTOR: u64 = 8;
-/// No segment is shorter for that.
+/// Up to this length all are as short.
 const LEAST_BYTES: u64 = 4 << 10;
 /// Segments from this length on are merged only where that gives something back: they are few enough.
 const MOST_BYTES: u64 = 256 << 20;
@@ -211,7 +211,8 @@ fn lengths(state: &State) -> Vec<u64> {
     state.manifest.segments.iter().map(|segment| segment.bytes).collect()
 }
 
-/// The segments in a row that are about as long as one another and become one: the shortest there are.
+/// The segments in a row that become one: the shortest there are. What comes of them is at least twice as long as any of them, so no byte is
+/// copied more often than the archive grows twofold.
 fn tier(lengths: &[u64]) -> Option<std::ops::Range<usize>> {
     let mut bound = LEAST_BYTES;
     while bound <= MOST_BYTES {
@@ -220,7 +221,9 @@ fn tier(lengths: &[u64]) -> Option<std::ops::Range<usize>> {
             if lengths.get(end).is_some_and(|length| *length <= bound) {
                 continue;
             }
-            if end - start >= FAN {
+            let row = lengths.get(start..end).unwrap_or_default();
+            let longest = row.iter().max().copied().unwrap_or(0);
+            if row.len() >= FAN && row.iter().sum::<u64>() >= 2 * longest {
                 return Some(start..end);
             }
             start = end + 1;
@@ -240,8 +243,25 @@ mod tests {
         let long = 40 * k;
         assert_eq!(tier(&[k; 7]), None);
         assert_eq!(tier(&[k; 8]), Some(0..8));
-        assert_eq!(tier(&[k, k, k, k, long, k, k, k]), Some(0..8));
+        assert_eq!(tier(&[k, k, k, k, 6 * k, k, k, k]), Some(0..8));
+        assert_eq!(tier(&[k, k, k, k, long, k, k, k]), None);
         assert_eq!(tier(&[&[long; 3][..], &[k; 9]].concat()), Some(3..12));
         assert_eq!(tier(&[300 << 20; 20]), None);
+    }
+
+    #[test]
+    fn what_was_written_before_is_seldom_copied() {
+        let (mut lengths, mut copied, mut most) = (vec![2_000_000], 0, 0);
+        for _ in 0..10_000 {
+            lengths.push(1200);
+            while let Some(row) = tier(&lengths) {
+                let length = lengths[row.clone()].iter().sum::<u64>();
+                lengths.splice(row, [length]);
+                copied += length;
+            }
+            most = most.max(lengths.len());
+        }
+        assert!(copied < 7 * 10_000 * 1200, "{copied} bytes were copied");
+        assert!(most < 20, "there were {most} segments");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use asat_core::PageSize;
 
-use crate::codec::Decoder;
+use crate::codec::{Decoder, Stored};
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::index::{BLOCK_PAGES, Encoding, Entry};
@@ -257,7 +257,7 @@ impl Assembler {
         self.stored(history, item)?;
         let encoding = item.entry.encoding;
         let dictionary = history.segment(item)?.dictionary_for(encoding)?;
-        Ok(self.decoder.decode(encoding, &self.frame, dictionary, page))
+        Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, page))
     }
 
     /// Puts a page together as it became at an item; answers whether it came out, which is not compared with its check.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use asat_core::PageSize;
 
-use crate::codec::{Decoder, Encoder};
+use crate::codec::{Decoder, Encoder, Stored};
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::folder::{Folder, name_of, number_of};
@@ -63,7 +63,7 @@ pub fn block(bytes: &[u8], bounds: Bounds) -> Option<Vec<u8>> {
 pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let encoding = if is_difference { Encoding::Difference } else { Encoding::Zstd };
     let mut page = before.to_vec();
-    let decoded = Decoder::new()?.decode(encoding, frame, None, &mut page);
+    let decoded = Decoder::new()?.decode(Stored { encoding, frame, dictionary: None }, &mut page);
     Ok(decoded.then_some(page))
 }
 

@@ -3,7 +3,7 @@
 //! A version's pages lie in several segments, and not all of a segment is of use to it. So frames that lie close together are read
 //! together, as one span, and what lies between spans is left out. Every page is compared with its check.
 
-use crate::codec::Decoder;
+use crate::codec::{Decoder, Stored};
 use crate::error::Error;
 use crate::fingerprint::{PageHash, hash_pages};
 use crate::index::check_of;
@@ -21,6 +21,8 @@ pub(crate) struct Pages {
     /// In the order of segments, and within one in the order of bytes; no two of them touch.
     spans: Vec<Span>,
     bytes: Vec<u8>,
+    /// The page before, while a difference from it is decoded.
+    before: Vec<u8>,
     /// The hash of each page that was read last.
     pub(crate) hashes: Vec<PageHash>,
     /// Those that did not come out, by their places among the pages that were read last.
@@ -29,7 +31,7 @@ pub(crate) struct Pages {
 
 /// Bytes of a segment, which is known by its place in the view.
 struct Span {
-    segment: usize,
+    segment: u32,
     start: u64,
     end: u64,
     /// Where they are in [`Pages::bytes`].
@@ -46,8 +48,9 @@ impl Span {
 
 impl Pages {
     pub(crate) fn new() -> Result<Self, Error> {
-        let (spans, bytes, hashes, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { decoder: Decoder::new()?, spans, bytes, hashes, lost })
+        let (spans, bytes, before) = (Vec::new(), Vec::new(), Vec::new());
+        let (hashes, lost) = (Vec::new(), Vec::new());
+        Ok(Self { decoder: Decoder::new()?, spans, bytes, before, hashes, lost })
     }
 
     /// Reads these pages, counted from 0, one after another into `out`. What does not come out is told by [`Self::lost`].
@@ -98,18 +101,24 @@ impl Pages {
         gap_bytes: u64,
     ) -> Result<(), Error> {
         self.spans.clear();
+        let is_near = |kept: &Span, next: &Span| {
+            let (from, to) = (kept.start, kept.end.saturating_add(gap_bytes));
+            next.segment == kept.segment && (from..=to).contains(&next.start)
+        };
         for nth in pages {
-            self.spans.extend(view.page(nth)?.frames.iter().map(|frame| Span {
-                segment: frame.segment,
-                start: frame.offset,
-                end: frame.offset + u64::from(frame.len),
-                at: 0,
-                is_read: false,
-            }));
+            // Differences lie one after another behind what they lie upon: most are near the last span already.
+            for frame in view.page(nth)?.frames.iter().rev() {
+                let (start, end) = (frame.offset, frame.offset + u64::from(frame.len()));
+                let next = Span { segment: frame.segment, start, end, at: 0, is_read: false };
+                match self.spans.last_mut().filter(|kept| is_near(kept, &next)) {
+                    Some(kept) => kept.end = kept.end.max(end),
+                    None => self.spans.push(next),
+                }
+            }
         }
         self.spans.sort_unstable_by_key(|span| (span.segment, span.start));
         self.spans.dedup_by(|next, kept| {
-            let is_near = next.segment == kept.segment && next.start.saturating_sub(kept.end) <= gap_bytes;
+            let is_near = is_near(kept, next);
             if is_near {
                 kept.end = kept.end.max(next.end);
             }
@@ -148,29 +157,46 @@ impl Pages {
 
     /// Puts a page together; answers whether one came out.
     fn decode(&mut self, view: &View, frames: &[Frame], page: &mut [u8]) -> Result<bool, Error> {
+        let Self { decoder, spans, bytes, before, .. } = self;
+        before.resize(page.len(), 0);
+        // What the page became first is made in either place, and each next one in the other, so that the last is made in `page`.
+        let (mut here, mut there) = (page, before.as_mut_slice());
+        if frames.len().is_multiple_of(2) {
+            std::mem::swap(&mut here, &mut there);
+        }
         for frame in frames.iter().rev() {
-            let stored = stored(&self.spans, &self.bytes, frame);
-            let (Some(stored), Some(segment)) = (stored, view.segment(frame.segment)) else {
-                return Ok(false);
-            };
-            let dictionary = match segment.dictionary_for(frame.encoding) {
-                Ok(dictionary) => dictionary,
-                Err(error) if error.is_loss() => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            if !self.decoder.decode(frame.encoding, stored, dictionary, page) {
+            let Some(stored) = stored(view, spans, bytes, frame)? else { return Ok(false) };
+            if !decoder.decode_upon(stored, there, here) {
                 return Ok(false);
             }
+            std::mem::swap(&mut here, &mut there);
         }
         Ok(!frames.is_empty())
     }
 }
 
-/// A frame as it is stored, out of what was read.
-fn stored<'a>(spans: &[Span], bytes: &'a [u8], frame: &Frame) -> Option<&'a [u8]> {
+/// A frame as it is stored, out of what was read. `None`: it cannot be read, or its segment's dictionary cannot.
+fn stored<'a>(
+    view: &'a View,
+    spans: &[Span],
+    bytes: &'a [u8],
+    frame: &Frame,
+) -> Result<Option<Stored<'a>>, Error> {
+    let (Some(bytes), Some(segment)) = (read(spans, bytes, frame), view.segment(frame.segment)) else {
+        return Ok(None);
+    };
+    match segment.dictionary_for(frame.encoding) {
+        Ok(dictionary) => Ok(Some(Stored { encoding: frame.encoding, frame: bytes, dictionary })),
+        Err(error) if error.is_loss() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A frame's bytes.
+fn read<'a>(spans: &[Span], bytes: &'a [u8], frame: &Frame) -> Option<&'a [u8]> {
     let after = spans.partition_point(|span| (span.segment, span.start) <= (frame.segment, frame.offset));
     let span = spans.get(after.checked_sub(1)?).filter(|span| span.is_read)?;
     let within = usize::try_from(frame.offset - span.start).ok()?;
     let at = span.at + within;
-    bytes.get(at..at + usize::try_from(frame.len).ok()?)
+    bytes.get(at..at + usize::try_from(frame.len()).ok()?)
 }

@@ -18,11 +18,23 @@ use crate::state::State;
 /// Stored bytes of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// The place of its segment among those of the view.
-    pub(crate) segment: usize,
     pub(crate) offset: u64,
-    pub(crate) len: u32,
+    /// The place of its segment among those of the view.
+    pub(crate) segment: u32,
+    /// Its length is that of a page at most, and nothing has none.
+    len_less_one: u16,
     pub(crate) encoding: Encoding,
+}
+
+impl Frame {
+    fn new(entry: &Entry, segment: u32) -> Self {
+        let len_less_one = u16::try_from(entry.len.saturating_sub(1)).unwrap_or(u16::MAX);
+        Self { offset: entry.offset, segment, len_less_one, encoding: entry.encoding }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        u32::from(self.len_less_one) + 1
+    }
 }
 
 /// How a page comes about.
@@ -62,7 +74,7 @@ pub(crate) struct View {
 }
 
 /// An entry, and the place of its segment.
-type Found = (Entry, usize);
+type Found = (Entry, u32);
 
 impl View {
     /// The view of a live version. All segments that it may need must be there: without one, older content could be taken for its own.
@@ -100,8 +112,8 @@ impl View {
     /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
     /// the others of that.
     pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
-        let (segments, place) =
-            (self.segments.iter().chain([segment]).cloned().collect(), self.segments.len());
+        let segments = self.segments.iter().chain([segment]).cloned().collect();
+        let place = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
         let mut blocks = Vec::new();
@@ -141,8 +153,8 @@ impl View {
     }
 
     /// A segment by its place.
-    pub(crate) fn segment(&self, place: usize) -> Option<&Arc<Segment>> {
-        self.segments.get(place)
+    pub(crate) fn segment(&self, place: u32) -> Option<&Arc<Segment>> {
+        self.segments.get(usize::try_from(place).unwrap_or(usize::MAX))
     }
 
     /// The segments of which something may be seen.
@@ -177,8 +189,10 @@ impl View {
 
     fn load(&self, number: u32) -> Result<Block, Error> {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
-        let mut found: Vec<Found> = Vec::new();
-        for (place, segment) in self.segments.iter().enumerate() {
+        let counts = self.segments.iter().filter_map(|segment| segment.directory.block(number));
+        let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
+        let mut found: Vec<Found> = Vec::with_capacity(count);
+        for (place, segment) in (0..).zip(&self.segments) {
             segment.entries(number, |entry| {
                 let is_void =
                     self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
@@ -187,11 +201,9 @@ impl View {
                 }
             })?;
         }
-        let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
-        found.sort_unstable_by_key(|(entry, place)| {
-            (entry.page, std::cmp::Reverse((entry.version, file(*place))))
-        });
-        found.dedup_by_key(|(entry, _)| (entry.page, entry.version));
+        // Each segment has its own in order already: a stable sort is quick with that.
+        let file = |place: u32| self.segment(place).map_or(0, |segment| segment.number);
+        found.sort_by_key(|(entry, place)| (entry.page, entry.version, file(*place)));
         let mut block = Block::default();
         let mut rest = found.as_slice();
         let first = number * BLOCK_PAGES + 1;
@@ -208,7 +220,7 @@ impl View {
 
 impl Block {
     /// The block with what a segment has of it, which lies upon this. `None`: it has to be read anew.
-    fn with(&self, segment: &Segment, place: usize, number: u32) -> Result<Option<Self>, Error> {
+    fn with(&self, segment: &Segment, place: u32, number: u32) -> Result<Option<Self>, Error> {
         let mut new = Vec::new();
         segment.entries(number, |entry| new.push(entry))?;
         let mut new = new.into_iter().peekable();
@@ -221,9 +233,8 @@ impl Block {
                 block.pages.push((block.frames.len(), check, since));
                 continue;
             };
-            let Entry { offset, len, encoding, .. } = entry;
-            block.frames.push(Frame { segment: place, offset, len, encoding });
-            if encoding == Encoding::Difference {
+            block.frames.push(Frame::new(&entry, place));
+            if entry.encoding == Encoding::Difference {
                 if entry.base != since || known.is_empty() {
                     return Ok(None);
                 }
@@ -241,20 +252,20 @@ impl Block {
         self
     }
 
-    /// Takes the entries of the next page, newest first.
-    fn push(&mut self, entries: &[Found]) {
+    /// Takes the entries of the next page, in the order of versions; of those of one version the last counts.
+    fn push(&mut self, mut entries: &[Found]) {
         let start = self.frames.len();
-        let mut next = entries.first();
-        let (check, since) = next.map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
-        while let Some(&(entry, segment)) = next {
-            let Entry { offset, len, encoding, base, .. } = entry;
-            self.frames.push(Frame { segment, offset, len, encoding });
+        let (check, since) =
+            entries.last().map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
+        while let Some((entry, segment)) = entries.last() {
+            let Entry { encoding, base, .. } = *entry;
+            self.frames.push(Frame::new(entry, *segment));
             if encoding != Encoding::Difference {
                 self.pages.push((self.frames.len(), check, since));
                 return;
             }
-            let below = entries.partition_point(|(other, _)| other.version > base);
-            next = entries.get(below).filter(|(other, _)| other.version == base);
+            let (below, _) = entries.split_at(entries.partition_point(|(other, _)| other.version <= base));
+            entries = if below.last().is_some_and(|(other, _)| other.version == base) { below } else { &[] };
         }
         // Something that it lies upon is nowhere, and so is it.
         self.frames.truncate(start);

@@ -42,6 +42,8 @@ pub struct History {
     labels: HashMap<String, u64>,
     /// The versions that are lost.
     lost: BTreeSet<u64>,
+    /// Those of which something is to be done by and by, which are few however long the history is.
+    moving: BTreeSet<u64>,
 }
 
 /// A version with its publications.
@@ -69,6 +71,7 @@ impl Register {
             Change::Discarded(id) => {
                 if let Some(history) = self.stores.get_mut(&id.store) {
                     history.lost.remove(&id.number);
+                    history.moving.remove(&id.number);
                     let grace = history.versions.remove(&id.number).and_then(|entry| entry.version.grace());
                     grace.into_iter().for_each(|until| _ = self.graces.remove(&(until, id.clone())));
                 }
@@ -113,6 +116,10 @@ impl Register {
         match version.state {
             State::Lost => history.lost.insert(version.id.number),
             _ => history.lost.remove(&version.id.number),
+        };
+        match version.is_at_rest() {
+            true => history.moving.remove(&version.id.number),
+            false => history.moving.insert(version.id.number),
         };
         let entry = history.versions.entry(version.id.number);
         entry.and_modify(|entry| entry.version = version.clone()).or_insert_with(|| Entry {
@@ -316,6 +323,7 @@ impl History {
             tags: BTreeMap::new(),
             labels: HashMap::new(),
             lost: BTreeSet::new(),
+            moving: BTreeSet::new(),
         }
     }
 
@@ -348,6 +356,11 @@ impl History {
     /// The versions that are lost, oldest first.
     pub fn lost(&self) -> impl Iterator<Item = &Version> {
         self.lost.iter().filter_map(|number| self.versions.get(number)).map(|entry| &entry.version)
+    }
+
+    /// The versions that are not at rest, oldest first.
+    pub fn moving(&self) -> impl Iterator<Item = &Version> {
+        self.moving.iter().filter_map(|number| self.versions.get(number)).map(|entry| &entry.version)
     }
 
     /// What of the store is lost or damaged.

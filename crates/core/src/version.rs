@@ -210,6 +210,15 @@ impl Version {
         self.state == State::Ready || self.grace().is_some()
     }
 
+    /// Whether nothing is to be done about it until somebody asks: it is in the archive, if it is anywhere, and neither in a snapshot nor
+    /// copied, and no pin on it ends. A grace is watched by its end.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let elsewhere = self.snapshot().is_some() || self.copy.is_some() || self.pin.is_some();
+        let on_its_way = self.state == State::Retiring || self.is_kept() && !self.is_archived();
+        !elsewhere && !on_its_way
+    }
+
     /// The version as it is recorded: no grace waits for pages that are gone.
     #[must_use]
     pub(crate) fn settled(mut self) -> Self {

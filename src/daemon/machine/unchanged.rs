@@ -15,7 +15,7 @@ impl Machine {
     /// What a version's snapshot has in common with that of the version before, and which that is; nothing where there is none,
     /// or that cannot be told.
     pub(super) fn unchanged(&self, id: &VersionId, hot: &Hot) -> Option<(u64, Unchanged)> {
-        let number = self.archive(&id.store).ok()?.live().into_iter().max()?;
+        let number = self.archive(&id.store).ok()?.newest()?;
         let base = VersionId { number, ..id.clone() };
         let before = self.hot(&base).ok()?;
         let of_one_kind = before.snapshot.origin.backend == hot.snapshot.origin.backend;

@@ -3,6 +3,8 @@
 //! A snapshot costs whoever writes to the store, so it stays no longer than it is needed. A version that is in the
 //! archive as well loses nothing when its snapshot goes.
 
+use std::collections::BTreeSet;
+
 use super::open::drop_copy;
 use super::restore::restores;
 use super::{Backing, Draft, Engine, done};
@@ -180,7 +182,11 @@ impl Engine {
 
 /// The versions of a store that have a snapshot, oldest first, as the draft has left them.
 fn hot_versions(draft: &Draft<'_>, history: &History) -> Vec<Version> {
-    let versions = history.versions.values().map(|entry| draft.latest(&entry.version));
+    let drafted = draft.touched.keys().filter(|id| id.store == history.store.name);
+    let numbers: BTreeSet<u64> =
+        history.moving().map(|version| &version.id).chain(drafted).map(|id| id.number).collect();
+    let entries = numbers.into_iter().filter_map(|number| history.versions.get(&number));
+    let versions = entries.map(|entry| draft.latest(&entry.version));
     versions.filter(|version| version.snapshot().is_some()).collect()
 }
 

@@ -173,7 +173,7 @@ impl Engine {
 
     fn sweep_pins(&self, draft: &mut Draft<'_>) {
         let expired = |version: &&Version| version.pin.as_ref().is_some_and(|pin| !pin.counts(draft.now));
-        let versions: Vec<&Version> = self.versions().filter(expired).collect();
+        let versions: Vec<&Version> = self.moving().filter(expired).collect();
         for version in versions {
             draft.remark(&version.id, format!("the pin on {} has expired", version.id));
             draft.put(Version { pin: None, ..draft.latest(version) });
@@ -183,7 +183,7 @@ impl Engine {
     /// Tries again to let go what could not be let go before.
     fn finish_retiring(&self, draft: &mut Draft<'_>) {
         let waits = |v: &&Version| v.state == State::Retiring && (v.is_archived() || v.snapshot().is_none());
-        for version in self.versions().filter(waits) {
+        for version in self.moving().filter(waits) {
             if !self.register.intents().any(|intent| retires(&intent.effect, &version.id)) {
                 draft.intend(Effect::Retire { version: version.id.clone() });
             }

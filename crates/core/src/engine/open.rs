@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::revoke::note_revocation;
 use super::{Draft, Engine};
 use crate::event::{Answer, Change, Copied, Effect, Intent, Open, Reply};
+use crate::register::History;
 use crate::snapshot::Snapshot;
 use crate::version::{Copy, Lease, LeaseId, Version, check_line};
 use crate::{Code, Problem, VersionId};
@@ -133,7 +134,7 @@ impl Engine {
         let needed = version.content.as_ref().map_or(0, |content| content.size_bytes());
         let bound = self.policy.max_copy_bytes;
         let in_cache = |copy: &&Copy| !copy.in_snapshot;
-        let copies = || self.versions().filter_map(|v| Some((v.copy.as_ref().filter(in_cache)?, v)));
+        let copies = || self.moving().filter_map(|v| Some((v.copy.as_ref().filter(in_cache)?, v)));
         let idle = copies().filter(|(_, v)| !self.is_being_read(&v.id, draft.now));
         let mut idle: Vec<(&Copy, &Version)> = idle.collect();
         idle.sort_unstable_by_key(|(copy, v)| (copy.used_at, &v.id));
@@ -195,6 +196,11 @@ impl Engine {
     pub(super) fn is_being_copied(&self, id: &VersionId) -> bool {
         let copying = |effect: &Effect| matches!(effect, Effect::MakeCopy { version, .. } if version == id);
         self.register.intents().any(|intent| copying(&intent.effect))
+    }
+
+    /// The versions that are not at rest: what is to be done by and by is about these.
+    pub(super) fn moving(&self) -> impl Iterator<Item = &Version> {
+        self.register.stores().flat_map(History::moving)
     }
 
     pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {

@@ -60,8 +60,7 @@ impl Engine {
             Some(Backing::Unusable(problem)) => Err(problem.clone()),
             Some(Backing::Pages) | None => {
                 // Of a store that was cut by snapshots before: the archive takes versions in their order.
-                let mut versions = history.versions.values().map(|entry| &entry.version);
-                match versions.find(|version| waits_for_archive(history, version)) {
+                match history.moving().find(|version| waits_for_archive(history, version)) {
                     None => Ok(None),
                     Some(version) => {
                         let detail = format!("{} is on its way into the archive", version.id);

@@ -19,7 +19,7 @@ impl Engine {
     #[must_use]
     pub fn in_snapshots(&self, now: Timestamp) -> Vec<(HotVersion, Snapshot)> {
         let draft = Draft::new(&self.register, now, By::asat());
-        let versions = self.versions().filter(|version| version.is_kept());
+        let versions = self.moving().filter(|version| version.is_kept());
         let lasting = versions.filter_map(|version| {
             let of_volume = |snapshot: &&Snapshot| !snapshot.lost && snapshot.origin.backend.is_of_volumes();
             let snapshot = version.snapshot().filter(of_volume)?;
@@ -78,7 +78,7 @@ impl Engine {
         }
         let mut kept: Vec<(Timestamp, &Version, &Snapshot)> = Vec::new();
         if self.policy.may_demote {
-            let hot = self.versions().filter_map(|version| {
+            let hot = self.moving().filter_map(|version| {
                 let snapshot = version.snapshot().filter(|snapshot| share_space(&snapshot.origin, origin))?;
                 Some((version.content.as_ref()?.cut_at, version, snapshot))
             });
