@@ -223,7 +223,8 @@ impl Catalogue {
     /// # Errors
     /// [`Error::Row`], naming the table and the row, where one cannot be read; [`Error::Damaged`].
     pub fn load(&self) -> Result<Register, Error> {
-        read::load(&self.connection, &self.path).inspect_err(|_| {
+        let read = |other| read::load(&self.connection, Some(other), &self.path);
+        read_only(&self.path).and_then(read).inspect_err(|_| {
             // It stays as it is: its log is not applied when it is closed. That this cannot be asked for, says less than what is wrong.
             let _ = keep_log(&self.connection, true);
         })
@@ -242,7 +243,7 @@ impl Catalogue {
         let transaction = connection.unchecked_transaction().map_err(refused)?;
         seal::check_newest(&transaction, acknowledged.as_ref(), path)?;
         drop(transaction);
-        read::load(&connection, path).map(drop)
+        read::load(&connection, Some(read_only(path)?), path).map(drop)
     }
 
     /// Whether there is no catalogue at a path. An empty file counts as none.

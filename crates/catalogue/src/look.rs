@@ -72,7 +72,7 @@ fn examine(connection: &Connection, acknowledged: Option<&Seal>, path: &Path) ->
     if usize::try_from(version).is_ok_and(|version| version == MIGRATIONS.len()) {
         read::installation(connection, path)?;
         seal::check_newest(connection, acknowledged, path)?;
-        return Ok(read::load(connection, path)?.harms());
+        return Ok(read::load(connection, None, path)?.harms());
     }
     Ok(Vec::new())
 }

@@ -3,9 +3,10 @@
 //! A row that cannot be read, or that speaks of something that is not there, is an error with its table and
 //! its key. Leaving it out would make the daemon forget what it had promised.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use asat_core::audit::By;
 use asat_core::check::CheckResult;
@@ -17,18 +18,39 @@ use asat_core::version::{
     Version,
 };
 use asat_core::{SetName, StoreName, TagName, VersionId};
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::types::{FromSql, ValueRef};
+use rusqlite::{Connection, Row, Rows, Statement};
 
 use crate::error::Error;
 use crate::seal;
 use crate::values::{At, FilePath, Int, Json, Life, Page, Print, Text, Wait};
 
-/// Reads everything.
-pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Error> {
-    let refused = |error| Error::sqlite("read", path, error);
-    let transaction = connection.unchecked_transaction().map_err(refused)?;
-    let mut loader = Loader { connection: &transaction, path, register: Register::default() };
+/// Reads everything. With another connection that reads the same, SQLite is asked by it meanwhile, which takes as long.
+pub(crate) fn load(
+    connection: &Connection,
+    other: Option<Connection>,
+    path: &Path,
+) -> Result<Register, Error> {
+    let transaction =
+        connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))?;
+    thread::scope(|scope| {
+        let check = |other| {
+            let check = move || check_structure(&other, path);
+            thread::Builder::new().name("catalogue-check".to_owned()).spawn_scoped(scope, check)
+        };
+        let checking = other.map(check).transpose().map_err(|source| Error::io("check", path, source))?;
+        let register = read_rows(&transaction, path)?;
+        let is_sealed = check_head(&transaction, path).and_then(|()| seal::check(&transaction, path));
+        match checking {
+            Some(checking) => checking.join().unwrap_or_else(|panic| resume_unwind(panic))?,
+            None => check_structure(&transaction, path)?,
+        }
+        is_sealed.map(|()| register)
+    })
+}
+
+fn read_rows(connection: &Connection, path: &Path) -> Result<Register, Error> {
+    let mut loader = Loader { connection, path, register: Register::default() };
     loader.stores()?;
     loader.versions()?;
     loader.publications()?;
@@ -36,11 +58,7 @@ pub(crate) fn load(connection: &Connection, path: &Path) -> Result<Register, Err
     loader.leases()?;
     loader.intents()?;
     loader.clock()?;
-    let register = loader.register;
-    check_structure(&transaction, path)?;
-    check_head(&transaction, path)?;
-    seal::check(&transaction, path)?;
-    Ok(register)
+    Ok(loader.register)
 }
 
 /// The name of the installation.
@@ -81,50 +99,46 @@ struct Loader<'a> {
     register: Register,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
     fn stores(&mut self) -> Result<(), Error> {
         let sql = "select * from store order by name";
-        self.each("store", 1, sql, |_, row| Ok(vec![Change::Store(store(row)?)]))
+        self.each("store", 1, sql, |_, row| Ok([Change::Store(store(row)?)]))
     }
 
     fn versions(&mut self) -> Result<(), Error> {
-        let mut holdings: BTreeMap<VersionId, Vec<Holding>> = BTreeMap::new();
-        let sql = "select * from holding order by store, number, position";
-        self.each("holding", 3, sql, |_, row| {
-            holdings.entry(version_id(row, "number")?).or_default().push(holding(row)?);
-            Ok(Vec::new())
-        })?;
-        let sql = "select * from version order by store, number";
+        let holdings = "select store, number, position, kind, bytes, snapshot from holding order by 1, 2, 3";
+        let mut holdings = self.prepare(holdings)?;
+        let mut holdings = Parts::begin("version", ("holding", 3), &mut holdings, self.path, holding)?;
+        let sql = "select store, number, state, begun_at, cut_at, fingerprint, page_size, page_count, wal,
+            copy_bytes, copy_in_snapshot, copy_used_at,
+            pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot,
+            ended_at, end_reason, purge_after
+            from version order by 1, 2";
         self.each("version", 2, sql, |register, row| {
-            let mut version = version(row)?;
+            let mut version = version(&mut Columns::of(row))?;
             known(register.history(&version.id.store).is_ok(), "store", &version.id.store)?;
-            version.holdings = holdings.remove(&version.id).unwrap_or_default();
-            Ok(vec![Change::Version(Box::new(version))])
+            version.holdings = holdings.of(&version.id)?;
+            Ok([Change::Version(Box::new(version))])
         })?;
-        match holdings.into_keys().next() {
-            Some(id) => Err(self.bad("holding", id.to_string(), "there is no such version")),
-            None => Ok(()),
-        }
+        holdings.end()
     }
 
     fn publications(&mut self) -> Result<(), Error> {
-        let mut checks: BTreeMap<u64, Vec<CheckResult>> = BTreeMap::new();
-        let sql = "select * from check_result order by publication, position";
-        self.each("check_result", 2, sql, |_, row| {
-            checks.entry(row.get::<_, Int>("publication")?.0).or_default().push(check(row)?);
-            Ok(Vec::new())
-        })?;
-        let sql = "select * from publication order by number";
+        let checks =
+            "select publication, position, name, passed, found, took_us from check_result order by 1, 2";
+        let mut checks = self.prepare(checks)?;
+        let mut checks = Parts::begin("publication", ("check_result", 2), &mut checks, self.path, check)?;
+        let sql =
+            "select number, store, version, at, label, certified_by, business_date, note, attributes, key,
+            set_name, set_cut_at, reused, writer_blocked_us, hold, snapshot_us, elapsed_us
+            from publication order by 1";
         self.each("publication", 1, sql, |register, row| {
-            let mut publication = publication(row)?;
+            let mut publication = publication(&mut Columns::of(row))?;
             known(register.entry(&publication.version).is_ok(), "version", &publication.version)?;
-            publication.checks = checks.remove(&publication.number).unwrap_or_default();
-            Ok(vec![Change::Published(publication)])
+            publication.checks = checks.of(&publication.number)?;
+            Ok([Change::Published(publication)])
         })?;
-        match checks.into_keys().next() {
-            Some(number) => Err(self.bad("check_result", number.to_string(), "there is no such publication")),
-            None => Ok(()),
-        }
+        checks.end()
     }
 
     fn tags(&mut self) -> Result<(), Error> {
@@ -135,7 +149,7 @@ impl Loader<'_> {
                 set_at: row.get::<_, At>("set_at")?.0,
             };
             known(register.entry(&tag.version).is_ok(), "version", &tag.version)?;
-            Ok(vec![Change::Tagged(tag)])
+            Ok([Change::Tagged(tag)])
         })
     }
 
@@ -143,7 +157,7 @@ impl Loader<'_> {
         self.each("lease", 1, "select * from lease order by id", |register, row| {
             let lease = lease(row)?;
             known(register.entry(&lease.version).is_ok(), "version", &lease.version)?;
-            Ok(vec![Change::Lease(lease)])
+            Ok([Change::Lease(lease)])
         })
     }
 
@@ -153,41 +167,141 @@ impl Loader<'_> {
             1,
             "select id, at, actor, request, effect, open from intent order by id",
             |_, row| {
-                let (intent, open) = (intent(row)?, row.get("open")?);
+                let (intent, open) = (intent(row)?, row.get::<_, bool>("open")?);
                 let id = intent.id;
                 let intended = Change::Intended(intent);
-                Ok(if open { vec![intended] } else { vec![intended, Change::Concluded(id)] })
+                let concluded = (!open).then_some(Change::Concluded(id));
+                Ok([intended].into_iter().chain(concluded))
             },
         )
     }
 
     fn clock(&mut self) -> Result<(), Error> {
         self.each("meta", 1, "select key, value from meta where key = 'clock'", |_, row| {
-            Ok(vec![Change::Clock(row.get::<_, Json<_>>("value")?.0)])
+            Ok([Change::Clock(row.get::<_, Json<_>>("value")?.0)])
         })
     }
 
     /// Folds the rows of a query in. The row's first columns are its key.
-    fn each(
+    fn each<C: IntoIterator<Item = Change>>(
         &mut self,
         table: &'static str,
         key_columns: usize,
         sql: &str,
-        mut read: impl FnMut(&Register, &Row<'_>) -> Result<Vec<Change>, Fault>,
+        mut read: impl FnMut(&Register, &Row<'_>) -> Result<C, Fault>,
     ) -> Result<(), Error> {
+        let mut statement = self.prepare(sql)?;
         let refused = |error| Error::sqlite("read", self.path, error);
-        let mut statement = self.connection.prepare(sql).map_err(refused)?;
         let mut rows = statement.query([]).map_err(refused)?;
         while let Some(row) = rows.next().map_err(refused)? {
-            let changes = read(&self.register, row)
-                .map_err(|fault| self.bad(table, name(row, key_columns), &explain(row, fault)))?;
-            changes.iter().for_each(|change| self.register.evolve(change));
+            let changes =
+                read(&self.register, row).map_err(|fault| bad(self.path, table, key_columns, row, fault))?;
+            changes.into_iter().for_each(|change| self.register.take_in(change));
         }
         Ok(())
     }
 
-    fn bad(&self, table: &'static str, row: String, what: &str) -> Error {
-        Error::Row { path: self.path.to_owned(), table, row, what: what.to_owned() }
+    fn prepare(&self, sql: &str) -> Result<Statement<'a>, Error> {
+        self.connection.prepare(sql).map_err(|error| Error::sqlite("read", self.path, error))
+    }
+}
+
+/// Rows that are parts of those of another table, by whose key they are ordered. Both are read side by side.
+struct Parts<'a, K, P> {
+    /// What they are parts of.
+    of: &'static str,
+    table: &'static str,
+    key_columns: usize,
+    path: &'a Path,
+    rows: Rows<'a>,
+    read: fn(&mut Columns<'_>) -> Result<(K, P), Fault>,
+    next: Option<(K, P)>,
+}
+
+impl<'a, K: PartialOrd + Display, P> Parts<'a, K, P> {
+    fn begin(
+        of: &'static str,
+        (table, key_columns): (&'static str, usize),
+        statement: &'a mut Statement<'_>,
+        path: &'a Path,
+        read: fn(&mut Columns<'_>) -> Result<(K, P), Fault>,
+    ) -> Result<Self, Error> {
+        let rows = statement.query([]).map_err(|error| Error::sqlite("read", path, error))?;
+        let mut parts = Self { of, table, key_columns, path, rows, read, next: None };
+        parts.advance()?;
+        Ok(parts)
+    }
+
+    /// Reads the next part; answers the one before.
+    fn advance(&mut self) -> Result<Option<P>, Error> {
+        let row = self.rows.next().map_err(|error| Error::sqlite("read", self.path, error))?;
+        let (read, path, table, key_columns) = (self.read, self.path, self.table, self.key_columns);
+        let read =
+            |row| read(&mut Columns::of(row)).map_err(|fault| bad(path, table, key_columns, row, fault));
+        Ok(std::mem::replace(&mut self.next, row.map(read).transpose()?).map(|(_, part)| part))
+    }
+
+    /// The parts of the row with this key, which comes after those that were asked for before.
+    fn of(&mut self, key: &K) -> Result<Vec<P>, Error> {
+        if self.next.as_ref().is_some_and(|(next, _)| next < key) {
+            return self.end();
+        }
+        let mut parts = Vec::new();
+        while self.next.as_ref().is_some_and(|(next, _)| next == key) {
+            parts.extend(self.advance()?);
+        }
+        // Most have one, and there are very many.
+        parts.shrink_to_fit();
+        Ok(parts)
+    }
+
+    /// Refuses a part that belongs to nothing.
+    fn end<T: Default>(&self) -> Result<T, Error> {
+        let Some((key, _)) = &self.next else { return Ok(T::default()) };
+        let (what, row) = (format!("there is no such {}", self.of), key.to_string());
+        Err(Error::Row { path: self.path.to_owned(), table: self.table, row, what })
+    }
+}
+
+/// The columns of a row, one after another. To look for each by its name takes longer than all else that is done with a row, so
+/// those of tables with many rows are read in order.
+struct Columns<'a> {
+    row: &'a Row<'a>,
+    next: usize,
+}
+
+impl<'a> Columns<'a> {
+    fn of(row: &'a Row<'a>) -> Self {
+        Self { row, next: 0 }
+    }
+
+    fn next<T: FromSql>(&mut self) -> rusqlite::Result<T> {
+        let column = self.next;
+        self.next += 1;
+        self.row.get(column)
+    }
+
+    /// The first of so many columns, of which all have a value or none; where they have none, the others are left out.
+    fn next_of<T: FromSql>(&mut self, columns: usize) -> rusqlite::Result<Option<T>> {
+        let first: Option<T> = self.next()?;
+        if first.is_none() {
+            self.next += columns - 1;
+        }
+        Ok(first)
+    }
+
+    fn version_id(&mut self) -> rusqlite::Result<VersionId> {
+        Ok(VersionId { store: self.next::<Text<StoreName>>()?.0, number: self.next::<Int>()?.0 })
+    }
+}
+
+fn bad(path: &Path, table: &'static str, key_columns: usize, row: &Row<'_>, fault: Fault) -> Error {
+    match fault {
+        Fault::Part(error) => error,
+        fault => {
+            let (path, name) = (path.to_owned(), name(row, key_columns));
+            Error::Row { path, table, row: name, what: explain(row, fault) }
+        }
     }
 }
 
@@ -204,19 +318,22 @@ fn version_id(row: &Row<'_>, number: &str) -> rusqlite::Result<VersionId> {
     Ok(VersionId { store: row.get::<_, Text<StoreName>>("store")?.0, number: row.get::<_, Int>(number)?.0 })
 }
 
-fn holding(row: &Row<'_>) -> Result<Holding, Fault> {
-    match row.get::<_, String>("kind")?.as_str() {
-        "archive" => Ok(Holding::Archive { bytes: row.get::<_, Int>("bytes")?.0 }),
-        "snapshot" => Ok(Holding::Snapshot(row.get::<_, Json<_>>("snapshot")?.0)),
-        other => Err(Fault::Meaning(format!("{other:?} is no kind of holding"))),
-    }
+fn holding(row: &mut Columns<'_>) -> Result<(VersionId, Holding), Fault> {
+    let (id, _position) = (row.version_id()?, row.next::<Int>()?);
+    let (kind, bytes) = (row.next::<String>()?, row.next::<Int>()?.0);
+    let holding = match kind.as_str() {
+        "archive" => Holding::Archive { bytes },
+        "snapshot" => Holding::Snapshot(row.next::<Json<_>>()?.0),
+        other => return Err(Fault::Meaning(format!("{other:?} is no kind of holding"))),
+    };
+    Ok((id, holding))
 }
 
-fn version(row: &Row<'_>) -> rusqlite::Result<Version> {
+fn version(row: &mut Columns<'_>) -> rusqlite::Result<Version> {
     Ok(Version {
-        id: version_id(row, "number")?,
-        state: row.get::<_, Life>("state")?.0,
-        begun_at: row.get::<_, At>("begun_at")?.0,
+        id: row.version_id()?,
+        state: row.next::<Life>()?.0,
+        begun_at: row.next::<At>()?.0,
         content: content(row)?,
         holdings: Vec::new(),
         copy: copy(row)?,
@@ -225,73 +342,72 @@ fn version(row: &Row<'_>) -> rusqlite::Result<Version> {
     })
 }
 
-fn content(row: &Row<'_>) -> rusqlite::Result<Option<Content>> {
-    let Some(At(cut_at)) = row.get("cut_at")? else { return Ok(None) };
+fn content(row: &mut Columns<'_>) -> rusqlite::Result<Option<Content>> {
+    let Some(At(cut_at)) = row.next_of(5)? else { return Ok(None) };
     Ok(Some(Content {
         cut_at,
-        fingerprint: row.get::<_, Option<Print>>("fingerprint")?.map(|print| print.0),
-        page_size: row.get::<_, Page>("page_size")?.0,
-        page_count: row.get("page_count")?,
-        wal: row.get("wal")?,
+        fingerprint: row.next::<Option<Print>>()?.map(|print| print.0),
+        page_size: row.next::<Page>()?.0,
+        page_count: row.next()?,
+        wal: row.next()?,
     }))
 }
 
-fn copy(row: &Row<'_>) -> rusqlite::Result<Option<Copy>> {
-    let Some(Int(bytes)) = row.get("copy_bytes")? else { return Ok(None) };
-    let in_snapshot = row.get("copy_in_snapshot")?;
-    Ok(Some(Copy { in_snapshot, bytes, used_at: row.get::<_, At>("copy_used_at")?.0 }))
+fn copy(row: &mut Columns<'_>) -> rusqlite::Result<Option<Copy>> {
+    let Some(Int(bytes)) = row.next_of(3)? else { return Ok(None) };
+    Ok(Some(Copy { bytes, in_snapshot: row.next()?, used_at: row.next::<At>()?.0 }))
 }
 
-fn pin(row: &Row<'_>) -> rusqlite::Result<Option<Pin>> {
-    let Some(reason) = row.get("pin_reason")? else { return Ok(None) };
+fn pin(row: &mut Columns<'_>) -> rusqlite::Result<Option<Pin>> {
+    let Some(reason) = row.next_of(5)? else { return Ok(None) };
     Ok(Some(Pin {
         reason,
-        owner: row.get("pin_owner")?,
-        set_at: row.get::<_, At>("pin_set_at")?.0,
-        expires_at: row.get::<_, Option<At>>("pin_expires_at")?.map(|at| at.0),
-        hot: row.get("pin_hot")?,
+        owner: row.next()?,
+        set_at: row.next::<At>()?.0,
+        expires_at: row.next::<Option<At>>()?.map(|at| at.0),
+        hot: row.next()?,
     }))
 }
 
-fn end(row: &Row<'_>) -> rusqlite::Result<Option<End>> {
-    let Some(At(at)) = row.get("ended_at")? else { return Ok(None) };
-    let purge_after = row.get::<_, Option<At>>("purge_after")?.map(|at| at.0);
-    Ok(Some(End { at, reason: row.get("end_reason")?, purge_after }))
+fn end(row: &mut Columns<'_>) -> rusqlite::Result<Option<End>> {
+    let Some(At(at)) = row.next_of(3)? else { return Ok(None) };
+    Ok(Some(End { at, reason: row.next()?, purge_after: row.next::<Option<At>>()?.map(|at| at.0) }))
 }
 
-fn publication(row: &Row<'_>) -> rusqlite::Result<Publication> {
+fn publication(row: &mut Columns<'_>) -> rusqlite::Result<Publication> {
     Ok(Publication {
-        number: row.get::<_, Int>("number")?.0,
-        version: version_id(row, "version")?,
-        at: row.get::<_, At>("at")?.0,
+        number: row.next::<Int>()?.0,
+        version: row.version_id()?,
+        at: row.next::<At>()?.0,
         attributes: Attributes {
-            label: row.get("label")?,
-            certified_by: row.get("certified_by")?,
-            business_date: row.get::<_, Option<Text<_>>>("business_date")?.map(|date| date.0),
-            note: row.get("note")?,
-            free: row.get::<_, Json<_>>("attributes")?.0,
+            label: row.next()?,
+            certified_by: row.next()?,
+            business_date: row.next::<Option<Text<_>>>()?.map(|date| date.0),
+            note: row.next()?,
+            free: row.next::<Json<_>>()?.0,
         },
-        key: row.get("key")?,
+        key: row.next()?,
         of_set: of_set(row)?,
-        reused: row.get("reused")?,
+        reused: row.next()?,
         cost: Cost {
-            writer_blocked_us: row.get::<_, Int>("writer_blocked_us")?.0,
-            hold: row.get::<_, Wait>("hold")?.0,
-            snapshot_us: row.get::<_, Int>("snapshot_us")?.0,
+            writer_blocked_us: row.next::<Int>()?.0,
+            hold: row.next::<Wait>()?.0,
+            snapshot_us: row.next::<Int>()?.0,
         },
-        elapsed_us: row.get::<_, Int>("elapsed_us")?.0,
+        elapsed_us: row.next::<Int>()?.0,
         checks: Vec::new(),
     })
 }
 
-fn of_set(row: &Row<'_>) -> rusqlite::Result<Option<SetPublication>> {
-    let Some(Text(set)) = row.get::<_, Option<Text<SetName>>>("set_name")? else { return Ok(None) };
-    Ok(Some(SetPublication { set, cut_at: row.get::<_, At>("set_cut_at")?.0 }))
+fn of_set(row: &mut Columns<'_>) -> rusqlite::Result<Option<SetPublication>> {
+    let Some(Text(set)) = row.next_of::<Text<SetName>>(2)? else { return Ok(None) };
+    Ok(Some(SetPublication { set, cut_at: row.next::<At>()?.0 }))
 }
 
-fn check(row: &Row<'_>) -> rusqlite::Result<CheckResult> {
-    let (name, passed, found) = (row.get("name")?, row.get("passed")?, row.get("found")?);
-    Ok(CheckResult { name, passed, found, took_us: row.get::<_, Int>("took_us")?.0 })
+fn check(row: &mut Columns<'_>) -> Result<(u64, CheckResult), Fault> {
+    let (publication, _position) = (row.next::<Int>()?.0, row.next::<Int>()?);
+    let (name, passed, found) = (row.next()?, row.next()?, row.next()?);
+    Ok((publication, CheckResult { name, passed, found, took_us: row.next::<Int>()?.0 }))
 }
 
 fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
@@ -325,6 +441,14 @@ pub(crate) enum Fault {
     Column(rusqlite::Error),
     /// The columns are well, but not what they say.
     Meaning(String),
+    /// A row that belongs to it is not what it should be.
+    Part(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Part(error)
+    }
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -352,6 +476,7 @@ pub(crate) fn explain(row: &Row<'_>, fault: Fault) -> String {
     let error = match fault {
         Fault::Column(error) => error,
         Fault::Meaning(what) => return what,
+        Fault::Part(error) => return error.to_string(),
     };
     match error {
         rusqlite::Error::FromSqlConversionFailure(index, _, cause) => in_column(index, cause.to_string()),

@@ -13,6 +13,7 @@ pub mod harm;
 pub mod host;
 pub mod instant;
 pub mod labels;
+pub mod numbered;
 pub mod query;
 pub mod register;
 pub mod retention;

@@ -1,17 +1,18 @@
 //! Names: what a store and its versions are called, parsed in one place.
 //!
 //! A store's name becomes part of file names, URLs and identifiers, so its alphabet is the small one that
-//! needs quoting nowhere.
+//! needs quoting nowhere. It stands in every record of the store, so all of them share its text.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// The name of a store: 1 to 64 characters of `a-z A-Z 0-9 _ - .`, beginning with a letter or a digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct StoreName(String);
+pub struct StoreName(Arc<str>);
 
 impl StoreName {
     /// The longest name in characters: names become folder names, which file systems bound at 255 bytes.
@@ -25,7 +26,7 @@ impl FromStr for StoreName {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
         if starts_well && text.len() <= Self::MAX_LEN && text.chars().all(allowed) {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             Err(NameError::Store(shorten(text)))
         }
@@ -35,7 +36,7 @@ impl FromStr for StoreName {
 /// The name of a set of stores, spelled as a store's is; no store has the same one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct SetName(String);
+pub struct SetName(Arc<str>);
 
 impl FromStr for SetName {
     type Err = NameError;
@@ -198,7 +199,7 @@ macro_rules! name_as_text {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.as_str().to_owned()
             }
         }
     )*};

@@ -158,7 +158,7 @@ impl Register {
         let cuts = || history.versions.values().filter(|entry| entry.version.content.is_some());
         let found = cuts().rev().find(|entry| entry.listed_at() <= at);
         let after = (found.map_or(Unbounded, |entry| Excluded(entry.version.id.number)), Unbounded);
-        let next = history.versions.range(after).map(|(_, entry)| &entry.version);
+        let next = history.versions.range(after).map(|entry| &entry.version);
         next.take_while(|version| version.content.is_none()).try_for_each(check_undated)?;
         let Some(entry) = found else {
             let hint = match cuts().next() {

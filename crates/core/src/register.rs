@@ -3,6 +3,7 @@
 //! It is the fold of all changes. The catalogue gives its rows back as changes too, so that what was loaded
 //! and what was lived are the same thing.
 
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use crate::clock::Anchor;
 use crate::event::{Change, EffectId, Intent};
 use crate::harm::{Harm, Lost};
 use crate::labels::folded;
+use crate::numbered::Numbered;
 use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Tag, Version};
 use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
 
@@ -18,8 +20,8 @@ use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     stores: BTreeMap<StoreName, History>,
-    publications: BTreeMap<u64, Publication>,
-    keys: HashMap<String, u64>,
+    publications: Numbered<Publication>,
+    keys: HashMap<Box<str>, u64>,
     leases: BTreeMap<LeaseId, Lease>,
     intents: BTreeMap<EffectId, Intent>,
     next_effect: u64,
@@ -35,11 +37,13 @@ pub struct History {
     /// The store.
     pub store: Store,
     /// Its versions by number.
-    pub versions: BTreeMap<u64, Entry>,
+    pub versions: Numbered<Entry>,
     /// Its tags by name.
     pub tags: BTreeMap<TagName, Tag>,
     /// For each label, folded, the first publication that has it.
-    labels: HashMap<String, u64>,
+    labels: HashMap<Box<str>, u64>,
+    /// For each version with several publications, the newest that says just this. Where there is only one, it is asked itself.
+    said: HashMap<u64, HashMap<Attributes, u64>>,
     /// The versions that are lost.
     lost: BTreeSet<u64>,
     /// Those of which something is to be done by and by, which are few however long the history is.
@@ -53,62 +57,62 @@ pub struct Entry {
     pub version: Version,
     /// The numbers of its publications, oldest first.
     pub publications: Vec<u64>,
-    /// The newest publication that says just this.
-    pub said: HashMap<Attributes, u64>,
 }
 
 impl Register {
     /// Takes a change in.
     pub fn evolve(&mut self, change: &Change) {
         match change {
-            Change::Store(store) => {
-                let history = self.stores.entry(store.name.clone());
-                history
-                    .and_modify(|history| history.store = store.clone())
-                    .or_insert_with(|| History::new(store.clone()));
-            }
-            Change::Version(version) => self.put_version(version),
+            // The trail is read where it is kept.
+            Change::Noted(_) => {}
+            change => self.take_in(change.clone()),
+        }
+    }
+
+    /// Takes a change in that nobody else needs.
+    pub fn take_in(&mut self, change: Change) {
+        match change {
+            Change::Store(store) => match self.stores.entry(store.name.clone()) {
+                Occupied(mut history) => history.get_mut().store = store,
+                Vacant(place) => _ = place.insert(History::new(store)),
+            },
+            Change::Version(version) => self.put_version(*version),
             Change::Discarded(id) => {
                 if let Some(history) = self.stores.get_mut(&id.store) {
                     history.lost.remove(&id.number);
                     history.moving.remove(&id.number);
-                    let grace = history.versions.remove(&id.number).and_then(|entry| entry.version.grace());
+                    history.said.remove(&id.number);
+                    let grace = history.versions.remove(id.number).and_then(|entry| entry.version.grace());
                     grace.into_iter().for_each(|until| _ = self.graces.remove(&(until, id.clone())));
                 }
             }
             Change::Published(publication) => self.put_publication(publication),
             Change::Tagged(tag) => {
                 if let Some(history) = self.stores.get_mut(&tag.version.store) {
-                    history.tags.insert(tag.name.clone(), tag.clone());
+                    history.tags.insert(tag.name.clone(), tag);
                 }
             }
             Change::Untagged(store, name) => {
-                if let Some(history) = self.stores.get_mut(store) {
-                    history.tags.remove(name);
+                if let Some(history) = self.stores.get_mut(&store) {
+                    history.tags.remove(&name);
                 }
             }
-            Change::Lease(lease) => {
-                self.leases.insert(lease.id.clone(), lease.clone());
-            }
-            Change::LeaseEnded(id) => {
-                self.leases.remove(id);
-            }
+            Change::Lease(lease) => _ = self.leases.insert(lease.id.clone(), lease),
+            Change::LeaseEnded(id) => _ = self.leases.remove(&id),
             Change::Intended(intent) => {
                 self.next_effect = self.next_effect.max(intent.id.0 + 1);
-                self.intents.insert(intent.id, intent.clone());
+                self.intents.insert(intent.id, intent);
             }
-            Change::Concluded(id) => {
-                self.intents.remove(id);
-            }
-            Change::Clock(anchor) => self.clock = Some(anchor.clone()),
-            // The trail is read where it is kept.
+            Change::Concluded(id) => _ = self.intents.remove(&id),
+            Change::Clock(anchor) => self.clock = Some(anchor),
             Change::Noted(_) => {}
         }
     }
 
-    fn put_version(&mut self, version: &Version) {
+    fn put_version(&mut self, mut version: Version) {
         let Some(history) = self.stores.get_mut(&version.id.store) else { return };
-        let before = history.versions.get(&version.id.number).and_then(|entry| entry.version.grace());
+        version.id.store.clone_from(&history.store.name);
+        let before = history.versions.get(version.id.number).and_then(|entry| entry.version.grace());
         if before != version.grace() {
             before.into_iter().for_each(|until| _ = self.graces.remove(&(until, version.id.clone())));
             self.graces.extend(version.grace().map(|until| (until, version.id.clone())));
@@ -121,29 +125,37 @@ impl Register {
             true => history.moving.remove(&version.id.number),
             false => history.moving.insert(version.id.number),
         };
-        let entry = history.versions.entry(version.id.number);
-        entry.and_modify(|entry| entry.version = version.clone()).or_insert_with(|| Entry {
-            version: version.clone(),
-            publications: Vec::new(),
-            said: HashMap::new(),
-        });
+        let number = version.id.number;
+        match history.versions.get_mut(number) {
+            Some(entry) => entry.version = version,
+            None => history.versions.insert(number, Entry { version, publications: Vec::new() }),
+        }
     }
 
-    fn put_publication(&mut self, publication: &Publication) {
-        let Publication { number, version, key, attributes, .. } = publication;
+    fn put_publication(&mut self, mut publication: Publication) {
+        let Publication { number, version, key, attributes, .. } = &mut publication;
         if let Some(history) = self.stores.get_mut(&version.store) {
+            version.store.clone_from(&history.store.name);
             if let Some(label) = &attributes.label {
-                history.labels.entry(folded(label)).or_insert(*number);
+                history.labels.entry(folded(label).into()).or_insert(*number);
             }
-            if let Some(entry) = history.versions.get_mut(&version.number) {
+            if let Some(entry) = history.versions.get_mut(version.number) {
+                let first = entry.publications.first().and_then(|first| self.publications.get(*first));
+                if let Some(first) = first {
+                    let said = history.said.entry(version.number);
+                    let said =
+                        said.or_insert_with(|| HashMap::from([(first.attributes.clone(), first.number)]));
+                    said.insert(attributes.clone(), *number);
+                } else {
+                    entry.publications.reserve_exact(1);
+                }
                 entry.publications.push(*number);
-                entry.said.insert(attributes.clone(), *number);
             }
         }
         if let Some(key) = key {
-            self.keys.insert(key.clone(), *number);
+            self.keys.insert(key.as_str().into(), *number);
         }
-        self.publications.insert(*number, publication.clone());
+        self.publications.insert(publication.number, publication);
     }
 
     /// What was believed of the machine's clock last.
@@ -190,7 +202,7 @@ impl Register {
     /// [`Code::UnknownStore`] or [`Code::UnknownVersion`].
     pub fn entry(&self, id: &VersionId) -> Result<&Entry, Problem> {
         let history = self.history(&id.store)?;
-        history.versions.get(&id.number).ok_or_else(|| {
+        history.versions.get(id.number).ok_or_else(|| {
             let newest = history.newest_readable().map(|entry| entry.version.id.to_string());
             Problem::new(
                 Code::UnknownVersion,
@@ -227,19 +239,32 @@ impl Register {
     /// A publication by its number.
     #[must_use]
     pub fn publication(&self, number: u64) -> Option<&Publication> {
-        self.publications.get(&number)
+        self.publications.get(number)
+    }
+
+    /// The newest publication of a version that says just this.
+    #[must_use]
+    pub fn said(&self, entry: &Entry, attributes: &Attributes) -> Option<u64> {
+        let Entry { version: Version { id, .. }, publications } = entry;
+        match self.stores.get(&id.store).and_then(|history| history.said.get(&id.number)) {
+            Some(said) => said.get(attributes).copied(),
+            None => {
+                let first = publications.first().and_then(|number| self.publication(*number));
+                first.filter(|first| first.attributes == *attributes).map(|first| first.number)
+            }
+        }
     }
 
     /// The publications that were recorded together with this one, which is the first of its set; only itself where it is of
     /// no set.
     pub fn publications_with(&self, number: u64) -> impl Iterator<Item = &Publication> {
-        let first = self.publications.get(&number);
+        let first = self.publication(number);
         let together = move |other: &&Publication| {
             first.is_some_and(|first| {
                 other.number == first.number || first.of_set.is_some() && other.of_set == first.of_set
             })
         };
-        self.publications.range(number..).map(|(_, publication)| publication).filter(together)
+        self.publications.range(number..).filter(together)
     }
 
     /// The instant of a store's last cut: the next one lies after it, whatever the machine's clock says. A version that was
@@ -261,24 +286,20 @@ impl Register {
     /// The publication that was made with an idempotency key.
     #[must_use]
     pub fn publication_by_key(&self, key: &str) -> Option<&Publication> {
-        self.keys.get(key).and_then(|number| self.publications.get(number))
+        self.keys.get(key).and_then(|number| self.publication(*number))
     }
 
     /// The value of the marker that watch mode has published last of a store.
     #[must_use]
     pub fn last_marker(&self, store: &StoreName) -> Option<&str> {
         let of_store = |publication: &&Publication| publication.version.store == *store;
-        self.publications
-            .values()
-            .rev()
-            .filter(of_store)
-            .find_map(|publication| publication.attributes.marker())
+        self.publications().rev().filter(of_store).find_map(|publication| publication.attributes.marker())
     }
 
     /// The number that the next publication gets.
     #[must_use]
     pub fn next_publication(&self) -> u64 {
-        self.publications.last_key_value().map_or(1, |(number, _)| number + 1)
+        self.publications.next_number()
     }
 
     /// The name that the next effect gets.
@@ -319,9 +340,10 @@ impl History {
     fn new(store: Store) -> Self {
         Self {
             store,
-            versions: BTreeMap::new(),
+            versions: Numbered::default(),
             tags: BTreeMap::new(),
             labels: HashMap::new(),
+            said: HashMap::new(),
             lost: BTreeSet::new(),
             moving: BTreeSet::new(),
         }
@@ -330,7 +352,7 @@ impl History {
     /// The first publication with this label, however that is written.
     #[must_use]
     pub fn labelled(&self, label: &str) -> Option<u64> {
-        self.labels.get(&folded(label)).copied()
+        self.labels.get(folded(label).as_str()).copied()
     }
 
     /// A tag by its name.
@@ -355,12 +377,12 @@ impl History {
 
     /// The versions that are lost, oldest first.
     pub fn lost(&self) -> impl Iterator<Item = &Version> {
-        self.lost.iter().filter_map(|number| self.versions.get(number)).map(|entry| &entry.version)
+        self.lost.iter().filter_map(|number| self.versions.get(*number)).map(|entry| &entry.version)
     }
 
     /// The versions that are not at rest, oldest first.
     pub fn moving(&self) -> impl Iterator<Item = &Version> {
-        self.moving.iter().filter_map(|number| self.versions.get(number)).map(|entry| &entry.version)
+        self.moving.iter().filter_map(|number| self.versions.get(*number)).map(|entry| &entry.version)
     }
 
     /// What of the store is lost or damaged.
@@ -384,6 +406,6 @@ impl History {
     /// The number that the next version gets.
     #[must_use]
     pub fn next_number(&self) -> u64 {
-        self.versions.last_key_value().map_or(1, |(number, _)| number + 1)
+        self.versions.next_number()
     }
 }

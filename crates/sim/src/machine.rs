@@ -332,7 +332,7 @@ impl Sim {
         let known = |id: &VersionId| register.entry(id).is_ok_and(|entry| entry.version.is_archived());
         let describe = |(id, described): (&VersionId, &Described)| Archived {
             version: id.clone(),
-            described: (!known(id)).then(|| Ok(described.clone())),
+            described: (!known(id)).then(|| Ok(Box::new(described.clone()))),
         };
         let shown = self.world.snapshots.iter().filter(|(_, volume)| volume.shown).map(|(id, _)| id);
         let mut found: BTreeMap<VersionId, Surveyed> = BTreeMap::new();

@@ -37,7 +37,7 @@ impl History {
         let open = self.register.intents().any(|intent| intent.effect.version().is_some_and(of_store));
         let mut here = known.iter().flat_map(|history| history.versions.values()).map(|entry| &entry.version);
         let hot = here.any(|version| version.state == State::Ready && !version.is_archived());
-        let is_known = |number: &u64| known.is_some_and(|history| history.versions.contains_key(number));
+        let is_known = |number: &u64| known.is_some_and(|history| history.versions.get(*number).is_some());
         // One that an import has stored and not recorded is taken up again.
         let is_ours = |number: &u64| {
             let ours = versions.iter().find(|version| version.id.number == *number);
@@ -70,7 +70,7 @@ impl History {
             Err(Problem::new(Code::Invalid, format!("{id} {why}"), hint))
         };
         let Ok(history) = self.register.history(&id.store) else { return Ok(Standing::New) };
-        if let Some(entry) = history.versions.get(&id.number) {
+        if let Some(entry) = history.versions.get(id.number) {
             let Version { state, content, .. } = &entry.version;
             let same = |content: &Content| {
                 content.cut_at == version.content.cut_at && content.fingerprint == version.content.fingerprint

@@ -89,12 +89,12 @@ fn look_into(
     archive: &Archive,
     id: &VersionId,
     was_lost: bool,
-) -> Result<Result<Described, Damaged>, Problem> {
+) -> Result<Result<Box<Described>, Damaged>, Problem> {
     let read = archive.describe(id.number).and_then(|_| archive.read(id.number).map(drop));
     let is_loss = read.as_ref().is_err_and(Error::is_loss);
-    let (described, problem) = match (describe(archive, id), read) {
+    let (described, problem) = match (describe(archive, id).map(Box::new), read) {
         (Ok(described), Ok(())) => return Ok(Ok(described)),
-        (Ok(described), Err(error)) => (Some(Box::new(described)), error.into()),
+        (Ok(described), Err(error)) => (Some(described), error.into()),
         (Err(problem), _) => (None, problem),
     };
     match problem.code {

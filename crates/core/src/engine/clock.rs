@@ -44,8 +44,9 @@ impl Engine {
         }
         let archived =
             survey.archived.iter().filter_map(|archived| archived.described.as_ref()?.as_ref().ok());
+        let archived = archived.map(|described| described.content.cut_at);
         let found = survey.found.iter().filter_map(|found| found.described.as_ref()?.as_ref().ok());
-        let found = archived.chain(found).map(|described| described.content.cut_at);
+        let found = found.map(|described| described.content.cut_at).chain(archived);
         let cut = self.versions().filter_map(|version| Some(version.content.as_ref()?.cut_at));
         let published = self.register.publications().map(|publication| publication.at);
         // A catalogue without records was only created, perhaps by a start of just now.

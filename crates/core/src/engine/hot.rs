@@ -185,7 +185,7 @@ fn hot_versions(draft: &Draft<'_>, history: &History) -> Vec<Version> {
     let drafted = draft.touched.keys().filter(|id| id.store == history.store.name);
     let numbers: BTreeSet<u64> =
         history.moving().map(|version| &version.id).chain(drafted).map(|id| id.number).collect();
-    let entries = numbers.into_iter().filter_map(|number| history.versions.get(&number));
+    let entries = numbers.into_iter().filter_map(|number| history.versions.get(number));
     let versions = entries.map(|entry| draft.latest(&entry.version));
     versions.filter(|version| version.snapshot().is_some()).collect()
 }

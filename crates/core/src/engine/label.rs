@@ -110,7 +110,7 @@ impl Engine {
         let left = match &cut.kept {
             Kept::SameAs(number) => {
                 let entry =
-                    history.versions.get(number).filter(|entry| entry.version.state == State::Ready)?;
+                    history.versions.get(*number).filter(|entry| entry.version.state == State::Ready)?;
                 draft.changes.push(Change::Discarded(version.id.clone()));
                 let is_same = taken.version == entry.version.id && taken.attributes == said;
                 self.move_on(draft);

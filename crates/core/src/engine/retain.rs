@@ -105,7 +105,7 @@ impl Engine {
     /// Where space is needed, pages that stay for a while would not give it.
     fn carry_out(&self, draft: &mut Draft<'_>, history: &History, plan: &Plan, with_grace: bool) {
         for verdict in plan.given_up() {
-            if let Some(entry) = history.versions.get(&verdict.number) {
+            if let Some(entry) = history.versions.get(verdict.number) {
                 let reason = format!("given up by retention: {}", verdict.why);
                 match with_grace {
                     true => _ = self.give_up_with_grace(draft, &entry.version, reason),

@@ -67,7 +67,7 @@ pub struct Archived {
     /// Which one.
     pub version: VersionId,
     /// What the archive says of it; asked only where the register does not list it as archived, or as lost.
-    pub described: Option<Result<Described, Damaged>>,
+    pub described: Option<Result<Box<Described>, Damaged>>,
 }
 
 /// Why the pages of a version in the archive cannot be had.

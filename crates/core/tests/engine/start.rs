@@ -214,9 +214,9 @@ fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone()
     let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
     let archived = |version, described| Archived { version: id(version), described: Some(described) };
     let archived = vec![
-        archived("report@1", Ok(kept("report@1"))),
+        archived("report@1", Ok(Box::new(kept("report@1")))),
         archived("report@2", Err(damaged)),
-        archived("report@3", Ok(kept("report@3"))),
+        archived("report@3", Ok(Box::new(kept("report@3")))),
     ];
     world.ask(&Event::Started(Survey { archived, ..Survey::default() })).unwrap();
     assert_eq!(world.states("report"), "1 ready, 2 lost, 3 ready");

@@ -658,7 +658,7 @@ impl World {
             let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
             let described = match self.damaged.contains(id) {
                 true => Some(Err(damaged)),
-                false => (!known(id)).then(|| Ok(described.clone())),
+                false => (!known(id)).then(|| Ok(Box::new(described.clone()))),
             };
             Archived { version: id.clone(), described }
         };
