@@ -151,7 +151,7 @@ impl Builder {
     }
 
     /// Ends the segment with these versions, in order; all but the manifest is written then.
-    pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Meta)>) -> Result<Sealed, Error> {
+    pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Description)>) -> Result<Sealed, Error> {
         self.end_block();
         let frames_end = self.sheet.len();
         let blocks = std::mem::take(&mut self.blocks_bytes);
@@ -165,7 +165,8 @@ impl Builder {
             .for_each(|(version, _)| version.bytes = bytes);
         let mut descriptions = Vec::new();
         for together in versions.chunks(DESCRIBED_TOGETHER) {
-            descriptions.push(self.sheet.append_part(&describe(together.iter().map(|(_, meta)| meta))?)?);
+            let written = describe(together.iter().map(|(_, description)| description))?;
+            descriptions.push(self.sheet.append_part(&written)?);
         }
         let dictionary = self.dictionary.filter(|_| self.needs_dictionary);
         let dictionary =
@@ -193,21 +194,31 @@ impl Builder {
     }
 }
 
-/// What describes versions together, as it is written.
-fn describe<'a>(metas: impl Iterator<Item = &'a Meta>) -> Result<Vec<u8>, Error> {
-    let unfit =
-        |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
-    let mut json = Vec::new();
-    for meta in metas {
-        let one = serde_json::to_vec(meta).map_err(unfit)?;
+/// What describes a version, as it is written. Of all the versions that are merged it is in memory at once, and takes far less there
+/// than what is read from it.
+pub(crate) struct Description(Box<[u8]>);
+
+impl Description {
+    pub(crate) fn of(meta: &Meta) -> Result<Self, Error> {
+        let unfit =
+            |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
+        let json = serde_json::to_vec(meta).map_err(unfit)?;
         // A note can be nested more deeply than a reader follows.
-        serde_json::from_slice::<Meta>(&one).map_err(unfit)?;
-        if len_of(&one) >= MOST_DESCRIBED_BYTES {
-            let what = format!("metadata of {} bytes, above {MOST_DESCRIBED_BYTES}", one.len());
+        serde_json::from_slice::<Meta>(&json).map_err(unfit)?;
+        if len_of(&json) >= MOST_DESCRIBED_BYTES {
+            let what = format!("metadata of {} bytes, above {MOST_DESCRIBED_BYTES}", json.len());
             return Err(Error::Misuse(what));
         }
+        Ok(Self(json.into()))
+    }
+}
+
+/// What describes versions together, as it is written.
+fn describe<'a>(descriptions: impl Iterator<Item = &'a Description>) -> Result<Vec<u8>, Error> {
+    let mut json = Vec::new();
+    for Description(one) in descriptions {
         json.push(if json.is_empty() { b'[' } else { b',' });
-        json.extend(one);
+        json.extend_from_slice(one);
     }
     json.push(b']');
     zstd::bulk::compress(&json, DESCRIPTION_LEVEL)

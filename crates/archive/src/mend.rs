@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use asat_core::{PageSize, Problem};
 
 use crate::archive::{Archive, Inner};
-use crate::builder::Builder;
+use crate::builder::{Builder, Description};
 use crate::codec::Encoder;
 use crate::directory::VersionRef;
 use crate::error::Error;
@@ -235,7 +235,7 @@ impl Archive {
             return Ok(None);
         }
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
-        let sealed = builder.seal(vec![(version, meta)])?;
+        let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let mut is_disturbed = false;
         let committed = archive.commit(sealed, |state, segment, manifest| {
             // What is written lies upon what the version before showed, which no merge keeps once that is whole. And what would be seen of

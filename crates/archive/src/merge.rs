@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::builder::{Builder, Sealed};
+use crate::builder::{Builder, Description, Sealed};
 use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
@@ -18,7 +18,6 @@ use crate::fingerprint::page_hash;
 use crate::history::{Assembler, History, Item, Live, base_of, needed};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
 use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
@@ -190,7 +189,7 @@ fn versions(
     inputs: &[&Arc<Segment>],
     state: &State,
     objects: &dyn Objects,
-) -> Result<Vec<(VersionRef, Meta)>, Error> {
+) -> Result<Vec<(VersionRef, Description)>, Error> {
     let mut versions = BTreeMap::new();
     for segment in inputs {
         for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
@@ -206,8 +205,9 @@ fn versions(
             if metas.len() != together.len() {
                 return Err(segment.damaged("it describes other versions than it has"));
             }
-            let described = together.iter().copied().zip(metas).filter(|(version, _)| wanted(version));
-            versions.extend(described.map(|described| (described.0.number, described)));
+            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
+                versions.insert(version.number, (*version, Description::of(&meta)?));
+            }
         }
     }
     Ok(versions.into_values().collect())

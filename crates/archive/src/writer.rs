@@ -5,7 +5,7 @@ use std::sync::Arc;
 use asat_core::{Fingerprint, PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
-use crate::builder::{Builder, Sealed};
+use crate::builder::{Builder, Description, Sealed};
 use crate::compress::{Press, Told};
 use crate::directory::VersionRef;
 use crate::error::Error;
@@ -266,7 +266,7 @@ impl Writer {
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
         let (number, page_count) = (self.number, self.page_count);
         let version = VersionRef { number, page_count, bytes: 0, is_whole: stands_alone, stands_alone };
-        let sealed = builder.seal(vec![(version, self.meta(cut, fingerprint))])?;
+        let sealed = builder.seal(vec![(version, Description::of(&self.meta(cut, fingerprint))?)])?;
         let bytes = self.publish(sealed, stands_alone)?;
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
     }
