@@ -229,16 +229,10 @@ impl Inner {
     pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
         let meta = state.described_in(number, &*self.objects)?.describe(number)?;
         match View::new(state, number, &*self.objects) {
-            Ok(view) => Ok(Reader::new(meta, self.shared(view))),
+            Ok(view) => Ok(Reader::new(meta, view)),
             Err(error) if error.is_loss() => self.read_without(state, meta, error),
             Err(error) => Err(error),
         }
-    }
-
-    /// A view, or what is known of the newest version if that is the same: most of its pages were found there already.
-    fn shared(&self, view: View) -> Arc<View> {
-        let known = lock(&self.head).as_ref().map(|head| Arc::clone(&head.view));
-        known.filter(|known| known.is_the_same(&view)).unwrap_or_else(|| Arc::new(view))
     }
 
     /// Opens a version though a segment is lost that it may need: it needs nothing of it if all of its pages have the version's
@@ -246,7 +240,7 @@ impl Inner {
     fn read_without(&self, state: &State, meta: Meta, error: Error) -> Result<Reader, Error> {
         let number = meta.number;
         let view = View::without(state, number, &*self.objects, true)?;
-        let (lost, reader) = (view.lost.clone(), Reader::new(meta, Arc::new(view)));
+        let (lost, reader) = (view.lost.clone(), Reader::new(meta, view));
         if lock(&self.needs_none_of).get(&number) == Some(&lost) {
             return Ok(reader);
         }

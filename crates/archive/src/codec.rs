@@ -1,7 +1,7 @@
 //! Turns pages into frames and back.
 //!
 //! A page is stored whole, raw or compressed, or as its difference from the page that the version before had
-//! in its place. A difference is a zstd frame too, made with the earlier page as its dictionary: whatever moved
+//! in its place. That is a patch, or a zstd frame made with the earlier page as its dictionary: whatever moved
 //! or stayed within the page costs next to nothing.
 //!
 //! Whole pages of a large segment share a dictionary: it has what many of them have in common, so each frame has only the rest.
@@ -10,6 +10,7 @@ use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict};
 
 use crate::error::Error;
 use crate::index::Encoding;
+use crate::patch;
 
 /// Level 1 is within a few per cent of level 3 on database pages, and faster (docs/archive-format.md).
 const LEVEL: i32 = 1;
@@ -64,6 +65,7 @@ pub(crate) struct Encoder {
     dictionary: Option<CDict<'static>>,
     whole: Vec<u8>,
     difference: Vec<u8>,
+    patch: Vec<u8>,
 }
 
 impl Encoder {
@@ -72,7 +74,7 @@ impl Encoder {
         // A frame must be shorter than the page, or the page is stored as it is.
         let room = vec![0; page_len.saturating_sub(1)];
         let context = CCtx::try_create().ok_or_else(unusable)?;
-        Ok(Self { context, dictionary: None, whole: room.clone(), difference: room })
+        Ok(Self { context, dictionary: None, whole: room.clone(), difference: room, patch: Vec::new() })
     }
 
     /// The same, with a dictionary for whole pages.
@@ -97,21 +99,16 @@ impl Encoder {
         before: Option<&[u8]>,
     ) -> (Encoding, &'a [u8]) {
         let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
-        let difference_len = before.and_then(|before| {
-            let room = self.difference.as_mut_slice();
-            self.context.compress_using_dict(room, page, before, LEVEL).ok()
-        });
-        let difference_len = difference_len.filter(|&len| len <= most_bytes);
-        let difference = difference_len.and_then(|len| self.difference.get(..len));
+        let Self { context, difference, patch, .. } = self;
+        let difference = before.and_then(|before| shorter(context, difference, patch, page, before));
+        let difference = difference.filter(|difference| difference.len() <= most_bytes);
         if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
             return (Encoding::Difference, short);
         }
         let room = self.whole.as_mut_slice();
         let (encoding, whole_len) = match &self.dictionary {
-            Some(dictionary) => {
-                (Encoding::Dictionary, self.context.compress_using_cdict(room, page, dictionary))
-            }
-            None => (Encoding::Zstd, self.context.compress(room, page, LEVEL)),
+            Some(dictionary) => (Encoding::Dictionary, context.compress_using_cdict(room, page, dictionary)),
+            None => (Encoding::Zstd, context.compress(room, page, LEVEL)),
         };
         let whole = match whole_len.ok().and_then(|len| self.whole.get(..len)) {
             Some(frame) => (encoding, frame),
@@ -124,6 +121,23 @@ impl Encoder {
             _ => whole,
         }
     }
+}
+
+/// What makes a page out of the one before: a patch if that is short, or the shorter one of a patch and a zstd frame.
+fn shorter<'a>(
+    context: &mut CCtx<'static>,
+    room: &'a mut [u8],
+    patch: &'a mut Vec<u8>,
+    page: &[u8],
+    before: &[u8],
+) -> Option<&'a [u8]> {
+    let is_patch = patch::make(before, page, page.len() / TAKEN_UNSEEN, patch);
+    if is_patch && patch.len() <= SHORT_FRAME_BYTES {
+        return Some(patch);
+    }
+    let len = context.compress_using_dict(room, page, before, LEVEL).ok();
+    let frame = len.and_then(|len| room.get(..len));
+    frame.filter(|frame| !is_patch || frame.len() < patch.len()).or(if is_patch { Some(patch) } else { None })
 }
 
 /// A frame as it is stored.
@@ -171,7 +185,14 @@ impl Decoder {
             }
             Encoding::Raw => return false,
             Encoding::Zstd => self.context.decompress(page, frame),
-            Encoding::Difference => self.context.decompress_using_dict(page, frame, before),
+            Encoding::Difference => match frame.strip_prefix(&[patch::MARK]) {
+                Some(patch) if before.len() == len => {
+                    page.copy_from_slice(before);
+                    return patch::lay(patch, page);
+                }
+                Some(_) => return false,
+                None => self.context.decompress_using_dict(page, frame, before),
+            },
             Encoding::Dictionary => match dictionary {
                 Some(dictionary) => self.context.decompress_using_ddict(page, frame, &dictionary.prepared),
                 None => return false,

@@ -28,6 +28,7 @@ mod meta;
 mod objects;
 pub mod outside;
 mod pages;
+mod patch;
 mod reader;
 mod retire;
 mod segment;

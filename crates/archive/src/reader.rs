@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::Error;
@@ -28,7 +28,7 @@ const SIDE_BY_SIDE_BYTES: usize = 1 << 20;
 /// merged meanwhile does not concern it.
 pub struct Reader {
     meta: Meta,
-    view: Arc<View>,
+    view: View,
     page_len: usize,
     /// The page after those that were read last.
     reached: AtomicUsize,
@@ -48,7 +48,7 @@ struct Scratch {
 }
 
 impl Reader {
-    pub(crate) fn new(meta: Meta, view: Arc<View>) -> Self {
+    pub(crate) fn new(meta: Meta, view: View) -> Self {
         let page_len = meta.page_size.as_usize();
         let (reached, expected) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
         Self { meta, view, page_len, reached, expected, ahead: Mutex::default(), idle: Mutex::default() }

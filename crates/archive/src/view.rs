@@ -142,17 +142,6 @@ impl View {
         })
     }
 
-    /// Whether another view is of the same version, and of the same segments in any order.
-    pub(crate) fn is_the_same(&self, other: &Self) -> bool {
-        let has = |segment: &Arc<Segment>| other.segments.iter().any(|one| Arc::ptr_eq(one, segment));
-        let of_view =
-            |view: &Self| (view.number, view.page_size, view.page_count, view.floor, view.segments.len());
-        of_view(self) == of_view(other)
-            && self.voided == other.voided
-            && self.lost == other.lost
-            && self.segments.iter().all(has)
-    }
-
     /// The size of a page.
     pub(crate) fn page_size(&self) -> PageSize {
         self.page_size

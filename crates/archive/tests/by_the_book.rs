@@ -270,6 +270,16 @@ impl Archive {
         let bytes = match entry.encoding {
             0 => frame.to_vec(),
             1 => zstd::bulk::decompress(frame, page_size).unwrap(),
+            2 if frame[0] == 0 => {
+                let (mut bytes, mut at, mut end) = (self.page(page_size, page, entry.base), 1, 0);
+                while at < frame.len() {
+                    let start = end + size(take(frame, &mut at));
+                    end = start + size(take(frame, &mut at));
+                    bytes[start..end].copy_from_slice(&frame[at..at + end - start]);
+                    at += end - start;
+                }
+                bytes
+            }
             2 => {
                 let (below, mut bytes) = (self.page(page_size, page, entry.base), vec![0; page_size]);
                 let len = DCtx::create().decompress_using_dict(&mut bytes[..], frame, &below).unwrap();
@@ -495,14 +505,19 @@ fn example() -> String {
         }
     };
     part("header: magic, format version", 0, 12, 16);
-    part("frame: the difference that makes page 2 of version 2", 12, frames_end, 16);
+    part(
+        "frame: the patch that makes page 2 of version 2: 00, 100 bytes stay, 9 are replaced",
+        12,
+        frames_end,
+        16,
+    );
     part(
         "block: page 0 + 2, version 2 + 0, length × 4 + encoding, base 2 - 1, check",
         frames_end,
-        frames_end + 13,
+        frames_end + 12,
         16,
     );
-    part("description: its first bytes, the whole is below", frames_end + 13, frames_end + 29, 16);
+    part("description: its first bytes, the whole is below", frames_end + 12, frames_end + 28, 16);
     part("directory", directory, manifest, 16);
     part("manifest", manifest, footer, 96);
     part(
@@ -511,7 +526,7 @@ fn example() -> String {
         bytes.len(),
         16,
     );
-    let description = zstd::decode_all(&segment.bytes[frames_end + 13..directory]).unwrap();
+    let description = zstd::decode_all(&segment.bytes[frames_end + 12..directory]).unwrap();
     writeln!(text, "\nthe description\n{}", String::from_utf8(description).unwrap()).unwrap();
     text
 }
