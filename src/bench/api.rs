@@ -1,6 +1,6 @@
 //! The calls that a benchmark makes to its daemon.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use asat_core::Problem;
 use serde_json::json;
@@ -10,6 +10,9 @@ use super::site::Site;
 use super::statistics::ms_since;
 use crate::client::Request;
 use crate::wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
+
+/// How long to wait between two looks at what the daemon does.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Publishes the only store; answers also how many milliseconds the client waited.
 pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64), Problem> {
@@ -81,4 +84,24 @@ pub(super) async fn capacity(site: &Site) -> Result<Capacity, Problem> {
 pub(super) async fn archive_bytes(site: &Site) -> Result<u64, Problem> {
     let list: StoreList = site.client()?.ask(&Request::get(&["stores"])).await?;
     Ok(list.stores.iter().map(|store| store.archive_bytes).sum())
+}
+
+/// Waits until compaction has ended; answers when it had, after so many milliseconds, and what is left.
+pub(super) async fn until_compact(site: &Site, since: Instant) -> Result<(f64, u64, u64), Problem> {
+    while is_busy(site).await? {
+        tokio::time::sleep(BETWEEN).await;
+    }
+    let compact_ms = ms_since(since);
+    Ok((compact_ms, archive_bytes(site).await?, archive_stats(site).await?.files))
+}
+
+/// Whether the daemon has something to do, be it in the background.
+async fn is_busy(site: &Site) -> Result<bool, Problem> {
+    let mut stream = site.client()?.stream(&Request::get(&["metrics"])).await?;
+    let mut metrics = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        metrics.extend_from_slice(&piece);
+    }
+    let is_open = |line: &str| line.starts_with("asat_open_effects{") && !line.ends_with(" 0");
+    Ok(String::from_utf8_lossy(&metrics).lines().any(is_open))
 }

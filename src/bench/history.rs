@@ -4,7 +4,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use asat_core::Problem;
 use rusqlite::Connection;
@@ -17,11 +17,6 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, ms_since, over};
 use super::{Tell, api, failed};
-
-/// The archive is taken to be compact when it has not changed for so long.
-const QUIET: Duration = Duration::from_secs(2);
-/// How long to wait between two looks at it.
-const BETWEEN: Duration = Duration::from_millis(50);
 
 /// So long is a history that is called short.
 const SHORT: u32 = 100;
@@ -86,7 +81,7 @@ pub(super) async fn run(args: &HistoryArgs, dir: Option<&Path>, tell: Tell<'_>) 
         api::retire(&site, &format!("report@{number}")).await?;
     }
     let retire_ms = ms_since(since);
-    let (thin_ms, thinned_bytes, thinned_files) = until_compact(&site, since).await?;
+    let (thin_ms, thinned_bytes, thinned_files) = api::until_compact(&site, since).await?;
     tell("publishing the same versions into an archive of their own");
     let fresh_bytes = publish_alone(&site, &kept, dir).await?;
     let peak_rss_bytes = daemon.peak_rss_bytes()?;
@@ -143,12 +138,12 @@ impl History<'_> {
                 tell(&format!("{} of {versions} publications", self.versions));
             }
         }
-        until_compact(self.site, Instant::now()).await?;
+        api::until_compact(self.site, Instant::now()).await?;
         daemon.stop()?;
         let daemon = self.site.start()?;
         let ready_ms = daemon.ready_ms;
         // What was stored last is read before something is stored upon it.
-        until_compact(self.site, Instant::now()).await?;
+        api::until_compact(self.site, Instant::now()).await?;
         let open_oldest_ms = self.open(1..=OPENED).await?;
         let open_newest_ms = self.open(self.versions - OPENED + 1..=self.versions).await?;
         let (mut publish_ms, before) = (Vec::new(), self.versions);
@@ -190,19 +185,6 @@ impl History<'_> {
         }
         Ok(Spread::of(&open_ms))
     }
-}
-
-/// Waits until compaction has ended; answers when it had, after so many milliseconds, and what is left.
-async fn until_compact(site: &Site, since: Instant) -> Result<(f64, u64, u64), Problem> {
-    let (mut last, mut changed_at, mut changed_ms) = (0, Instant::now(), 0.0);
-    while changed_at.elapsed() < QUIET {
-        let bytes = api::archive_bytes(site).await?;
-        if bytes != last {
-            (last, changed_at, changed_ms) = (bytes, Instant::now(), ms_since(since));
-        }
-        tokio::time::sleep(BETWEEN).await;
-    }
-    Ok((changed_ms, last, api::archive_stats(site).await?.files))
 }
 
 /// Publishes versions of one site into another; answers what they take there.

@@ -6,6 +6,7 @@ mod volumes;
 mod writing;
 
 use std::path::Path;
+use std::time::Instant;
 
 use asat_core::Problem;
 use serde::Serialize;
@@ -99,7 +100,7 @@ async fn run_on_pages(args: &ValuationArgs, dir: Option<&Path>, tell: Tell<'_>) 
     let mut versioned = Book::create(&site.store, args.journal_mode)?;
     let daemon = site.start()?;
     let measured = measure(args, &site, &mut versioned, tell).await?;
-    let kept_bytes = api::archive_bytes(&site).await?;
+    let (_, kept_bytes, _) = api::until_compact(&site, Instant::now()).await?;
     tell("opening versions");
     let openings = opening::measure(&measured.totals, &site).await?;
     let while_writing = if args.while_writing {

@@ -12,6 +12,7 @@ mod sizes;
 mod tests;
 
 use std::path::Path;
+use std::time::Instant;
 
 use asat_core::{Code, Problem};
 use asat_host::lvm::Lvm;
@@ -74,7 +75,7 @@ pub(super) async fn run(
     let measured = measure(args, &site, (&grounds, books, &snapshots), tell).await?;
     tell("opening versions");
     let openings = opening::measure(&measured.totals, &site).await?;
-    let kept_bytes = api::archive_bytes(&site).await?;
+    let (_, kept_bytes, _) = api::until_compact(&site, Instant::now()).await?;
     let peak_rss_bytes = daemon.peak_rss_bytes()?;
     let setting = Setting::of(&grounds.asat.folder);
     daemon.stop()?;
