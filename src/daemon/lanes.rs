@@ -2,7 +2,7 @@
 //!
 //! Each store has a lane of its own, in which its cuts and retirements follow one another in the order in which
 //! they were intended, another one in which versions come out of their snapshots into the archive, and one in which
-//! the archive is compacted, weighed and repaired, which takes its time and stands back behind all others. As-at copies
+//! the archive is compacted, weighed and repaired, which takes its time. As-at copies
 //! have one lane for all stores, and so has the removal of snapshots. A lane is a thread that lives from its
 //! first effect to the daemon's end.
 //!
@@ -19,7 +19,6 @@ use std::thread::{Builder, JoinHandle};
 use asat_core::audit::By;
 use asat_core::event::{Effect, EffectId};
 use asat_core::{Host, StoreName};
-use asat_host::background;
 
 use super::message::Message;
 use crate::log;
@@ -103,21 +102,16 @@ impl<H: Host> Lanes<H> {
 
     fn have_open(&mut self, lane: &Lane) -> std::io::Result<()> {
         if !self.open.contains_key(lane) {
-            let opened = self.open_lane(matches!(lane, Lane::Compaction(_)))?;
+            let opened = self.open_lane()?;
             self.open.insert(lane.clone(), opened);
         }
         Ok(())
     }
 
-    fn open_lane(&self, is_in_background: bool) -> std::io::Result<(Sender<Task>, JoinHandle<()>)> {
+    fn open_lane(&self) -> std::io::Result<(Sender<Task>, JoinHandle<()>)> {
         let (sender, tasks) = channel::<Task>();
         let (host, finished) = (Arc::clone(&self.host), self.finished.clone());
         let work = move || {
-            if is_in_background && let Err(error) = background::stand_back() {
-                tracing::warn!(
-                    "what is compacted takes as much of the processor as what somebody waits for: {error}"
-                );
-            }
             for (meeting, cause) in tasks {
                 // A driver that is gone settles the open intent at the next start.
                 let tell = |id, outcome| drop(finished.send(Message::Finished(id, outcome)));

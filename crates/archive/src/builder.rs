@@ -154,6 +154,11 @@ impl Builder {
     pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Description)>) -> Result<Sealed, Error> {
         self.end_block();
         let frames_end = self.sheet.len();
+        let dictionary = self.dictionary.take().filter(|_| self.needs_dictionary);
+        let append_dictionary = |sheet: &mut Sheet| {
+            dictionary.as_ref().map(|dictionary| sheet.append_part(&dictionary.bytes)).transpose()
+        };
+        let first_copy = append_dictionary(&mut self.sheet)?;
         let blocks = std::mem::take(&mut self.blocks_bytes);
         self.sheet.append(&blocks)?;
         drop(blocks);
@@ -168,9 +173,8 @@ impl Builder {
             let written = describe(together.iter().map(|(_, description)| description))?;
             descriptions.push(self.sheet.append_part(&written)?);
         }
-        let dictionary = self.dictionary.filter(|_| self.needs_dictionary);
-        let dictionary =
-            dictionary.map(|dictionary| self.sheet.append_part(&dictionary.bytes)).transpose()?;
+        let copies = first_copy.zip(append_dictionary(&mut self.sheet)?);
+        let dictionary = copies.map(|(first, second)| [first, second]);
         let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
         let last = self.last.max(versions.last().map_or(0, |version| version.number));
         let (page_size, first, blocks) = (self.page_size, self.first, self.blocks);

@@ -45,16 +45,15 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary as it was stored.
-    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Error> {
-        let prepared = DDict::try_create(&bytes).ok_or_else(unusable)?;
-        Ok(Self { bytes, prepared })
+    /// A dictionary as it was stored. `None`: zstd cannot use it.
+    pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
+        Some(Self { prepared: DDict::try_create(&bytes)?, bytes })
     }
 
     /// Makes a dictionary out of pages that lie one after another. `None`: they have too little in common.
-    pub(crate) fn train(pages: &[u8], page_len: usize) -> Result<Option<Self>, Error> {
+    pub(crate) fn train(pages: &[u8], page_len: usize) -> Option<Self> {
         let lengths = vec![page_len; pages.len() / page_len];
-        zstd::dict::from_continuous(pages, &lengths, DICTIONARY_BYTES).ok().map(Self::new).transpose()
+        zstd::dict::from_continuous(pages, &lengths, DICTIONARY_BYTES).ok().and_then(Self::new)
     }
 }
 
@@ -237,8 +236,8 @@ mod tests {
             (nth * 100..).flat_map(|nth| row(nth).into_bytes()).take(4096).collect()
         };
         let pages: Vec<Vec<u8>> = (0..100).map(rows).collect();
-        let dictionary = Dictionary::train(&pages.concat(), 4096).unwrap().unwrap();
-        let again = Dictionary::train(&pages.concat(), 4096).unwrap().unwrap();
+        let dictionary = Dictionary::train(&pages.concat(), 4096).unwrap();
+        let again = Dictionary::train(&pages.concat(), 4096).unwrap();
         assert_eq!(dictionary.bytes, again.bytes, "the same pages make the same dictionary");
         let mut encoder = Encoder::with(4096, Some(&dictionary)).unwrap();
         let (mut with, mut without) = (0, 0);
@@ -256,7 +255,7 @@ mod tests {
             without += encode(page, None).1.len();
         }
         assert!(with * 10 < without * 9, "{with} bytes with it, {without} without");
-        assert!(Dictionary::train(&[0; 4096], 4096).unwrap().is_none(), "one page makes none");
+        assert!(Dictionary::train(&[0; 4096], 4096).is_none(), "one page makes none");
     }
 
     #[test]

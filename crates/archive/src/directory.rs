@@ -12,6 +12,9 @@ use crate::index::{BlockRef, Check};
 /// So many versions share one description, which is compressed as a whole.
 pub(crate) const DESCRIBED_TOGETHER: usize = 64;
 
+/// No dictionary is longer.
+const MOST_DICTIONARY_BYTES: u64 = 128 << 10;
+
 /// A version that a segment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VersionRef {
@@ -50,8 +53,8 @@ pub(crate) struct Directory {
     pub(crate) blocks: Vec<BlockRef>,
     /// The descriptions of the versions, in order.
     pub(crate) descriptions: Vec<PartRef>,
-    /// What whole pages are compressed with, if there is one.
-    pub(crate) dictionary: Option<PartRef>,
+    /// What whole pages are compressed with, if there is one, and once more: all of these pages need it.
+    pub(crate) dictionary: Option<[PartRef; 2]>,
 }
 
 impl Directory {
@@ -62,7 +65,11 @@ impl Directory {
         put(u64::from(self.page_size.bytes()));
         put(self.first);
         put(self.last - self.first);
-        put(count(&self.versions));
+        let dictionary = self.dictionary.as_ref().and_then(|copies| copies.first());
+        put(dictionary.map_or(0, |dictionary| dictionary.len));
+        dictionary.into_iter().for_each(|dictionary| bytes.extend(dictionary.check));
+        put_varint(&mut bytes, count(&self.versions));
+        let mut put = |value: u64| put_varint(&mut bytes, value);
         let mut before = 0;
         for version in &self.versions {
             put(version.number - before);
@@ -82,7 +89,7 @@ impl Directory {
             before = block.block;
         }
         put_varint(&mut bytes, count(&self.descriptions));
-        for part in self.descriptions.iter().chain(&self.dictionary) {
+        for part in &self.descriptions {
             put_varint(&mut bytes, part.len);
             bytes.extend(part.check);
         }
@@ -96,20 +103,20 @@ impl Directory {
         let page_size = PageSize::new(taker.varint32()?)?;
         let first = taker.varint()?;
         let last = first.checked_add(taker.varint()?)?;
-        let versions = take_versions(&mut taker, first..=last)?;
         let (mut frames_at, mut offset) = (frames.start, rest.start);
+        let dictionary = take_dictionary(&mut taker, &mut offset)?;
+        let versions = take_versions(&mut taker, first..=last)?;
         let blocks = take_blocks(&mut taker, &mut frames_at, &mut offset)?;
         let described = taker.varint()?;
-        let mut take_part = |taker: &mut Taker<'_>| {
-            let part = PartRef { offset, len: taker.varint()?, check: taker.array()? };
-            offset = offset.checked_add(part.len)?;
-            Some(part)
-        };
         let mut descriptions = Vec::new();
         for _ in 0..described {
-            descriptions.push(take_part(&mut taker)?);
+            let (len, check) = (taker.varint()?, taker.array()?);
+            descriptions.push(PartRef { offset, len, check });
+            offset = offset.checked_add(len)?;
         }
-        let dictionary = if taker.is_empty() { None } else { Some(take_part(&mut taker)?) };
+        let again = dictionary.map(|dictionary| PartRef { offset, ..dictionary });
+        offset = offset.checked_add(again.map_or(0, |again| again.len))?;
+        let dictionary = dictionary.zip(again).map(|(dictionary, again)| [dictionary, again]);
         let is_described = descriptions.len() == versions.len().div_ceil(DESCRIBED_TOGETHER);
         let is_full = taker.is_empty() && frames_at == frames.end && offset == rest.end;
         (is_full && is_described && first > 0).then_some(Self {
@@ -140,6 +147,16 @@ impl Directory {
     }
 }
 
+fn take_dictionary(taker: &mut Taker<'_>, offset: &mut u64) -> Option<Option<PartRef>> {
+    let len = taker.varint()?;
+    if len == 0 {
+        return Some(None);
+    }
+    let dictionary = PartRef { offset: *offset, len, check: taker.array()? };
+    *offset = offset.checked_add(len)?;
+    (len <= MOST_DICTIONARY_BYTES).then_some(Some(dictionary))
+}
+
 fn take_versions(taker: &mut Taker<'_>, range: std::ops::RangeInclusive<u64>) -> Option<Vec<VersionRef>> {
     let (mut versions, mut before) = (Vec::new(), 0_u64);
     for _ in 0..taker.varint()? {
@@ -160,7 +177,7 @@ fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> 
         let step = taker.varint32()?;
         let block = before.checked_add(step).filter(|_| blocks.is_empty() || step > 0)?;
         let (count, len, frames_len) = (taker.varint32()?, taker.varint()?, taker.varint()?);
-        // No entry takes less, so a forged count allocates nothing.
+        // No entry takes less, so a forged count allocates no more than a few times the length of the file.
         if u64::from(count).checked_mul(11)? > len || count == 0 {
             return None;
         }

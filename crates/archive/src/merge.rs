@@ -1,6 +1,7 @@
 //! Merges segments: one takes the place of several, with what live versions need of them.
 //!
-//! Frames are copied as they are stored where what they lie upon is needed, too. Where that was given up, the page is put together and
+//! Frames are copied as they are stored where what they lie upon is needed, too, but whole pages are compressed again with a dictionary if
+//! there are many. Where that was given up, the page is put together and
 //! stored again, as its difference from what the live version before shows, or whole. So a merged archive takes what it would if only
 //! its live versions had ever been written. What a live version shows of a page, and since which version, stays the same: so versions
 //! that are written meanwhile can rely on it.
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use crate::archive::Inner;
 use crate::builder::{Builder, Description, Sealed};
-use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED};
+use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
@@ -66,7 +67,18 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
-        self.merge_unchecked(state, history, files, false, pace)
+        match self.merge_unchecked(state, history, files, false, pace) {
+            // The others are merged without it.
+            Err(error) if error.is_loss() => {
+                let place = history.place_of(&error).and_then(|place| history.segments.get(place));
+                let file = place.map(|segment| segment.number).filter(|file| files.contains(file));
+                match file {
+                    Some(file) => Ok(Merged::Damaged(file, error)),
+                    None => Err(error),
+                }
+            }
+            merged => merged,
+        }
     }
 
     fn merge_unchecked(
@@ -139,8 +151,8 @@ impl Inner {
     }
 }
 
-/// What whole pages of the merged segment are compressed with: what most of them are compressed with already, or a dictionary that is made for
-/// them, as a store's content changes. A short segment does without.
+/// What whole pages of the merged segment are compressed with: the dictionary of an input that is half of it, as when something is given back,
+/// or one that is made for them, as a store's content changes. A short segment does without.
 fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<Dictionary>>, Error> {
     let bytes: u64 = inputs.iter().map(|segment| segment.bytes()).sum();
     let has_one = inputs.iter().filter(|segment| segment.directory.dictionary.is_some());
@@ -153,7 +165,7 @@ fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<
         Some(Ok(Some(known))) => Ok(Some(Arc::clone(known))),
         _ => {
             let pages = sample(history, inputs)?;
-            Ok(Dictionary::train(&pages, history.page_size.as_usize())?.map(Arc::new))
+            Ok(Dictionary::train(&pages, history.page_size.as_usize()).map(Arc::new))
         }
     }
 }
@@ -224,6 +236,9 @@ struct Work<'a> {
     assembler: Assembler,
     page: Vec<u8>,
     below: Vec<u8>,
+    /// Decodes what was stored again.
+    decoder: Decoder,
+    again: Vec<u8>,
     pace: Pace<'a>,
     told: u64,
 }
@@ -238,7 +253,7 @@ impl<'a> Work<'a> {
         let page_len = history.page_size.as_usize();
         let encoder = Encoder::with(page_len, builder.dictionary.as_deref())?;
         let assembler = Assembler::new()?;
-        let (page, below) = (vec![0; page_len], vec![0; page_len]);
+        let [page, below, again] = [(); 3].map(|()| vec![0; page_len]);
         Ok(Self {
             history,
             files,
@@ -248,6 +263,8 @@ impl<'a> Work<'a> {
             assembler,
             page,
             below,
+            decoder: Decoder::new()?,
+            again,
             pace,
             told: 0,
         })
@@ -293,13 +310,19 @@ impl<'a> Work<'a> {
     /// Stores a page again, upon what it was at another item, or whole.
     fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
         self.assemble(items, place)?;
-        let Self { history, assembler, page, below, encoder, builder, .. } = self;
+        let Self { history, assembler, page, below, again, encoder, decoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
         let upon = match upon {
             Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
             _ => None,
         };
         let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
+        // What it was made of is deleted: it must come out of this.
+        let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
+        if !decoder.decode_upon(stored, below, again) || again != page {
+            let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
+            return Err(Error::Misuse(what));
+        }
         entry.encoding = encoding;
         entry.base = upon.filter(|_| encoding == Encoding::Difference).map_or(0, |upon| upon.entry.version);
         builder.add(entry, frame)

@@ -8,7 +8,7 @@ use asat_core::PageSize;
 
 use crate::bytes::in_memory;
 use crate::codec::Dictionary;
-use crate::directory::{DESCRIBED_TOGETHER, Directory, VersionRef};
+use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::{hash, matches};
 use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
@@ -159,14 +159,19 @@ impl Segment {
 
     /// What its whole pages are compressed with, if it has that.
     pub(crate) fn dictionary(&self) -> Result<Option<&Arc<Dictionary>>, Error> {
-        let Some(place) = &self.directory.dictionary else { return Ok(None) };
+        let Some(copies) = &self.directory.dictionary else { return Ok(None) };
         if let Some(known) = self.dictionary.get() {
             return Ok(Some(known));
         }
-        let range = place.offset..place.offset + place.len;
-        let bytes = self.checked(range, place.check, || "its dictionary".to_owned())?;
-        let dictionary = Arc::new(Dictionary::new(bytes)?);
-        Ok(Some(self.dictionary.get_or_init(|| dictionary)))
+        let read = |copy: &PartRef| {
+            let bytes = self
+                .checked(copy.offset..copy.offset + copy.len, copy.check, || "its dictionary".to_owned())?;
+            Dictionary::new(bytes).ok_or_else(|| self.damaged("its dictionary is none"))
+        };
+        let [first, second] = copies;
+        let dictionary =
+            read(first).or_else(|error| if error.is_loss() { read(second) } else { Err(error) })?;
+        Ok(Some(self.dictionary.get_or_init(|| Arc::new(dictionary))))
     }
 
     /// The same, if frames of this encoding need it.

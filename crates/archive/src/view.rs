@@ -73,6 +73,9 @@ pub(crate) struct View {
     blocks: Vec<OnceLock<Arc<Block>>>,
 }
 
+/// Room for so many entries is made before they are read: how many there are, a forged file may say.
+const MOST_RESERVED: usize = 1 << 16;
+
 /// An entry, and the place of its segment.
 type Found = (Entry, u32);
 
@@ -191,7 +194,7 @@ impl View {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
         let counts = self.segments.iter().filter_map(|segment| segment.directory.block(number));
         let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
-        let mut found: Vec<Found> = Vec::with_capacity(count);
+        let mut found: Vec<Found> = Vec::with_capacity(usize::min(count, MOST_RESERVED));
         for (place, segment) in (0..).zip(&self.segments) {
             segment.entries(number, |entry| {
                 let is_void =

@@ -114,6 +114,12 @@ impl File {
         let page_size = size(take(&bytes, &mut at));
         let first = take(&bytes, &mut at);
         let last = first + take(&bytes, &mut at);
+        let dictionary_len = size(take(&bytes, &mut at));
+        let dictionary = frames_end..frames_end + dictionary_len;
+        if dictionary_len > 0 {
+            let check = take_check(&bytes, &mut at);
+            assert_eq!(check, blake3::hash(&bytes[dictionary.clone()]).as_bytes()[..8]);
+        }
         let (mut versions, mut version) = (BTreeMap::new(), 0);
         for _ in 0..take(&bytes, &mut at) {
             version += take(&bytes, &mut at);
@@ -125,7 +131,7 @@ impl File {
                 Version { page_count, is_whole: coded & 1 == 1, stands_alone: coded & 2 == 2 },
             );
         }
-        let (mut entries, mut block, mut frame, mut place) = (BTreeMap::new(), 0, 12, frames_end);
+        let (mut entries, mut block, mut frame, mut place) = (BTreeMap::new(), 0, 12, dictionary.end);
         for _ in 0..take(&bytes, &mut at) {
             block += take(&bytes, &mut at);
             let [count, len, frames_len] = [(); 3].map(|()| take(&bytes, &mut at));
@@ -162,13 +168,9 @@ impl File {
             descriptions.extend(together);
             place = end;
         }
-        let mut dictionary = None;
-        if at < manifest {
-            let end = place + size(take(&bytes, &mut at));
-            assert_eq!(take_check(&bytes, &mut at), blake3::hash(&bytes[place..end]).as_bytes()[..8]);
-            dictionary = Some((place, end));
-            place = end;
-        }
+        assert_eq!(bytes[dictionary.clone()], bytes[place..place + dictionary_len]);
+        place += dictionary_len;
+        let dictionary = Some((dictionary.start, dictionary.end)).filter(|_| dictionary_len > 0);
         assert_eq!((frame, place, at), (frames_end, directory, manifest));
         assert!(
             descriptions

@@ -218,31 +218,30 @@ fn damage_to_a_version_that_was_put_back_is_found() {
     damage_every_file("put back", put_back, 4);
 }
 
-/// Without it the pages that were compressed with it cannot be read, and they are put back from what has them still.
+/// It is there twice. Without either, the pages that were compressed with it cannot be read, and they are put back from what has them still.
 #[test]
 fn damage_to_a_dictionary_is_found_and_put_right() {
     let folder = common::folder();
     let model = with_dictionary(folder.path());
     let (name, good) = files(folder.path()).into_iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
     let path = folder.path().join(name);
-    // It lies before the directory, behind everything else.
-    let directory = u64::from_le_bytes(good[good.len() - 164..][..8].try_into().unwrap());
+    let number = |at: usize| u64::from_le_bytes(good[good.len() - 172 + at..][..8].try_into().unwrap());
+    // One begins where the frames end, and one ends where the directory begins.
+    let (first, second) = (number(0) + 300, number(8) - 300);
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let flip = |at: u64, bit: u8| file.write_all_at(&[good[usize::try_from(at).unwrap()] ^ bit], at).unwrap();
+    for at in [first, second] {
+        flip(at, 4);
+        check_damaged(folder.path(), &path, &model, &format!("the dictionary, at {at}"));
+        assert_contents(&open(folder.path()), &model);
+        flip(at, 0);
+    }
+    [first, second].into_iter().for_each(|at| flip(at, 4));
+    check_damaged(folder.path(), &path, &model, "the dictionary, both times");
     let contents: Contents =
         model.values().flat_map(|content| &content.pages).map(|page| (check(page), page.clone())).collect();
-    for back in [1, 100, 4000] {
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        let at = directory - back;
-        file.write_all_at(&[good[usize::try_from(at).unwrap()] ^ 4], at).unwrap();
-        check_damaged(folder.path(), &path, &model, &format!("the dictionary, {back} bytes before its end"));
-        file.write_all_at(&[good[usize::try_from(at).unwrap()]], at).unwrap();
-    }
-    std::fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .write_all_at(&[0; 64], directory - 300)
-        .unwrap();
     let archive = open(folder.path());
+    assert!(read(&archive, 8).is_err());
     archive.repair(&verify(&archive, None).damage, &contents, &mut go_on).unwrap();
     assert_holds(&archive, &model);
 }

@@ -211,7 +211,7 @@ impl Version {
     }
 
     /// Whether nothing is to be done about it until somebody asks: it is in the archive, if it is anywhere, and neither in a snapshot nor
-    /// copied, and no pin on it ends. A grace is watched by its end.
+    /// copied, and has no pin, which may end. A grace is watched by its end.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let elsewhere = self.snapshot().is_some() || self.copy.is_some() || self.pin.is_some();

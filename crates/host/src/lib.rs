@@ -5,7 +5,6 @@
 //! [`asat_core::Problem`] that says what to do next.
 
 mod apart;
-pub mod background;
 pub mod brake;
 pub mod clock;
 pub mod clones;

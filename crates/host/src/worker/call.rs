@@ -183,7 +183,7 @@ fn stream(
                     taken.shape = Some((size, count));
                     Ok(sink.begin(size, count).map_err(Error::Sink).map(|()| None))
                 }
-                Heard::Said(Said::Hurry) if taken.shape.is_some() => {
+                Heard::Said(Said::Hurry) if taken.shape.is_some() && taken.next == 1 => {
                     Ok(sink.hurry().map_err(Error::Sink).map(|()| None))
                 }
                 Heard::Said(Said::Failed { problem, is_busy }) => Ok(Err(Error::Worker { problem, is_busy })),
