@@ -131,52 +131,41 @@ fn giving_up_the_newest_version_again_and_again_leaves_no_more_behind() {
     assert_holds(&archive, &model);
 }
 
-#[test]
-fn versions_stay_small_after_one_that_stood_alone_was_given_up() {
-    let folder = common::folder();
-    let mut model = history(&open(folder.path()));
-    damage(&newest_file(folder.path()));
-    model.remove(&6);
-    let archive = open(folder.path());
+/// Publishes three versions, gives these up, and looks what the next three take.
+fn assert_that_versions_stay_small(folder: &Path, model: &mut Model, given_up: &[u64]) {
+    let archive = open(folder);
     for number in 7..=9 {
-        publish(&archive, &mut model, number);
+        publish(&archive, model, number);
     }
-    for number in 1..=8 {
-        let _ = archive.retire(number).unwrap();
-        model.remove(&number);
+    for number in given_up {
+        let _ = archive.retire(*number).unwrap();
+        model.remove(number);
     }
     compact(&archive);
-    assert_contents(&archive, &model);
+    assert_contents(&archive, model);
     for number in 10..=12 {
-        publish(&archive, &mut model, number);
+        publish(&archive, model, number);
         let took = archive.stored_bytes(number).unwrap();
         assert!(took < 10 * 512, "version {number} took {took} bytes");
     }
 }
 
 #[test]
+fn versions_stay_small_after_one_that_stood_alone_was_given_up() {
+    let folder = common::folder();
+    let mut model = history(&open(folder.path()));
+    damage(&newest_file(folder.path()));
+    model.remove(&6);
+    assert_that_versions_stay_small(folder.path(), &mut model, &[1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
 fn versions_stay_small_though_an_old_file_is_lost() {
     let folder = common::folder();
-    let archive = open(folder.path());
-    let mut model = history(&archive);
-    drop(archive);
+    let mut model = history(&open(folder.path()));
     std::fs::remove_file(folder.path().join("000000000003.segment")).unwrap();
-    let archive = open(folder.path());
-    for number in 7..=9 {
-        publish(&archive, &mut model, number);
-    }
-    for number in [1, 2, 4, 5, 6, 7, 8] {
-        let _ = archive.retire(number).unwrap();
-        model.remove(&number);
-    }
     model.remove(&3);
-    compact(&archive);
-    assert_contents(&archive, &model);
-    for number in 10..=12 {
-        publish(&archive, &mut model, number);
-        let took = archive.stored_bytes(number).unwrap();
-        assert!(took < 10 * 512, "version {number} took {took} bytes");
-    }
+    assert_that_versions_stay_small(folder.path(), &mut model, &[1, 2, 4, 5, 6, 7, 8]);
 }
 
 /// Else each of a thousand versions is read whole when the next daemon starts, and again before the file is let go.
@@ -202,7 +191,7 @@ fn what_was_looked_at_together_is_not_read_again_one_by_one() {
         } else {
             assert!(archive.unreadable().unwrap().is_empty());
         }
-        // Whoever reads pages now meets damage.
+        // A reader of pages meets damage from now on.
         for name in ["000000000001.segment", "000000000003.segment"] {
             let mut bytes = std::fs::read(folder.path().join(name)).unwrap();
             bytes[12..12 + 20 * 512].fill(0);
