@@ -403,6 +403,13 @@ impl History {
         self.versions.values().rev().find(|entry| entry.version.state == State::Ready)
     }
 
+    /// The newest version that was cut, whatever became of it.
+    #[must_use]
+    pub fn newest_cut(&self) -> Option<&Entry> {
+        let was_cut = |entry: &&Entry| !matches!(entry.version.state, State::Cutting | State::Failed);
+        self.versions.values().rev().find(was_cut)
+    }
+
     /// The number that the next version gets.
     #[must_use]
     pub fn next_number(&self) -> u64 {

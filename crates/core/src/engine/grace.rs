@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply};
+use crate::register::History;
 use crate::version::{End, State, Version, check_line};
 use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
@@ -156,12 +157,10 @@ impl Engine {
         self.held.contains(&version.id) || self.register.intents().any(|intent| writes(&intent.effect))
     }
 
-    /// Whether the newest version of a store whose pages are kept was given up: the next one is not the same as that.
+    /// Whether the next version of a store becomes one of its own even if nothing has changed: the newest cannot be read any more. What
+    /// the store is then was published by nobody, or by an older version, and as of the next cut the newest one would be found.
     pub(super) fn is_cut_anew(&self, store: &StoreName) -> bool {
-        let history = self.register.history(store);
-        let mut newest_first = history.into_iter().flat_map(|history| history.versions.values().rev());
-        newest_first
-            .find(|entry| entry.version.is_kept())
-            .is_some_and(|entry| entry.version.grace().is_some())
+        let newest = self.register.history(store).ok().and_then(History::newest_cut);
+        newest.is_some_and(|entry| entry.version.state != State::Ready)
     }
 }

@@ -9,7 +9,7 @@ use crate::audit::By;
 use crate::check::CheckResult;
 use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
-use crate::register::History;
+use crate::register::{Entry, History};
 use crate::snapshot::{Cost, Origin};
 use crate::version::{Content, Holding, Publication, SetPublication, State, Version, check_line};
 use crate::{Code, Problem, StoreName, VersionId, watch};
@@ -186,15 +186,21 @@ impl Engine {
         }
     }
 
-    /// The version that a store still is, unless its pages are on their way out of the archive. Nothing was stored then: the
-    /// request may be repeated.
+    /// The version that a store still is, unless it cannot be read any more, or a later one was lost meanwhile. Nothing was stored then:
+    /// the request may be repeated.
     pub(super) fn reused(&self, id: &VersionId, number: u64) -> Result<VersionId, Problem> {
         let same = VersionId { store: id.store.clone(), number };
-        self.register.entry(&same)?.version.check_readable().map_err(|gone| {
-            let detail = format!("the store is exactly as it was at {same}, and {}", gone.detail);
+        let again = |why: String| {
+            let detail = format!("the store is exactly as it was at {same}, and {why}");
             Problem::new(Code::InUse, detail, "publish again in a moment")
-        })?;
-        Ok(same)
+        };
+        self.register.entry(&same)?.version.check_readable().map_err(|gone| again(gone.detail))?;
+        match self.register.history(&id.store)?.newest_cut() {
+            Some(Entry { version: newest, .. }) if newest.id != same => {
+                Err(again(format!("{} was cut after that one", newest.id)))
+            }
+            _ => Ok(same),
+        }
     }
 
     /// Takes a version over that the archive holds and the register does not know as readable.

@@ -172,8 +172,8 @@ impl Engine {
                     draft.intend(intent.effect.clone());
                 }
             }
-            // Nobody was told of the lease; what is left of the copy goes with the other copies. Archives are
-            // tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
+            // Nobody was told of the lease, unless the copy is one that is made again; what is left of it goes with the other copies.
+            // Archives are tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
             Effect::MakeCopy { .. }
             | Effect::Compact { .. }
             | Effect::Weigh { .. }
@@ -307,30 +307,43 @@ impl Engine {
     /// Removes copies that nobody leases, and makes those again that somebody does and that are gone. Who read a version
     /// in the tree gets a copy where there is no tree any more.
     fn settle_copies(&self, draft: &mut Draft<'_>, survey: &Survey) {
-        let whole: BTreeSet<&VersionId> = survey.copies.iter().collect();
+        let mut whole: BTreeSet<&VersionId> = survey.copies.iter().collect();
         for version in self.versions() {
-            let now = draft.now;
-            let leases: Vec<&Lease> =
-                self.register.leases_on(&version.id).filter(|lease| lease.expires_at > now).collect();
+            let (id, now) = (&version.id, draft.now);
+            let is_whole = whole.remove(id);
+            let mut leases: Vec<&Lease> =
+                self.register.leases_on(id).filter(|lease| lease.expires_at > now).collect();
             if version.copy.is_some() {
-                if whole.contains(&version.id) && !leases.is_empty() {
+                if is_whole && !leases.is_empty() {
                     continue;
                 }
                 drop_copy(draft, version);
-            } else if leases.is_empty() || survey.tree {
-                continue;
+            } else {
+                leases.retain(|lease| !survey.tree || self.is_copied_for(lease));
+                if is_whole {
+                    self.drop_found(draft, id);
+                }
             }
             if draft.latest(version).check_readable().is_ok() {
                 let in_snapshot = draft.latest(version).snapshot().is_some_and(Snapshot::can_be_shown);
                 leases.into_iter().for_each(|lease| make_again(draft, lease, in_snapshot));
             }
         }
-        for id in whole {
-            let dropping = self.register.intents().any(|intent| drops(&intent.effect, id));
-            if !self.has_copy(id) && !dropping {
-                draft.intend(Effect::DropCopy { version: id.clone() });
-            }
+        whole.into_iter().for_each(|id| self.drop_found(draft, id));
+    }
+
+    /// Removes a copy that is not recorded, unless that was intended before.
+    fn drop_found(&self, draft: &mut Draft<'_>, id: &VersionId) {
+        if !self.register.intents().any(|intent| drops(&intent.effect, id)) {
+            draft.intend(Effect::DropCopy { version: id.clone() });
         }
+    }
+
+    /// Whether a copy was being made for a lease that there is: it was gone at an earlier start.
+    fn is_copied_for(&self, wanted: &Lease) -> bool {
+        let copies =
+            |effect: &Effect| matches!(effect, Effect::MakeCopy { lease, .. } if *lease == wanted.id);
+        self.register.intents().any(|intent| copies(&intent.effect))
     }
 
     fn has_copy(&self, id: &VersionId) -> bool {

@@ -96,6 +96,23 @@ fn after_its_grace_a_version_is_gone_for_good() {
 }
 
 #[test]
+fn after_the_newest_version_is_gone_the_content_of_an_older_one_becomes_a_version_of_its_own() {
+    for now in [true, false] {
+        let mut world = patient(0);
+        let older = world.live.get(&store("report")).copied();
+        world.publish("report", "older");
+        world.write("report");
+        world.publish("report", "newest");
+        world.live.insert(store("report"), older.unwrap_or(0));
+        world.tell(&Event::Retire { version: exactly("report@2"), reason: None, now });
+        world.settle();
+        // As of this moment, report@2 was found otherwise, which is gone.
+        assert_eq!(world.publish("report", "as before"), id("report@3"));
+        assert_eq!(world.publish("report", "as before"), id("report@3"), "once is enough");
+    }
+}
+
+#[test]
 fn pages_go_at_once_where_somebody_says_so_also_of_what_waits() {
     let mut world = patient(3);
     retire(&mut world, "report@1");

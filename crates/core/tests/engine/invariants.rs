@@ -39,6 +39,14 @@ pub(crate) fn check(world: &World, before: &Register, event: &Event) {
     }
 }
 
+/// As of the moment of a publication, the version that was published is found.
+pub(crate) fn check_published(world: &World, number: u64) {
+    let published = &world.register().publication(number).unwrap().version;
+    let last = world.register().last_cut(world.register().history(&published.store).unwrap());
+    let found = world.register().as_of(&published.store, last.unwrap().max(world.now));
+    assert_eq!(found.map(|entry| &entry.version.id), Ok(published), "publication {number}");
+}
+
 /// Of a set all stores are published or none, and at its instant each was what its version is.
 fn check_sets(world: &World) {
     let mut stores: BTreeMap<(&SetName, Timestamp), Vec<&StoreName>> = BTreeMap::new();

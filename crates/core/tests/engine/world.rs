@@ -278,6 +278,11 @@ impl World {
                 _ => false,
             };
         }
+        if let Answer::Now(Ok(Reply::Published(number))) = decision.answer
+            && number >= before.next_publication()
+        {
+            invariants::check_published(self, number);
+        }
         invariants::check(self, &before, event);
         self.remarks.extend(decision.remarks.into_iter().map(|remark| remark.text));
         self.decided.push(decision.changes);
@@ -341,9 +346,10 @@ impl World {
     /// What the machine does; the engine is not told.
     pub(crate) fn act(&mut self, effect: &Effect) -> Outcome {
         match effect {
-            Effect::Cut { version, attributes, key, after, origin, .. } => {
+            Effect::Cut { version, attributes, key, after, origin, anew, .. } => {
                 let said = (attributes.clone(), key.clone(), None);
-                Outcome::Cut(Ok(self.cut_version(version, said, *after, origin.as_ref())))
+                let member = SetMember { version: version.clone(), origin: origin.clone(), anew: *anew };
+                Outcome::Cut(Ok(self.cut_version(&member, said, *after)))
             }
             Effect::CutSet { .. } => Outcome::CutSet(Ok(self.cut_set(effect))),
             Effect::Archive { version } => Outcome::Archive(self.file(version)),
@@ -457,7 +463,7 @@ impl World {
         let of_set = SetPublication { set: set.clone(), cut_at };
         let cut = |member: &SetMember| {
             let said = (attributes.clone(), key.clone(), Some(of_set.clone()));
-            Ok(self.cut_version(&member.version, said, Some(cut_at - tick), member.origin.as_ref()))
+            Ok(self.cut_version(member, said, Some(cut_at - tick)))
         };
         SetCut { cut_at, cuts: members.iter().map(cut).collect() }
     }
@@ -465,10 +471,9 @@ impl World {
     /// Cuts one store.
     pub(crate) fn cut_version(
         &mut self,
-        version: &VersionId,
+        SetMember { version, origin, anew }: &SetMember,
         (attributes, key, of_set): (Attributes, Option<String>, Option<SetPublication>),
         after: Option<Timestamp>,
-        origin: Option<&Origin>,
     ) -> Cut {
         if let Some(origin) = origin {
             return self.take_snapshot(version, after, origin);
@@ -477,7 +482,7 @@ impl World {
         let newest = self.archive.iter().rfind(|(id, _)| id.store == version.store);
         let checks = self.checks.clone();
         let kept = match newest {
-            Some((same, held)) if held.content.fingerprint == content.fingerprint => {
+            Some((same, held)) if !anew && held.content.fingerprint == content.fingerprint => {
                 Kept::SameAs(same.number)
             }
             _ => {
@@ -514,8 +519,13 @@ impl World {
         }
     }
 
-    /// Puts a version into the archive, out of its snapshot.
+    /// Puts a version into the archive, out of its snapshot. One that is in the archive is left as it is: a repair can have put it
+    /// right meanwhile.
     fn file(&mut self, id: &VersionId) -> Result<Filed, ArchiveFailure> {
+        if let Some(kept) = self.archive.get(id).filter(|_| !self.damaged.contains(id)) {
+            let fingerprint = kept.content.fingerprint.unwrap();
+            return Ok(Filed { fingerprint, bytes: kept.bytes, worth_compacting: false });
+        }
         let lost = |lost| ArchiveFailure { problem: trouble(Code::Damaged), lost };
         let volume = self.snapshots.get(id).ok_or_else(|| lost(true))?;
         if !self.group_is_there || volume.full {
@@ -713,6 +723,16 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.engine = Engine::new(self.engine.policy().clone(), self.register().clone());
         self.last_cuts.clear();
+        // What cannot be seen to be whole is unmounted.
+        for volume in self.snapshots.values_mut() {
+            volume.shown &= self.group_is_there && !volume.full;
+        }
+        // Whose copy is gone waits for it to be made again.
+        let copied: BTreeSet<&VersionId> = self.copies.iter().chain(self.shown()).collect();
+        let leases = self.register().leases().filter(|lease| copied.contains(&lease.version));
+        let still =
+            leases.map(|lease| lease.id.clone()).filter(|id| self.told_of_copies.contains(id)).collect();
+        self.told_of_copies = still;
         let survey = self.survey();
         self.ask(&Event::Started(survey)).unwrap();
         let cutting = self.versions().find(|version| version.state == State::Cutting);

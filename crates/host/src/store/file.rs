@@ -158,10 +158,12 @@ impl StoreFile {
         {
             return denied;
         }
-        // The path can be opened now, so no file had that name for a moment. It is not opened for reading: a pipe would block, and
-        // closing a database drops the locks that SQLite has on it in this process.
+        // The path can be opened now, or is gone again since its permissions were looked at: no file had that name for a moment. It is
+        // not opened for reading: a pipe would block, and closing a database drops the locks that SQLite has on it in this process.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if code == ffi::SQLITE_CANTOPEN && rustix::fs::open(&self.path, flags, Mode::empty()).is_ok() {
+        if code == ffi::SQLITE_CANTOPEN
+            && let Ok(_) | Err(Errno::NOENT) = rustix::fs::open(&self.path, flags, Mode::empty())
+        {
             return Error::Replaced { path: self.path.clone() };
         }
         Error::from_sqlite("open", &self.path, error)
