@@ -2,8 +2,11 @@
 //!
 //! Two reasons there are: eight segments in a row become one if none of them is longer than the others together, so that there are few,
 //! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
+//! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
+//! others write to the disk, too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,6 +31,14 @@ const LEAST_BYTES: u64 = 4 << 10;
 const MOST_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
+
+/// Segments that become one.
+struct Row {
+    /// Their files.
+    files: BTreeSet<u64>,
+    /// The most that the merged one takes, in bytes.
+    takes: u64,
+}
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,11 +131,12 @@ impl Inner {
         pace: Pace<'_>,
     ) -> Result<Option<Merged>, Error> {
         let state = self.state();
-        if !is_full && let Some((first, files)) = self.tier(&state, damaged)? {
+        if !is_full && let Some((first, row)) = self.tier(&state, damaged)? {
+            self.check_room(row.takes)?;
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first, &*self.objects)? {
-                if history.segments.iter().any(|segment| files.contains(&segment.number)) {
-                    return self.merge(&state, &history, &files, pace).map(Some);
+                if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
+                    return self.merge(&state, &history, &row.files, pace).map(Some);
                 }
             }
         }
@@ -132,8 +144,9 @@ impl Inner {
             return Ok(None);
         }
         for history in History::all(&state, &*self.objects)? {
-            if let Some(files) = self.garbage(&state, &history, damaged, is_full)? {
-                return match (self.merge(&state, &history, &files, pace), files.first()) {
+            if let Some(Row { files, takes }) = self.garbage(&state, &history, damaged, is_full)? {
+                let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
+                return match (merged, files.first()) {
                     (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
                         Ok(Some(Merged::Damaged(*file, error)))
                     }
@@ -144,8 +157,20 @@ impl Inner {
         Ok(None)
     }
 
-    /// The files of segments in a row that become one because of their lengths, and the first version of these.
-    fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, BTreeSet<u64>)>, Error> {
+    /// Refuses what would take more than half of the free space.
+    fn check_room(&self, takes: u64) -> Result<(), Error> {
+        match self.objects.room() {
+            Some(free) if takes > free / 2 => {
+                let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
+                let full = io::Error::new(io::ErrorKind::StorageFull, why);
+                Err(Error::io("merge files of", self.objects.place(), full))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The segments in a row that become one because of their lengths, and the first version of these.
+    fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
             match slot.segment(&*self.objects) {
@@ -160,18 +185,19 @@ impl Inner {
             let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
             let row = segments.get(row)?;
             let first = row.iter().map(|segment| segment.first).min()?;
-            Some((first, row.iter().map(|segment| segment.file).collect()))
+            let files = row.iter().map(|segment| segment.file).collect();
+            Some((first, Row { files, takes: row.iter().map(|segment| segment.bytes).sum() }))
         }))
     }
 
-    /// The files of segments of which a part is needed by nobody.
+    /// Segments of which a part is needed by nobody.
     fn garbage(
         &self,
         state: &State,
         history: &History,
         damaged: &BTreeSet<u64>,
         is_full: bool,
-    ) -> Result<Option<BTreeSet<u64>>, Error> {
+    ) -> Result<Option<Row>, Error> {
         let is_damaged = |segment: &Arc<Segment>| damaged.contains(&segment.number);
         let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
         let lengths: Vec<u64> = history.segments.iter().map(length).collect();
@@ -198,12 +224,12 @@ impl Inner {
         let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
         let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
-        Ok(Some(
-            (first..first + row)
-                .chain(below)
-                .filter_map(|place| Some(history.segments.get(place)?.number))
-                .collect(),
-        ))
+        let places: BTreeSet<usize> = (first..first + row).chain(below).collect();
+        let segments =
+            || places.iter().filter_map(|place| Some((history.segments.get(*place)?, spare.get(*place)?)));
+        let left = |(segment, spare): (&Arc<Segment>, &Spare)| segment.bytes().saturating_sub(spare.bytes);
+        let takes = segments().map(left).fold(0, u64::saturating_add);
+        Ok(Some(Row { files: segments().map(|(segment, _)| segment.number).collect(), takes }))
     }
 }
 

@@ -180,6 +180,12 @@ impl Objects for Folder {
         unlink(&self.handle, &self.path, &name_of(number))
     }
 
+    fn room(&self) -> Option<u64> {
+        // What is reserved for the administrator is not counted.
+        let space = rustix::fs::fstatvfs(&*self.handle).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     fn name(&self, number: u64) -> PathBuf {
         self.path.join(name_of(number))
     }

@@ -21,6 +21,8 @@ pub(crate) trait Objects: Debug + Send + Sync {
     fn list(&self) -> Result<Vec<u64>, Error>;
     /// Deletes an object. That it is not there any more is no error.
     fn delete(&self, number: u64) -> Result<(), Error>;
+    /// How many bytes there is room for, if that is limited and known.
+    fn room(&self) -> Option<u64>;
     /// How an object is called in messages.
     fn name(&self, number: u64) -> PathBuf;
     /// Where all of them are.

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::common::{self, Content, Model, assert_holds, files, page, read, write};
 use crate::archive::Archive;
@@ -28,6 +28,8 @@ struct Room {
     is_done: AtomicBool,
     /// So many files may be opened.
     opens: AtomicUsize,
+    /// So many bytes are said to be free.
+    free: AtomicU64,
 }
 
 impl Room {
@@ -96,6 +98,10 @@ impl Objects for Tight {
 
     fn delete(&self, number: u64) -> Result<(), Error> {
         self.folder.delete(number)
+    }
+
+    fn room(&self) -> Option<u64> {
+        Some(self.room.free.load(Ordering::Relaxed))
     }
 
     fn name(&self, number: u64) -> PathBuf {
@@ -169,7 +175,8 @@ const CHANGES: [Change; 5] = [
 
 fn tight(folder: &Path) -> (Archive, Arc<Room>) {
     let (steps, opens) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX));
-    let room = Arc::new(Room { steps, is_done: AtomicBool::new(false), opens });
+    let room = Room { steps, is_done: AtomicBool::new(false), opens, free: AtomicU64::new(u64::MAX) };
+    let room = Arc::new(room);
     let objects = Tight { folder: Folder::open(folder).unwrap().0, room: Arc::clone(&room) };
     (Archive::over(Arc::new(objects)).unwrap().0, room)
 }
@@ -311,4 +318,26 @@ fn nothing_is_put_back_below_a_version_that_cannot_be_opened_now() {
         model.extend(is_back.then(|| (2, second.clone())));
         assert_holds(&archive, &model);
     }
+}
+
+#[test]
+fn a_merge_takes_no_more_than_half_of_what_is_free() {
+    let folder = common::folder();
+    let (archive, room, mut model) = begin(folder.path());
+    for number in 11..=17 {
+        write(&archive, number, &content(number)).unwrap();
+        model.insert(number, content(number));
+    }
+    let compact = || archive.compact(&mut |_| ControlFlow::Continue(()));
+    let before = files(folder.path());
+    room.free.store(0, Ordering::Relaxed);
+    let refused = compact().unwrap_err();
+    assert!(matches!(refused, Error::Full { .. }), "{refused}");
+    assert!(refused.to_string().contains("of the free"), "{refused}");
+    assert!(files(folder.path()) == before, "nothing has changed");
+    assert!(archive.is_worth_compacting(), "it is tried again");
+    room.free.store(2 * archive.bytes(), Ordering::Relaxed);
+    compact().unwrap();
+    assert!(!archive.is_worth_compacting());
+    assert_holds(&archive, &model);
 }
