@@ -28,10 +28,10 @@ use asat_core::{Backing, Code, Engine, Host, Problem};
 use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, socket};
 
-pub use guard::{Alarm, Braked, Done, Looks, Standing};
+pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
-pub use machine::{Hold, Machine, VersionBytes, found};
+pub use machine::{Machine, VersionBytes, VersionGuard, found};
 pub use rebuild::{back_up, rebuild};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};

@@ -38,9 +38,9 @@ impl<T> Default for Slot<T> {
 }
 
 /// What was the newest version when it was asked for, if there was one. It is not given up before this is dropped.
-pub struct Held<T>(Option<Guard<Option<Arc<Version<T>>>>>);
+pub struct NewestGuard<T>(Option<Guard<Option<Arc<Version<T>>>>>);
 
-impl<T> Held<T> {
+impl<T> NewestGuard<T> {
     /// The version's number, and what is known of it.
     #[must_use]
     pub fn get(&self) -> Option<(u64, &T)> {
@@ -52,8 +52,8 @@ impl<T> Held<T> {
 impl<T> Newest<T> {
     /// Holds a store's newest version.
     #[must_use]
-    pub fn hold(&self, store: &StoreName) -> Held<T> {
-        Held(self.0.load().get(store).map(|slot| slot.newest.load()))
+    pub fn hold(&self, store: &StoreName) -> NewestGuard<T> {
+        NewestGuard(self.0.load().get(store).map(|slot| slot.newest.load()))
     }
 
     /// Puts a store's newest version in the place of the one before, or nothing.
@@ -122,7 +122,7 @@ mod tests {
         VersionId { store: store(), number }
     }
 
-    fn number<T>(held: &Held<T>) -> Option<u64> {
+    fn number<T>(held: &NewestGuard<T>) -> Option<u64> {
         held.get().map(|(number, _)| number)
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let (newest, is_over) = (Newest::default(), AtomicBool::new(false));
         let hold = || {
             while !is_over.load(Ordering::Relaxed) {
-                let held: Held<Arc<AtomicBool>> = newest.hold(&store());
+                let held: NewestGuard<Arc<AtomicBool>> = newest.hold(&store());
                 let Some((number, is_gone)) = held.get() else { continue };
                 std::thread::yield_now();
                 assert!(!is_gone.load(Ordering::SeqCst), "version {number}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asat_core::Problem;
-use asat_core::watch::Pace;
+use asat_core::watch::Debounce;
 use asat_host::store::check_query;
 
 use super::raw;
@@ -17,7 +17,7 @@ pub struct WatchConfig {
     /// How long its answer may take.
     pub deadline: Duration,
     /// When it is asked for.
-    pub pace: Pace,
+    pub pace: Debounce,
     /// How often the store's files are looked at where nobody tells of changes to them.
     pub poll: Duration,
 }
@@ -46,5 +46,5 @@ pub(super) fn validate(raw: &raw::Watch) -> Result<WatchConfig, Problem> {
         return Err(wrong("store.watch.longest", what, "make it at least as long"));
     }
     let poll = time("store.watch.poll", poll, Duration::from_secs(2))?;
-    Ok(WatchConfig { marker: marker.clone(), deadline, pace: Pace { debounce, longest }, poll })
+    Ok(WatchConfig { marker: marker.clone(), deadline, pace: Debounce { debounce, longest }, poll })
 }

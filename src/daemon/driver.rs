@@ -4,10 +4,10 @@
 //! waits, and hands the intended effects to their lanes. Everything else only sends it events and reads the
 //! engine's state.
 
+mod group_commit;
 mod periodic;
 mod recording;
 mod telling;
-mod together;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +29,8 @@ use super::lanes::Lanes;
 use super::message::{Heard, Listener, Message};
 use crate::log;
 use crate::metrics::Metrics;
+use group_commit::is_again;
 use telling::tell;
-use together::is_again;
 
 /// Somebody who waits for an answer, and what he asked.
 struct Waiting {

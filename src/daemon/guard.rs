@@ -5,14 +5,14 @@
 //! done; between two looks it waits for that.
 
 mod acting;
+mod alarm_command;
 mod alarming;
 mod alarms;
 mod asked;
 mod brakes;
 mod events;
 mod glances;
-mod standing;
-mod teller;
+mod status;
 mod watchdog;
 mod worker;
 
@@ -33,7 +33,7 @@ use asat_host::volume::DeviceUuid;
 
 use alarming::Alarming;
 use asked::Asked;
-pub use standing::{Alarm, Braked, Done, Looks, Standing};
+pub use status::{Alarm, Braked, Done, GuardStatus, Looks};
 
 use super::machine::{Look, Machine, Missing, Reserved, Room};
 use super::{Handle, Notice};

@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
-use asat_core::guard::Entry;
+use asat_core::guard::GuardEntry;
 use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
 use tokio::sync::{broadcast, oneshot};
 
-use super::guard::{Alarm, Standing};
+use super::guard::{Alarm, GuardStatus};
 use super::message::{Heard, Message};
 use super::watch::{Watched, Watches};
 use crate::metrics::Metrics;
@@ -26,7 +26,7 @@ pub enum Notice {
     /// A long effect has come this far.
     Progress(Progress),
     /// The guard did this.
-    Guard(Box<Entry>),
+    Guard(Box<GuardEntry>),
     /// An alarm began or was acknowledged, or it is over.
     Alarm(Box<Alarm>, bool),
     /// The marker of a store has moved or was published, or watch mode has trouble with it or no more.
@@ -70,7 +70,7 @@ pub struct Handle {
     revision: Arc<AtomicU64>,
     catalogue: Arc<PathBuf>,
     notices: Notices,
-    standing: Arc<RwLock<Standing>>,
+    standing: Arc<RwLock<GuardStatus>>,
     recording: LastFound,
     verified: LastFound,
     watches: Watches,
@@ -152,13 +152,13 @@ impl Handle {
     }
 
     /// Has it recorded what the guard did.
-    pub(super) fn log(&self, entries: Vec<Entry>) {
+    pub(super) fn log(&self, entries: Vec<GuardEntry>) {
         // A daemon that stops records nothing more.
         let _ = self.messages.send(Message::Log(entries));
     }
 
     /// Changes what is known of how the guard stands.
-    pub(super) fn change_standing(&self, change: impl FnOnce(&mut Standing)) {
+    pub(super) fn change_standing(&self, change: impl FnOnce(&mut GuardStatus)) {
         change(&mut self.standing.write().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -175,7 +175,7 @@ impl Handle {
     }
 
     /// How the guard stands.
-    pub fn standing(&self) -> RwLockReadGuard<'_, Standing> {
+    pub fn standing(&self) -> RwLockReadGuard<'_, GuardStatus> {
         self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -216,7 +216,11 @@ impl Handle {
     ///
     /// # Errors
     /// Where the catalogue cannot be read; [`Code::Stopping`] where the daemon stops before it answers.
-    pub async fn guard_log(&self, version: Option<VersionId>, limit: u32) -> Result<Vec<Entry>, Problem> {
+    pub async fn guard_log(
+        &self,
+        version: Option<VersionId>,
+        limit: u32,
+    ) -> Result<Vec<GuardEntry>, Problem> {
         let (sender, answer) = oneshot::channel();
         self.messages.send(Message::ReadLog(version, limit, sender)).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?

@@ -18,7 +18,7 @@ use asat_host::StateFolder;
 
 use crate::config::Config;
 use crate::wire::Imported;
-use history::{History, Standing};
+use history::{History, Presence};
 
 /// Takes in what `asat export` has written; `tell` hears how far it is. Nothing changes unless all of it is sound and
 /// fits what is there.
@@ -45,13 +45,13 @@ pub fn import(config: &Path, folder: &Path, tell: &dyn Fn(&str)) -> Result<Impor
     let added =
         Store { name: store, path: configured.path.clone(), added_at: asat_host::clock::now(), damage: None };
     for (version, standing) in versions.iter().zip(standings) {
-        if !matches!(standing, Standing::Here) {
+        if !matches!(standing, Presence::Here) {
             tell(&format!("storing {}", version.id));
         }
         let (changes, names) = match standing {
-            Standing::New => (history.take_in(version, &added)?, &mut imported.imported),
-            Standing::Gone(record) => (history.put_back(version, *record, &by)?, &mut imported.recovered),
-            Standing::Here => (history.publications(version), &mut imported.there_already),
+            Presence::New => (history.take_in(version, &added)?, &mut imported.imported),
+            Presence::Gone(record) => (history.put_back(version, *record, &by)?, &mut imported.recovered),
+            Presence::Here => (history.publications(version), &mut imported.there_already),
         };
         let changes = written_down(&by, changes);
         catalogue.record(&changes)?;

@@ -2,24 +2,24 @@
 //!
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
+mod change_cache;
 mod clones;
 mod configured;
 mod cut;
 mod filing;
-mod found;
 mod ground;
 mod held;
 mod hot;
+mod inventory;
 mod marker;
 mod opening;
+mod orphans;
 mod relied;
 mod repair;
 mod restore;
 mod room;
-mod seen;
 mod set;
 mod shortage;
-mod sight;
 mod source;
 mod space;
 mod survey;
@@ -54,17 +54,17 @@ use super::handle::{Handle, Notice, Notices};
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use change_cache::ChangeCache;
+pub use change_cache::VersionGuard;
 use configured::{Settings, Store};
 use cut::Cutting;
 pub(super) use cut::Note;
-use filing::Paces;
+use filing::WriteRates;
 use ground::Grounds;
-use hot::{Hot, Witnessed};
+use hot::{SnapshotVersion, Witnessed};
 pub(in crate::daemon) use opening::open_archives;
 use opening::workers;
 pub use repair::found;
-pub use seen::Hold;
-use seen::Seen;
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
 use throttle::Throttle;
@@ -97,14 +97,14 @@ pub struct Machine {
     /// Who is told of damage that nobody has looked for.
     driver: OnceLock<Handle>,
     /// The versions that are held by snapshots.
-    hot: Mutex<BTreeMap<VersionId, Hot>>,
+    hot: Mutex<BTreeMap<VersionId, SnapshotVersion>>,
     /// What each store's file was like when its last version was cut by a snapshot.
     witnesses: Mutex<BTreeMap<StoreName, Witnessed>>,
     /// What each store was like when its last version was cut, as far as that shows without reading it.
-    seen: Seen,
+    seen: ChangeCache,
     /// Whether it was told why a pool cannot say what has changed.
     is_told_of_pool: AtomicBool,
-    paces: Paces,
+    paces: WriteRates,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
     /// What was believed of the clocks last; nothing where nothing is recorded yet.
     anchor: ArcSwapOption<Anchor>,
@@ -145,9 +145,9 @@ impl Machine {
             driver: OnceLock::new(),
             hot: Mutex::default(),
             witnesses: Mutex::default(),
-            seen: Seen::default(),
+            seen: ChangeCache::default(),
             is_told_of_pool: AtomicBool::new(false),
-            paces: Paces::default(),
+            paces: WriteRates::default(),
             last_cuts: Mutex::default(),
             anchor: ArcSwapOption::empty(),
             stopping: Arc::default(),
@@ -174,7 +174,7 @@ impl Machine {
     /// Holds the version whose content a store still has, where that can be seen without reading it; no lock is taken, neither
     /// the store's nor one of ours. The only store need not be named.
     #[must_use]
-    pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(VersionId, Hold)> {
+    pub fn unchanged_since(&self, store: Option<&StoreName>) -> Option<(VersionId, VersionGuard)> {
         let settings = self.settings.load();
         let (name, store) = settings.store(store)?;
         // What a check finds may depend on more than the content: on the day, for example.
@@ -296,7 +296,7 @@ impl Machine {
     }
 
     /// Tells progress from any thread, for as long as that likes.
-    fn teller(&self) -> impl Fn(crate::wire::Progress) + Send + use<> {
+    fn progress_sink(&self) -> impl Fn(crate::wire::Progress) + Send + use<> {
         let notices = self.notices.clone();
         move |progress| _ = notices.send(Notice::Progress(progress))
     }

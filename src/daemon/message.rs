@@ -2,7 +2,7 @@
 
 use asat_core::audit::By;
 use asat_core::event::{EffectId, Event, Outcome, Reply};
-use asat_core::guard::Entry;
+use asat_core::guard::GuardEntry;
 use asat_core::{Policy, Problem, VersionId};
 use tokio::sync::oneshot;
 
@@ -26,9 +26,9 @@ pub(super) enum Message {
     Ask(By, Box<Event>, Listener),
     Finished(EffectId, Outcome),
     /// What the guard did.
-    Log(Vec<Entry>),
+    Log(Vec<GuardEntry>),
     /// A question to the guard's log: about which version, and how many rows.
-    ReadLog(Option<VersionId>, u32, oneshot::Sender<Result<Vec<Entry>, Problem>>),
+    ReadLog(Option<VersionId>, u32, oneshot::Sender<Result<Vec<GuardEntry>, Problem>>),
     /// What the configuration says from now on; answered once what follows from it is committed.
     Configure(Box<Policy>, oneshot::Sender<Result<(), Problem>>),
     Stop,

@@ -3,8 +3,8 @@
 //! What is to be done, and when, is said by the core's `watch`. A commit is told by the kernel; whether there was one shows by
 //! the times of the files, so that what asat itself does to them, or a reader, is no reason to ask for the marker again.
 
-mod eyes;
 mod standing;
+mod store_watcher;
 
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, pipe};
@@ -23,8 +23,8 @@ use asat_host::watching::Noticed;
 use super::handle::{Notice, stopping};
 use super::{Handle, Machine};
 use crate::config::{Config, StoreConfig, WatchConfig};
-use eyes::Eyes;
 pub use standing::Watched;
+use store_watcher::StoreWatcher;
 
 /// How watch mode stands with each store that has a marker.
 #[derive(Clone, Default)]
@@ -135,7 +135,7 @@ struct Watcher {
     handle: Handle,
     machine: Arc<Machine>,
     policy: Watch,
-    eyes: Eyes,
+    watcher: StoreWatcher,
     store: StoreConfig,
     /// What the files were like before the marker was asked for last.
     signature: Option<Signature>,
@@ -152,14 +152,14 @@ impl Watcher {
         machine: &Arc<Machine>,
     ) -> Self {
         let published = handle.engine().register().last_marker(name).map(str::to_owned);
-        let eyes = Eyes::open(&store.path, config.poll);
+        let watcher = StoreWatcher::open(&store.path, config.poll);
         let watched = Watched { published: published.clone(), ..Watched::default() };
         let mut watcher = Self {
             name: name.clone(),
             handle: handle.clone(),
             machine: Arc::clone(machine),
             policy: Watch::new(config.pace, published),
-            eyes,
+            watcher,
             store: store.clone(),
             signature: None,
             watched,
@@ -175,7 +175,7 @@ impl Watcher {
             let now = self.began.elapsed();
             match self.policy.next(now) {
                 Step::Wait(until) => {
-                    match self.eyes.wait(until.map(|until| until.saturating_sub(now)), end) {
+                    match self.watcher.wait(until.map(|until| until.saturating_sub(now)), end) {
                         Noticed::Change => self.policy.notice(self.began.elapsed()),
                         Noticed::Nothing => {}
                         Noticed::End => return self.handle.watches().remove(&self.name),
@@ -268,7 +268,7 @@ impl Watcher {
 
     /// Takes in how changes are seen.
     fn note_eyes(&mut self) {
-        let polls = self.eyes.why_polling();
+        let polls = self.watcher.why_polling();
         if self.watched.polls.as_deref() != polls {
             self.watched.polls = polls.map(str::to_owned);
             if let Some(why) = &self.watched.polls {

@@ -3,7 +3,7 @@
 use asat_core::sizing;
 use asat_core::snapshot::Backend;
 use asat_host::clones::{MANY_PIECES, is_tested};
-use asat_host::doctor::{Entry, Footing, Pool, Volume};
+use asat_host::doctor::{Footing, PathKind, Pool, Volume};
 
 use super::facts::Store;
 use super::finding::{Finding, Group, Level};
@@ -18,7 +18,7 @@ const MEND: &str = "write backend \"pages\", or mend what is in the way";
 
 /// What is to be said of a store's backend. Of a store that is not there, nothing can be.
 pub(super) fn judge(store: &Store) -> Vec<Finding> {
-    if store.file == Entry::Missing {
+    if store.file == PathKind::Missing {
         return Vec::new();
     }
     match (&store.footing, store.backend) {
@@ -40,7 +40,7 @@ pub(super) fn judge(store: &Store) -> Vec<Finding> {
 fn without_volume(store: &Store, why: &str) -> Vec<Finding> {
     let plain = format!("cut by pages; no snapshot can be taken, because {why}");
     match store.file {
-        Entry::There { bytes: length, .. } if length >= Backend::LEAST_FOR_CLONES => {
+        PathKind::There { bytes: length, .. } if length >= Backend::LEAST_FOR_CLONES => {
             let because = format!(
                 "since reading its {} takes long, and no snapshot can be taken: {why}",
                 bytes(length)
@@ -69,7 +69,7 @@ fn cloned(store: &Store, because: &str) -> Result<Vec<Finding>, String> {
 /// Says where the file system may run full by clones: what is written over while there is one takes new space, up to all that
 /// the store has.
 fn room_for_clones(store: &Store) -> Option<Finding> {
-    let (Ok(place), Entry::There { bytes: length, .. }) = (&store.place, &store.file) else { return None };
+    let (Ok(place), PathKind::There { bytes: length, .. }) = (&store.place, &store.file) else { return None };
     let what = format!("{} are free for what is written while there is a clone", bytes(place.free));
     if place.free >= *length {
         return Some(finding("room-for-clones", Level::Ok, what));
@@ -193,7 +193,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn store(footing: Footing, backend: Option<Backend>, keep_snapshots: usize, beside_state: bool) -> Store {
-        let file = Entry::There { kind: Kind::File, bytes: 1, owner: 0, mode: 0o644, links: 1 };
+        let file = PathKind::There { kind: Kind::File, bytes: 1, owner: 0, mode: 0o644, links: 1 };
         let (name, path) = ("report".to_owned(), PathBuf::from("/srv/r.db"));
         let place = Err("not asked".to_owned());
         let cloning = Err("its file system has no reflinks".to_owned());
@@ -337,7 +337,7 @@ mod tests {
             (None, large, unable, Level::Note, "and no clones: its file system has no reflinks"),
         ];
         for (backend, bytes, cloning, level, words) in cases {
-            let file = Entry::There { kind: Kind::File, bytes, owner: 0, mode: 0o644, links: 1 };
+            let file = PathKind::There { kind: Kind::File, bytes, owner: 0, mode: 0o644, links: 1 };
             let found = judge(&Store { file, cloning, ..store(plain(), backend, 0, false) }).remove(0);
             assert!(found.level == level && found.what.contains(words), "{words}: {found:?}");
         }
@@ -352,7 +352,7 @@ mod tests {
         ] {
             let place =
                 Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free: GIB };
-            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
+            let file = PathKind::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
             let able = Store { file, place: Ok(place), cloning: Ok(None), ..store(plain(), None, 0, false) };
             assert!(judge(&able)[0].what.contains(words), "{fs}: {:?}", judge(&able));
             let asked = Store { backend: Some(Backend::Reflink), ..able };
@@ -374,7 +374,7 @@ mod tests {
         for (free, level) in [(GIB, Level::Ok), (GIB - 1, Level::Warning)] {
             let place =
                 Place { fs: "xfs".to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free };
-            let file = Entry::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
+            let file = PathKind::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
             let store = store(plain(), Some(Backend::Reflink), 0, false);
             let found = judge(&Store { file, place: Ok(place), cloning: Ok(None), ..store }).remove(1);
             assert_eq!((found.check, found.level), ("room-for-clones", level), "{free}");

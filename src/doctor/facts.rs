@@ -9,7 +9,7 @@ use asat_core::harm::Harm;
 use asat_core::snapshot::Backend;
 use asat_host::StateFolder;
 use asat_host::clones;
-use asat_host::doctor::{self as host, Entry, Footing, Kind, Listening, Mapper, Place, Sharing, Tools};
+use asat_host::doctor::{self as host, Footing, Kind, Listening, Mapper, PathKind, Place, Sharing, Tools};
 use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
@@ -51,7 +51,7 @@ pub(super) struct Site {
     pub(super) stores: Vec<Store>,
     /// Where versions are to be read by their paths.
     pub(super) tree: Option<Tree>,
-    pub(super) state: State,
+    pub(super) state: StateFacts,
     pub(super) listeners: Vec<Listener>,
     /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
     pub(super) alarm_command: Option<(String, Result<(), String>)>,
@@ -76,7 +76,7 @@ pub(super) enum Mountable {
 pub(super) struct Store {
     pub(super) name: String,
     pub(super) path: PathBuf,
-    pub(super) file: Entry,
+    pub(super) file: PathKind,
     /// How the daemon's user and the application get on beside it, where the file is there.
     pub(super) sharing: Option<Sharing>,
     pub(super) place: Result<Place, String>,
@@ -94,9 +94,9 @@ pub(super) struct Store {
     pub(super) beside_needed: Option<&'static str>,
 }
 
-pub(super) struct State {
+pub(super) struct StateFacts {
     pub(super) path: PathBuf,
-    pub(super) folder: Entry,
+    pub(super) folder: PathKind,
     pub(super) place: Result<Place, String>,
     /// The most that as-at copies may take, and what they take now, where that can be seen.
     pub(super) max_copy_bytes: u64,
@@ -125,7 +125,7 @@ impl Facts {
         };
         let fuse = reach();
         let usual = Path::new(DEFAULT_CONFIG);
-        if file.is_none() && host::entry(usual) == Entry::Missing {
+        if file.is_none() && host::entry(usual) == PathKind::Missing {
             return Self { machine, fuse, configuration: Configuration::None, site: None };
         }
         let file = file.unwrap_or(usual);
@@ -169,7 +169,7 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
     let listing = lvm.map(Listing::new);
     // The state folder belongs to the user that the daemon runs as, which need not be the one who asks.
     let daemon = match host::entry(&config.state) {
-        Entry::There { owner, .. } => owner,
+        PathKind::There { owner, .. } => owner,
         _ => host::user(),
     };
     let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| {
@@ -178,7 +178,7 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
         Store {
             name: name.to_string(),
             path: store.path.clone(),
-            sharing: matches!(file, Entry::There { kind: Kind::File, .. })
+            sharing: matches!(file, PathKind::There { kind: Kind::File, .. })
                 .then(|| host::sharing(&store.path, daemon)),
             file,
             footing: host::footing(&store.path, listing.as_ref().map_err(|error| *error)),
@@ -203,14 +203,14 @@ fn cloning(store: &Path, folder: &Path) -> Result<Option<u32>, String> {
     Ok(clones::pieces(store).unwrap_or(None))
 }
 
-fn state(config: &Config) -> State {
-    State {
+fn state(config: &Config) -> StateFacts {
+    StateFacts {
         path: config.state.clone(),
         folder: host::entry(&config.state),
         place: host::place(&config.state),
         max_copy_bytes: config.max_copy_bytes,
         copy_bytes: host::bytes_below(&config.copies()),
-        begun: host::entry(&config.catalogue()) != Entry::Missing,
+        begun: host::entry(&config.catalogue()) != PathKind::Missing,
         catalogue: Catalogue::look(&config.catalogue(), || StateFolder::hold_free(&config.state))
             .map_err(Problem::from),
     }
@@ -239,7 +239,7 @@ impl Site {
     /// The bytes of all stores that are there: what the first versions take at most.
     pub(super) fn store_bytes(&self) -> u64 {
         let sizes = self.stores.iter().map(|store| match store.file {
-            Entry::There { bytes, .. } => bytes,
+            PathKind::There { bytes, .. } => bytes,
             _ => 0,
         });
         sizes.fold(0, u64::saturating_add)

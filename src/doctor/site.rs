@@ -1,11 +1,11 @@
 //! What a configuration names beside the stores, judged: itself, the state folder, and where clients connect.
 
 use asat_core::Code;
-use asat_host::doctor::{Entry, Kind, Listening, Place};
+use asat_host::doctor::{Kind, Listening, PathKind, Place};
 use bytesize::ByteSize;
 
 use super::DEFAULT_CONFIG;
-use super::facts::{Configuration, Listener, Site, State};
+use super::facts::{Configuration, Listener, Site, StateFacts};
 use super::finding::{Finding, Group, Level};
 use super::stores::{FLEETING, REMOTE};
 
@@ -57,15 +57,15 @@ fn about_state(check: &'static str, level: Level, what: impl Into<String>) -> Fi
 }
 
 /// The folder itself. The daemon refuses one that is not its own; whose the daemon will be is not known here.
-fn folder(state: &State, user: u32) -> Finding {
+fn folder(state: &StateFacts, user: u32) -> Finding {
     let path = state.path.display();
     let finding = |level, what: String| about_state("folder", level, what);
     match &state.folder {
-        Entry::There { kind: Kind::Folder, mode, .. } if mode & 0o022 != 0 => {
+        PathKind::There { kind: Kind::Folder, mode, .. } if mode & 0o022 != 0 => {
             finding(Level::Problem, format!("{path} can be written by others than its owner"))
                 .advise(format!("take the permission away: chmod go-w {path}"))
         }
-        Entry::There { kind: Kind::Folder, owner, mode, .. } => {
+        PathKind::There { kind: Kind::Folder, owner, mode, .. } => {
             let what = format!("{path} belongs to user {owner}, with mode {mode:04o}");
             if *owner == user {
                 finding(Level::Ok, what)
@@ -74,19 +74,19 @@ fn folder(state: &State, user: u32) -> Finding {
                     .advise(format!("run the daemon as user {owner}: no other may use it"))
             }
         }
-        Entry::There { .. } => {
+        PathKind::There { .. } => {
             finding(Level::Problem, format!("{path} is not a folder")).advise("name a folder as `state`")
         }
-        Entry::Missing => {
+        PathKind::Missing => {
             finding(Level::Note, format!("{path} is not there; the daemon makes it as it starts"))
         }
-        Entry::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
+        PathKind::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
             .advise("run `asat doctor` as the daemon's user, and let that user reach the folder"),
     }
 }
 
 /// The catalogue, as far as it can be looked into: whoever asks may not be the daemon's user.
-fn catalogue(state: &State) -> Option<Finding> {
+fn catalogue(state: &StateFacts) -> Option<Finding> {
     let finding = |level, what: &str| about_state("catalogue", level, what);
     match &state.catalogue {
         Ok(_) if !state.begun => None,
@@ -141,7 +141,7 @@ fn room_for_versions(site: &Site, free: u64) -> Option<Finding> {
     Some(about_state("room-for-versions", Level::Warning, what).advise(advice))
 }
 
-fn room_for_copies(state: &State, free: u64) -> Finding {
+fn room_for_copies(state: &StateFacts, free: u64) -> Finding {
     let max = state.max_copy_bytes;
     let finding = |level, what: String| about_state("room-for-copies", level, what);
     if free.saturating_add(state.copy_bytes.unwrap_or(0)) >= max {

@@ -1,6 +1,6 @@
 //! A store, judged: its file and its file system.
 
-use asat_host::doctor::{Entry, Kind, Place, Sharing};
+use asat_host::doctor::{Kind, PathKind, Place, Sharing};
 use asat_host::store::HOW_TO_SHARE;
 
 use super::backend;
@@ -27,28 +27,28 @@ fn file(store: &Store) -> Finding {
     let path = store.path.display();
     let finding = |level, what: String| finding("file", level, what);
     match &store.file {
-        Entry::There { kind: Kind::File, bytes: 0, .. } => finding(
+        PathKind::There { kind: Kind::File, bytes: 0, .. } => finding(
             Level::Note,
             format!("{path} is an empty file: nothing has been written to the store yet"),
         ),
-        Entry::There { kind: Kind::File, links: links @ 2.., .. } => {
+        PathKind::There { kind: Kind::File, links: links @ 2.., .. } => {
             finding(Level::Problem, format!("{path} has {links} names (hard links), and is not published"))
                 .advise(
                     "name the file that the application opens as the store's `path`, and remove the other names (find \
                      -samefile) or make them symbolic links: SQLite finds the WAL by the name",
                 )
         }
-        Entry::There { kind: Kind::File, bytes: length, .. } => {
+        PathKind::There { kind: Kind::File, bytes: length, .. } => {
             finding(Level::Ok, format!("{path} is a file of {}", bytes(*length)))
         }
-        Entry::There { kind, .. } => {
+        PathKind::There { kind, .. } => {
             let what = if *kind == Kind::Folder { "a folder" } else { "a device, a socket or a pipe" };
             finding(Level::Problem, format!("{path} is {what}"))
                 .advise("name the database's file as the store's `path`")
         }
-        Entry::Missing => finding(Level::Warning, format!("there is no file at {path}"))
+        PathKind::Missing => finding(Level::Warning, format!("there is no file at {path}"))
             .advise("look at the store's `path`; until the file is there, nothing can be published"),
-        Entry::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
+        PathKind::Hidden(why) => finding(Level::Problem, format!("{path} cannot be looked at: {why}"))
             .advise("let the daemon's user pass through the folders above the file"),
     }
 }
@@ -131,11 +131,11 @@ mod tests {
 
     use super::*;
 
-    fn store(file: Entry, fs: &str, footing: Footing) -> Vec<Finding> {
+    fn store(file: PathKind, fs: &str, footing: Footing) -> Vec<Finding> {
         judge(&facts(file, fs, footing))
     }
 
-    fn facts(file: Entry, fs: &str, footing: Footing) -> Store {
+    fn facts(file: PathKind, fs: &str, footing: Footing) -> Store {
         let place =
             Place { fs: fs.to_owned(), mount_point: PathBuf::from("/srv"), device: (254, 0), free: 1 << 30 };
         let path = PathBuf::from("/srv/r.db");
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    fn entry(kind: Kind, bytes: u64) -> Entry {
-        Entry::There { kind, bytes, owner: 0, mode: 0o644, links: 1 }
+    fn entry(kind: Kind, bytes: u64) -> PathKind {
+        PathKind::There { kind, bytes, owner: 0, mode: 0o644, links: 1 }
     }
 
     fn plain() -> Footing {
@@ -211,12 +211,12 @@ mod tests {
         let level = |file| store(file, "ext4", plain()).remove(0).level;
         assert_eq!(level(entry(Kind::Folder, 4096)), Level::Problem);
         assert_eq!(level(entry(Kind::Other, 0)), Level::Problem);
-        assert_eq!(level(Entry::Hidden("Permission denied".to_owned())), Level::Problem);
-        assert_eq!(level(Entry::Missing), Level::Warning);
+        assert_eq!(level(PathKind::Hidden("Permission denied".to_owned())), Level::Problem);
+        assert_eq!(level(PathKind::Missing), Level::Warning);
         assert_eq!(level(entry(Kind::File, 0)), Level::Note);
-        let linked = Entry::There { kind: Kind::File, bytes: 4096, owner: 0, mode: 0o644, links: 2 };
+        let linked = PathKind::There { kind: Kind::File, bytes: 4096, owner: 0, mode: 0o644, links: 2 };
         assert_eq!(level(linked), Level::Problem);
-        assert_eq!(store(Entry::Missing, "ext4", plain()).len(), 3, "nothing is said of its ground");
+        assert_eq!(store(PathKind::Missing, "ext4", plain()).len(), 3, "nothing is said of its ground");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use super::extract::{Body, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Face};
-use crate::daemon::{self, Standing};
+use crate::daemon::{self, GuardStatus};
 use crate::wire::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, LeaseBounds, Looks, Names, PastAction,
     PlannedAction, Precedence, ProblemBody, Trouble, Waiting, Why,
@@ -39,7 +39,7 @@ impl Face {
 }
 
 /// How it stands, as it is written.
-fn written(standing: &Standing) -> Capacity {
+fn written(standing: &GuardStatus) -> Capacity {
     let names = Names(&standing.names);
     Capacity {
         looked_at: standing.looked_at,
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_standing_is_written_with_names_for_identities() {
         let since = "2026-11-19T17:00:00.000000Z".parse().unwrap();
-        let standing = Standing {
+        let standing = GuardStatus {
             looked_at: Some(since),
             tick_ms: 250,
             looks: daemon::Looks { full: 3, glances: 40, spent: Duration::from_micros(2500) },
@@ -191,7 +191,7 @@ mod tests {
             precedence: "retention",
             trouble: Some(Problem::new(Code::LvmStuck, "`lvextend` does not end", "look")),
             names: [("gX1aBc".to_owned(), "vg".to_owned())].into(),
-            ..Standing::default()
+            ..GuardStatus::default()
         };
         let expected = serde_json::json!({
             "looked_at": "2026-11-19T17:00:00.000000Z", "tick_ms": 250,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::audit::{Entry, Place, Verdict};
+use asat_core::audit::{Place, TrailEntry, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,8 +77,8 @@ pub struct AuditList {
 impl AuditEntry {
     /// An entry as it is written.
     #[must_use]
-    pub fn new(entry: Entry) -> Self {
-        let Entry { number, deed, chain } = entry;
+    pub fn new(entry: TrailEntry) -> Self {
+        let TrailEntry { number, deed, chain } = entry;
         Self {
             number,
             at: deed.at,

@@ -281,7 +281,7 @@ impl PlannedAction {
 impl PastAction {
     /// An entry of the guard's log as it is written.
     #[must_use]
-    pub fn new(entry: &guard::Entry, names: Names<'_>) -> Self {
+    pub fn new(entry: &guard::GuardEntry, names: Names<'_>) -> Self {
         let (outcome, failure) = match &entry.outcome {
             guard::Outcome::Done => ("done", None),
             guard::Outcome::Failed(why) => ("failed", Some(names.told(why))),

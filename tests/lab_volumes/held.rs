@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use asat_core::{PageSize, Problem};
-use asat_host::store::{Hold, Limits, PageSink, read_frozen, read_pages, still};
+use asat_host::store::{CommitWait, Limits, PageSink, read_frozen, read_pages, still};
 use rusqlite::Connection;
 
 use crate::lab::{Fs, Lab, Volume, VolumeGroup, in_lab};
@@ -43,13 +43,13 @@ fn frozen(file: &Path, with_wal: bool) -> Pages {
 
 /// How a store is cut: its journal mode, whether a reader is in the way, whether it must be held, whether somebody
 /// commits before the snapshot; what a commit waits for, and whether the snapshot contains the state.
-const CUTS: [(&str, bool, bool, bool, Hold, bool); 6] = [
-    ("delete", false, false, false, Hold::Nobody, true),
-    ("delete", false, false, true, Hold::Nobody, false),
-    ("persist", false, true, false, Hold::Snapshot, true),
-    ("wal", false, false, false, Hold::Nobody, true),
-    ("wal", false, false, true, Hold::Nobody, true),
-    ("wal", true, false, false, Hold::Snapshot, true),
+const CUTS: [(&str, bool, bool, bool, CommitWait, bool); 6] = [
+    ("delete", false, false, false, CommitWait::Nobody, true),
+    ("delete", false, false, true, CommitWait::Nobody, false),
+    ("persist", false, true, false, CommitWait::Snapshot, true),
+    ("wal", false, false, false, CommitWait::Nobody, true),
+    ("wal", false, false, true, CommitWait::Nobody, true),
+    ("wal", true, false, false, CommitWait::Snapshot, true),
 ];
 
 fn cut(group: &VolumeGroup<'_>, origin: &Volume, snapshot: impl Fn(&str) -> Volume) {
@@ -95,7 +95,7 @@ fn spill_right_after_the_look(folder: &Volume) {
         let held = still(&store, &PATIENT, &AtomicBool::new(false), false).unwrap();
         let state = held.state().clone();
         held.release().unwrap();
-        assert_eq!(state.hold, Hold::Nobody);
+        assert_eq!(state.hold, CommitWait::Nobody);
         writer.execute_batch("BEGIN; UPDATE t SET x = randomblob(3000)").unwrap();
         assert!(state.witness.difference(&store).unwrap().is_some(), "round {round}");
         writer.execute_batch("ROLLBACK").unwrap();

@@ -93,7 +93,7 @@ impl<'a> Site<'a> {
         self.machine.run("sh", &["-c", &sent]);
     }
 
-    pub fn status(&self, volume: &str) -> dm::State {
+    pub fn status(&self, volume: &str) -> dm::DeviceState {
         self.control.status(Selector::Name(&self.device(volume))).unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! The compressing half of a write: a thread that turns changed pages into frames, as differences from those of the
 //! version before where that is shorter. It shares each batch with others, as far as there are processors.
 //!
-//! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
+//! The caller hashes and compares on its own thread and workers over what changed through a bounded channel.
 //! Where that is full, the caller waits. Only where somebody waits for the caller, as the store's writers do in a rollback-journal mode,
 //! what the thread has no time for yet goes into a [`Spool`].
 
@@ -25,7 +25,7 @@ use crate::view::View;
 
 /// Pages travel in batches of about this many bytes.
 const BATCH_BYTES: usize = 512 << 10;
-/// So many batches wait in memory at most; with those in hand at either end about 9 MiB are in flight.
+/// So many batches wait in memory at most; with those in worker at either end about 9 MiB are in flight.
 const BATCHES_WAITING: usize = 16;
 
 /// So many threads make frames of a batch at most, as long as each has this many pages.
@@ -36,7 +36,7 @@ const LEAST_SHARE: usize = 16;
 pub type Told = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// The compressing thread and the way to it.
-pub(crate) struct Press {
+pub(crate) struct Compressor {
     folder: PathBuf,
     batch: Batch,
     /// Whether the caller must not wait.
@@ -48,7 +48,7 @@ pub(crate) struct Press {
     forked: Forked,
 }
 
-impl Press {
+impl Compressor {
     /// Starts the thread, which appends to `builder` what is new in `version`. `before` is the version that the pages differ from. `told` hears after each batch
     /// how many pages are stored. Where it `hurries`, no page waits for those before it.
     pub(crate) fn start(
@@ -65,8 +65,9 @@ impl Press {
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
             .spawn(move || {
-                forked
-                    .run(|| press(builder, version, page_size, before.as_deref(), &receiver, told.as_deref()))
+                forked.run(|| {
+                    compress(builder, version, page_size, before.as_deref(), &receiver, told.as_deref())
+                })
             })
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), hurries, spool: None, sender, thread, forked })
@@ -155,7 +156,7 @@ impl Press {
     }
 }
 
-fn press(
+fn compress(
     mut builder: Builder,
     version: u64,
     page_size: PageSize,
@@ -165,23 +166,23 @@ fn press(
 ) -> Result<Builder, Error> {
     let page_len = page_size.as_usize();
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
-    let mut hands = (0..count).map(|_| Hand::new(page_len)).collect::<Result<Vec<_>, _>>()?;
+    let mut workers = (0..count).map(|_| Worker::new(page_len)).collect::<Result<Vec<_>, _>>()?;
     let mut stored = 0;
     while let Some(batch) = next_batch(batches) {
         let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
         let data = batch.data.chunks(share * page_len);
-        let mut shares = batch.pages.chunks(share).zip(data).zip(&mut hands);
+        let mut shares = batch.pages.chunks(share).zip(data).zip(&mut workers);
         let first = shares.next();
         std::thread::scope(|scope| {
-            for ((pages, data), hand) in shares {
-                scope.spawn(move || hand.encode(pages, data, before));
+            for ((pages, data), worker) in shares {
+                scope.spawn(move || worker.encode(pages, data, before));
             }
-            if let Some(((pages, data), hand)) = first {
-                hand.encode(pages, data, before);
+            if let Some(((pages, data), worker)) = first {
+                worker.encode(pages, data, before);
             }
         });
-        for hand in &mut hands {
-            hand.deliver(version, &mut builder)?;
+        for worker in &mut workers {
+            worker.deliver(version, &mut builder)?;
         }
         stored += u64::try_from(batch.pages.len()).unwrap_or(u64::MAX);
         if let Some(told) = told {
@@ -204,7 +205,7 @@ fn next_batch(batches: &Receiver<Batch>) -> Option<Batch> {
 }
 
 /// What turning pages into frames takes, and the frames made of one share of a batch.
-struct Hand {
+struct Worker {
     encoder: Encoder,
     reader: Pages,
     page_len: usize,
@@ -224,7 +225,7 @@ struct Made {
     len: usize,
 }
 
-impl Hand {
+impl Worker {
     fn new(page_len: usize) -> Result<Self, Error> {
         let (encoder, reader) = (Encoder::new(page_len)?, Pages::new()?);
         Ok(Self { encoder, reader, page_len, before: Vec::new(), made: Vec::new(), bytes: Vec::new() })

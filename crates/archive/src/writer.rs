@@ -6,7 +6,7 @@ use asat_core::{Fingerprint, PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
 use crate::builder::{Builder, Description, Sealed};
-use crate::compress::{Press, Told};
+use crate::compress::{Compressor, Told};
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
@@ -55,7 +55,7 @@ pub struct Writer {
     hashes: Vec<PageHash>,
     pages_changed: u32,
     /// Started at the first page that changed.
-    press: Option<Press>,
+    compressor: Option<Compressor>,
     /// Hears how many of the pages that changed are stored.
     told: Option<Told>,
     /// Whether somebody waits until the last page is taken.
@@ -77,7 +77,7 @@ impl Archive {
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
             hashes: Vec::new(),
             pages_changed: 0,
-            press: None,
+            compressor: None,
             told: None,
             hurries: false,
             broken: false,
@@ -227,17 +227,18 @@ impl Writer {
         }
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
         self.pages_changed += 1;
-        let press = match self.press.as_mut() {
-            Some(press) => press,
+        let compressor = match self.compressor.as_mut() {
+            Some(compressor) => compressor,
             None => {
                 let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
                 let before = self.comparable().map(|head| Arc::clone(&head.view));
                 let told = self.told.clone();
-                let press = Press::start(builder, self.number, self.page_size, before, told, self.hurries)?;
-                self.press.insert(press)
+                let compressor =
+                    Compressor::start(builder, self.number, self.page_size, before, told, self.hurries)?;
+                self.compressor.insert(compressor)
             }
         };
-        match press.page(number, page, hash) {
+        match compressor.page(number, page, hash) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.why_broken()),
             Err(source) => {
@@ -258,9 +259,9 @@ impl Writer {
         if let Some(same_as) = self.unchanged_since().filter(|_| !cut.even_if_unchanged) {
             return Ok(Kept::Unchanged { same_as, fingerprint });
         }
-        let builder = match self.press.take() {
+        let builder = match self.compressor.take() {
             // What was kept of the version before tells of pages that cannot be had any more.
-            Some(press) => press.finish().inspect_err(|_| *lock(&self.archive.head) = None)?,
+            Some(compressor) => compressor.finish().inspect_err(|_| *lock(&self.archive.head) = None)?,
             None => Builder::new(&self.archive.objects, self.page_size, self.number)?,
         };
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
@@ -333,7 +334,7 @@ impl Writer {
 
     /// The compressing thread ended early: it knows why.
     fn why_broken(&mut self) -> Error {
-        match self.press.take().map(Press::finish) {
+        match self.compressor.take().map(Compressor::finish) {
             Some(Err(error)) => error,
             _ => Error::Misuse("the compressing thread ended early".to_owned()),
         }
@@ -342,8 +343,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Some(press) = self.press.take() {
-            press.abandon();
+        if let Some(compressor) = self.compressor.take() {
+            compressor.abandon();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! It is no part of the register. Nothing is decided by it, and only the newest rows are kept.
 
 use asat_core::VersionId;
-use asat_core::guard::{Entry, Outcome, Target};
+use asat_core::guard::{GuardEntry, Outcome, Target};
 use rusqlite::{Row, params};
 
 use crate::Catalogue;
@@ -31,7 +31,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`Catalogue::record`]: nothing has changed then.
-    pub fn log_guard(&mut self, entries: &[Entry]) -> Result<(), Error> {
+    pub fn log_guard(&mut self, entries: &[GuardEntry]) -> Result<(), Error> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Catalogue {
         }
     }
 
-    fn add_entries(&mut self, entries: &[Entry]) -> Result<(), Error> {
+    fn add_entries(&mut self, entries: &[GuardEntry]) -> Result<(), Error> {
         const ADD: &str =
             "insert into guard_log (at, target, store, version, rung, reason, outcome, failure, took_ms)
             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -75,7 +75,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`Error::Row`], naming the row, where one cannot be read.
-    pub fn guard_log(&self, about: About<'_>, limit: u32) -> Result<Vec<Entry>, Error> {
+    pub fn guard_log(&self, about: About<'_>, limit: u32) -> Result<Vec<GuardEntry>, Error> {
         let refused = |error| Error::sqlite("read", &self.path, error);
         let (filter, values) = match about {
             About::Anything => ("?1 is null and ?2 is null", (None, None)),
@@ -100,7 +100,7 @@ impl Catalogue {
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<Entry, Fault> {
+fn entry(row: &Row<'_>) -> Result<GuardEntry, Fault> {
     let store: Option<Text<asat_core::StoreName>> = row.get("store")?;
     let version = match store {
         Some(Text(store)) => Some(VersionId { store, number: row.get::<_, Int>("version")?.0 }),
@@ -112,7 +112,7 @@ fn entry(row: &Row<'_>) -> Result<Entry, Fault> {
         "stalled" => Outcome::Stalled,
         other => return Err(Fault::Meaning(format!("{other:?} is no outcome"))),
     };
-    Ok(Entry {
+    Ok(GuardEntry {
         at: row.get::<_, At>("at")?.0,
         target: row.get::<_, Text<Target>>("target")?.0,
         version,

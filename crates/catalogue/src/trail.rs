@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use asat_core::VersionId;
-use asat_core::audit::{Action, By, Deed, Entry, Filter, Link, Page, Place, Verdict};
+use asat_core::audit::{Action, By, Deed, Filter, Link, Page, Place, TrailEntry, Verdict};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
@@ -212,7 +212,7 @@ impl Walk {
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<Entry, Fault> {
+fn entry(row: &Row<'_>) -> Result<TrailEntry, Fault> {
     let action = row.get::<_, Text<ActionText>>("action")?.0.0;
     let by = By { actor: row.get("actor")?, request: row.get("request")? };
     let version = VersionId {
@@ -226,7 +226,11 @@ fn entry(row: &Row<'_>) -> Result<Entry, Fault> {
         version,
         details: row.get::<_, Json<_>>("details")?.0,
     };
-    Ok(Entry { number: row.get::<_, Int>("number")?.0, deed, chain: row.get::<_, Text<Link>>("chain")?.0 })
+    Ok(TrailEntry {
+        number: row.get::<_, Int>("number")?.0,
+        deed,
+        chain: row.get::<_, Text<Link>>("chain")?.0,
+    })
 }
 
 /// An action as it is read.

@@ -7,7 +7,7 @@ mod common;
 use std::path::PathBuf;
 
 use asat_catalogue::{Catalogue, Error, Trail};
-use asat_core::audit::{Action, By, Deed, Entry, Filter, Link, Place};
+use asat_core::audit::{Action, By, Deed, Filter, Link, Place, TrailEntry};
 use asat_core::event::Change;
 use asat_core::{Code, Problem, VersionId};
 use common::Dice;
@@ -52,7 +52,7 @@ impl Written {
         Trail::open(&self.path()).unwrap()
     }
 
-    fn entries(&self, filter: &Filter) -> Vec<Entry> {
+    fn entries(&self, filter: &Filter) -> Vec<TrailEntry> {
         self.trail().page(filter, None, u32::MAX).unwrap().entries
     }
 

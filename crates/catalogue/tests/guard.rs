@@ -6,7 +6,7 @@ mod common;
 
 use asat_catalogue::{About, Catalogue, Error};
 use asat_core::VersionId;
-use asat_core::guard::{Entry, Outcome, Rung, Target};
+use asat_core::guard::{GuardEntry, Outcome, Rung, Target};
 use common::Dice;
 
 struct Log {
@@ -21,7 +21,7 @@ impl Log {
         Self { folder, catalogue }
     }
 
-    fn all(&self) -> Vec<Entry> {
+    fn all(&self) -> Vec<GuardEntry> {
         self.catalogue.guard_log(About::Anything, u32::MAX).unwrap()
     }
 
@@ -45,10 +45,10 @@ fn target(dice: &mut Dice) -> Target {
     all[dice.below(all.len())].clone()
 }
 
-fn entry(dice: &mut Dice) -> Entry {
+fn entry(dice: &mut Dice) -> GuardEntry {
     let target = target(dice);
     let outcomes = [Outcome::Done, Outcome::Failed(dice.text()), Outcome::Stalled];
-    Entry {
+    GuardEntry {
         at: dice.instant(),
         version: target.version().cloned(),
         target,
@@ -64,14 +64,14 @@ fn what_is_written_is_read_newest_first() {
     for seed in 0..5 {
         let (mut dice, mut log, mut lived) = (Dice(seed), Log::new(), Vec::new());
         for _ in 0..20 {
-            let entries: Vec<Entry> = (0..dice.below(6)).map(|_| entry(&mut dice)).collect();
+            let entries: Vec<GuardEntry> = (0..dice.below(6)).map(|_| entry(&mut dice)).collect();
             log.catalogue.log_guard(&entries).unwrap();
             lived.extend(entries);
         }
         lived.reverse();
         assert_eq!(log.all(), lived, "seed {seed}");
         assert_eq!(log.catalogue.guard_log(About::Anything, 3).unwrap(), lived[..3]);
-        let only = |keep: &dyn Fn(&Entry) -> bool| -> Vec<Entry> {
+        let only = |keep: &dyn Fn(&GuardEntry) -> bool| -> Vec<GuardEntry> {
             lived.iter().filter(|entry| keep(entry)).cloned().collect()
         };
         for version in ["store-0@1", "store-1@3", "other@1"].map(|text| text.parse::<VersionId>().unwrap()) {
@@ -89,7 +89,7 @@ fn what_is_written_is_read_newest_first() {
 fn a_brake_is_found_by_the_version_that_it_was_for() {
     let (mut dice, mut log) = (Dice(1), Log::new());
     let version: VersionId = "report@12".parse().unwrap();
-    let brake = Entry {
+    let brake = GuardEntry {
         target: Target::Group("vg".to_owned()),
         version: Some(version.clone()),
         rung: Rung::Brake,
@@ -104,8 +104,8 @@ fn only_the_newest_rows_are_kept() {
     let (mut dice, mut log) = (Dice(2), Log::new());
     let one = entry(&mut dice);
     let most = usize::try_from(Catalogue::MOST_LOGGED).unwrap();
-    let numbered = |n: usize| Entry { reason: n.to_string(), ..one.clone() };
-    let entries: Vec<Entry> = (0..most).map(numbered).collect();
+    let numbered = |n: usize| GuardEntry { reason: n.to_string(), ..one.clone() };
+    let entries: Vec<GuardEntry> = (0..most).map(numbered).collect();
     log.catalogue.log_guard(&entries).unwrap();
     assert_eq!(log.all().len(), most);
     log.catalogue.log_guard(&[numbered(most), numbered(most + 1)]).unwrap();
@@ -118,7 +118,7 @@ fn only_the_newest_rows_are_kept() {
 fn an_entry_that_would_not_come_back_is_refused_with_all_the_others() {
     let (mut dice, mut log) = (Dice(3), Log::new());
     let good = entry(&mut dice);
-    let bad = Entry { took_ms: u64::MAX, ..good.clone() };
+    let bad = GuardEntry { took_ms: u64::MAX, ..good.clone() };
     assert!(matches!(log.catalogue.log_guard(&[good.clone(), bad]), Err(Error::Sqlite { .. })));
     assert_eq!(log.all(), []);
     log.catalogue.log_guard(std::slice::from_ref(&good)).unwrap();

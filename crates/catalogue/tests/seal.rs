@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use asat_catalogue::{About, Catalogue, Error, Trail};
 use asat_core::event::Change;
-use asat_core::guard::Entry;
+use asat_core::guard::GuardEntry;
 use asat_core::register::Register;
 use asat_core::version::State;
 use asat_core::{Code, Problem, VersionId};
@@ -26,7 +26,7 @@ const CARRIED_OVER: usize = 6;
 struct Image([Option<Vec<u8>>; 3]);
 
 /// Everything that the catalogue tells.
-type Told = (Register, Vec<Entry>, u64);
+type Told = (Register, Vec<GuardEntry>, u64);
 
 impl Image {
     fn take(folder: &Path) -> Self {

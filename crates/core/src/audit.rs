@@ -310,7 +310,7 @@ impl FromStr for Place {
 
 /// An entry of the trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TrailEntry {
     /// Its number: 1 for the first, without gaps.
     pub number: u64,
     /// What was done.
@@ -340,7 +340,7 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The entries, newest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TrailEntry>,
     /// Whether older ones match as well.
     pub more: bool,
     /// Where the trail ends, as the catalogue keeps it apart from the entries.

@@ -4,18 +4,17 @@
 //! commits those changes to the catalogue, hands them to [`Engine::evolve`], and performs the intents among
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
-mod again;
 mod clock;
-mod found;
 mod grace;
-mod hot;
+mod idempotency;
 mod keep;
-mod key;
 mod label;
 mod leases;
 mod open;
+mod orphans;
 mod publish;
 mod repair;
+mod republish;
 mod restore;
 mod retain;
 mod revoke;
@@ -23,6 +22,7 @@ mod set;
 mod space;
 mod start;
 mod tags;
+mod tiering;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -38,10 +38,10 @@ use crate::snapshot::Origin;
 use crate::version::{End, Lease, Publication, State, Version};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
-pub use again::Together;
 pub use clock::Toll;
 pub use grace::Waiting;
 pub use leases::{LeaseBounds, LeaseUse};
+pub use republish::GroupCommit;
 
 /// What the configuration says about the history.
 #[derive(Clone, Debug, Default)]

@@ -31,7 +31,7 @@ mod text;
 pub use action::{Action, AlarmKey, AlarmKind, Assessment, Level, Plan, Scope, Step};
 pub use alarm::{records_damaged, unrecorded};
 pub use case::first_size;
-pub use entry::{Entry, Outcome};
+pub use entry::{GuardEntry, Outcome};
 pub use memory::Memory;
 pub use observation::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen,

@@ -28,7 +28,7 @@ pub mod names;
 pub mod problem;
 pub mod units;
 
-pub use engine::{Backing, Engine, LeaseBounds, LeaseUse, Policy, StorePolicy, Together, Toll, Waiting};
+pub use engine::{Backing, Engine, GroupCommit, LeaseBounds, LeaseUse, Policy, StorePolicy, Toll, Waiting};
 pub use host::Host;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};

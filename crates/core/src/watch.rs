@@ -15,7 +15,7 @@ use crate::{Code, Problem};
 
 /// When the marker is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct Debounce {
     /// For how long nothing must have been noticed.
     pub debounce: Duration,
     /// The longest that is waited for that: a store that is written without pause is asked all the same.
@@ -39,7 +39,7 @@ pub enum Step {
 /// One store as watch mode sees it.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    pace: Pace,
+    pace: Debounce,
     /// The value that was published last, by this daemon or by an earlier one.
     published: Option<String>,
     /// The first and the last time that something was noticed since the marker was asked for.
@@ -68,7 +68,7 @@ impl Watch {
 
     /// A store of which this value was published last. Its marker is asked for at once: it may have moved while nobody watched.
     #[must_use]
-    pub fn new(pace: Pace, published: Option<String>) -> Self {
+    pub fn new(pace: Debounce, published: Option<String>) -> Self {
         Self {
             pace,
             published,

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 pub use error::{Error, Trouble};
 pub use left::let_go;
-pub use parent::{Brake, Held, Released};
+pub use parent::{Brake, Released, Suspension};
 pub use process::serve;
 pub use records::{RECORDS, write_down};
 

@@ -22,4 +22,4 @@ pub mod wire;
 pub use control::Control;
 pub use error::Error;
 pub use events::Events;
-pub use wire::{Device, Selector, State, Target};
+pub use wire::{Device, DeviceState, Selector, Target};

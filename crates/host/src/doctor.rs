@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit};
 
 pub use listening::{Listening, socket, tcp};
 pub use mapper::{Answer, Mapper, Module, mapper};
-pub use place::{Entry, Footing, Kind, Place, Pool, Volume, bytes_below, entry, footing, place};
+pub use place::{Footing, Kind, PathKind, Place, Pool, Volume, bytes_below, entry, footing, place};
 pub use sharing::{Sharing, sharing};
 pub use tools::{Settings, Tools, find_tools};
 

@@ -105,7 +105,7 @@ pub fn discover<'a>(
 
 /// Where a store stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StoreLocation {
     /// Its logical volume.
     pub uuid: DeviceUuid,
     /// Its path within the file system, from its root.
@@ -116,7 +116,7 @@ pub struct Standing {
 ///
 /// # Errors
 /// Where the store is not there, or the machine cannot be asked.
-pub fn stands_on(store: &Path) -> Result<Result<Standing, Obstacle>, Error> {
+pub fn stands_on(store: &Path) -> Result<Result<StoreLocation, Obstacle>, Error> {
     let places = places(store)?;
     let mount = match mount_of(&places)? {
         Ok(mount) => mount,
@@ -124,7 +124,7 @@ pub fn stands_on(store: &Path) -> Result<Result<Standing, Obstacle>, Error> {
     };
     let inside = places.first().and_then(|place| mount.inside(&place.path)).ok_or(Obstacle::OutsideMount);
     let uuid = volume_under(&mount)?;
-    Ok(uuid.and_then(|uuid| Ok(Standing { uuid, inside: inside? })))
+    Ok(uuid.and_then(|uuid| Ok(StoreLocation { uuid, inside: inside? })))
 }
 
 /// The one mount that all places are on.

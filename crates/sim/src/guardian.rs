@@ -222,7 +222,7 @@ impl Sim {
         }
         let Some(daemon) = &mut self.daemon else { return Ok(()) };
         daemon.memory.ended(&self.guard, step, now, outcome);
-        let entry = guard::Entry::of(step, self.clock(), outcome.clone(), 0);
+        let entry = guard::GuardEntry::of(step, self.clock(), outcome.clone(), 0);
         self.records.log(&entry)?;
         self.look_at_once();
         Ok(())

@@ -3,7 +3,7 @@
 
 use asat_catalogue::Catalogue;
 use asat_core::event::Change;
-use asat_core::guard::Entry;
+use asat_core::guard::GuardEntry;
 use asat_core::register::Register;
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl Records {
     }
 
     /// Logs what the guard did.
-    pub(crate) fn log(&mut self, entry: &Entry) -> Result<(), Violation> {
+    pub(crate) fn log(&mut self, entry: &GuardEntry) -> Result<(), Violation> {
         match self {
             Self::File { catalogue: Some(catalogue), .. } => {
                 Ok(catalogue.log_guard(std::slice::from_ref(entry))?)

@@ -59,7 +59,7 @@ pub(crate) enum Encoding {
 
 /// One page of a layer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LayerEntry {
     /// Counted from 0.
     pub(crate) nth: usize,
     pub(crate) len: u32,
@@ -137,7 +137,7 @@ impl Pack {
     }
 
     /// Goes through the index, which is found sound first: `each` hears of all entries in the order of pages, or of none.
-    pub(crate) fn index(&self, mut each: impl FnMut(Entry)) -> Result<(), Error> {
+    pub(crate) fn index(&self, mut each: impl FnMut(LayerEntry)) -> Result<(), Error> {
         let bytes = read(&self.path, &self.file, self.index_offset, self.index_len)?;
         if hash(&bytes) != self.index_checksum {
             return Err(self.damaged("its index does not match its checksum"));
@@ -147,7 +147,7 @@ impl Pack {
     }
 
     /// Entries follow one another in page order, and so do frames, without gaps.
-    fn entries(&self, mut rest: &[u8], each: &mut dyn FnMut(Entry)) -> Option<()> {
+    fn entries(&self, mut rest: &[u8], each: &mut dyn FnMut(LayerEntry)) -> Option<()> {
         let page_len = self.meta.page_size.bytes();
         let (mut page, mut offset) = (0_u32, HEADER_LEN);
         for _ in 0..self.entry_count {
@@ -170,7 +170,7 @@ impl Pack {
                 (0, self.meta.number - u64::from(value).min(self.meta.number))
             };
             let nth = usize::try_from(page - 1).ok()?;
-            fits.then(|| each(Entry { nth, len, encoding, offset: place, hash: *hash }))?;
+            fits.then(|| each(LayerEntry { nth, len, encoding, offset: place, hash: *hash }))?;
             offset = offset.checked_add(u64::from(len)).filter(|end| *end <= self.index_offset)?;
         }
         (rest.is_empty() && offset == self.index_offset).then_some(())

@@ -12,7 +12,7 @@ use asat_core::PageSize;
 use zstd::zstd_safe::DCtx;
 
 use crate::layers::{Layer, Layers};
-use crate::pack::{Encoding, Entry, Meta, Pack};
+use crate::pack::{Encoding, LayerEntry, Meta, Pack};
 
 /// One entry of a layer.
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +114,8 @@ impl<'a> Pages<'a> {
     }
 
     /// Has a page be what a layer says, but for its frames where it is what it was at an earlier version: that goes to `earlier`.
-    fn show(&mut self, layer: u64, entry: &Entry, earlier: &mut BTreeMap<usize, u64>) {
-        let Entry { nth, len, encoding, offset, hash } = *entry;
+    fn show(&mut self, layer: u64, entry: &LayerEntry, earlier: &mut BTreeMap<usize, u64>) {
+        let LayerEntry { nth, len, encoding, offset, hash } = *entry;
         let (Some(frames), Some(shown)) = (self.frames.get_mut(nth), self.hashes.get_mut(nth)) else {
             return;
         };
@@ -143,7 +143,7 @@ impl<'a> Pages<'a> {
                 if Some(pack.meta.page_size) != self.page_size {
                     return Ok(None);
                 }
-                pack.index(|Entry { nth, len, encoding, offset, .. }| {
+                pack.index(|LayerEntry { nth, len, encoding, offset, .. }| {
                     let Some(up_to) = wanted.get_mut(&nth).filter(|up_to| layer.number <= **up_to) else {
                         return;
                     };

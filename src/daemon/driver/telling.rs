@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use asat_core::Host;
 use asat_core::audit::By;
 use asat_core::event::{Change, EffectId, Event, Remark, Reply};
-use asat_core::guard::Entry;
+use asat_core::guard::GuardEntry;
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
 use asat_core::{Problem, VersionId};
@@ -60,7 +60,7 @@ impl<H: Host> Driver<H> {
     }
 
     /// Records what the guard did. It goes on where that cannot be: it keeps what it did last in mind too.
-    pub(super) fn log(&mut self, entries: &[Entry]) {
+    pub(super) fn log(&mut self, entries: &[GuardEntry]) {
         if let Err(error) = self.catalogue.log_guard(entries) {
             tracing::error!("what the guard did could not be recorded: {}", Problem::from(error));
         }

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
-use asat_core::guard::{Entry, Outcome as Came, Rung};
+use asat_core::guard::{GuardEntry, Outcome as Came, Rung};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, State};
 use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
@@ -364,7 +364,7 @@ fn published_together(labels: u64) -> Vec<String> {
 fn what_the_guard_did_until_the_end_is_written_down() {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
-    let entry = Entry {
+    let entry = GuardEntry {
         at: asat_host::clock::now(),
         target: "group vg".parse().unwrap(),
         version: None,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use asat_core::event::Event;
-use asat_core::guard::{self, Action, Entry, HotVersion, Observation, Outcome, Plan, Rung, Scope, Step};
+use asat_core::guard::{self, Action, GuardEntry, HotVersion, Observation, Outcome, Plan, Rung, Scope, Step};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Host as _, VersionId};
 use tracing::field::display;
@@ -83,7 +83,7 @@ impl Guard {
                 tracing::error!(version, %of, action, took_ms, "guard: {action} for {of}: it does not end")
             }
         }
-        let entry = Entry::of(step, self.machine.now(), outcome, took_ms);
+        let entry = GuardEntry::of(step, self.machine.now(), outcome, took_ms);
         self.handle.change_standing(|standing| {
             standing.done.insert(0, Done { entry: entry.clone(), added });
             standing.done.truncate(LAST_ACTIONS);

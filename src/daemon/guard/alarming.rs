@@ -7,8 +7,8 @@ use asat_core::guard::Step;
 use asat_host::program;
 use jiff::Timestamp;
 
+use super::alarm_command::AlarmCommand;
 use super::alarms::{AlarmState, Alarms};
-use super::teller::Teller;
 use crate::config::AlarmConfig;
 use crate::daemon::{Handle, Notice};
 use crate::wire::Names;
@@ -19,7 +19,7 @@ pub(super) struct Alarming {
     config: AlarmConfig,
     alarms: Alarms,
     /// None where no command is configured.
-    teller: Option<Teller>,
+    alarm_command: Option<AlarmCommand>,
 }
 
 impl Alarming {
@@ -29,16 +29,16 @@ impl Alarming {
     /// # Errors
     /// Where the machine gives no thread for the command.
     pub(super) fn start(handle: Handle, config: &AlarmConfig) -> io::Result<Self> {
-        let teller = teller(config)?;
-        Ok(Self { handle, config: config.clone(), alarms: Alarms::new(config.repeat), teller })
+        let alarm_command = alarm_command(config)?;
+        Ok(Self { handle, config: config.clone(), alarms: Alarms::new(config.repeat), alarm_command })
     }
 
     /// Tells of alarms as this configuration says. What waits for a command that is not configured any more is not told by it.
     pub(super) fn configure(&mut self, config: AlarmConfig) {
         self.alarms.repeat_after(config.repeat);
         if config.command != self.config.command {
-            match teller(&config) {
-                Ok(teller) => self.teller = teller,
+            match alarm_command(&config) {
+                Ok(alarm_command) => self.alarm_command = alarm_command,
                 Err(error) => {
                     return tracing::error!("alarms are told by the command before: {error}");
                 }
@@ -73,17 +73,17 @@ impl Alarming {
             }
             self.handle.notify(Notice::Alarm(Box::new(alarm.clone()), state == AlarmState::Over));
         }
-        if let Some(teller) = self.teller.as_ref().filter(|_| !due.is_empty()) {
-            teller.tell(&due, &names);
+        if let Some(alarm_command) = self.alarm_command.as_ref().filter(|_| !due.is_empty()) {
+            alarm_command.tell(&due, &names);
         }
     }
 }
 
-fn teller(config: &AlarmConfig) -> io::Result<Option<Teller>> {
+fn alarm_command(config: &AlarmConfig) -> io::Result<Option<AlarmCommand>> {
     if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
         tracing::error!(
             "alarms will not be told by guard.alarm_command: {error}; correct it, or what it names"
         );
     }
-    Teller::start(&config.command)
+    AlarmCommand::start(&config.command)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use asat_core::guard::{Action, AlarmKey, Step};
 use jiff::Timestamp;
 
-use super::standing::Alarm;
+use super::status::Alarm;
 
 /// How long no plan names an alarm before it is over, in milliseconds.
 const OVER_AFTER_MS: u64 = 10_000;

@@ -22,7 +22,7 @@ pub(super) struct History {
 }
 
 /// How a version that was exported stands here.
-pub(super) enum Standing {
+pub(super) enum Presence {
     New,
     /// It is recorded, and its pages are gone.
     Gone(Box<Version>),
@@ -63,13 +63,13 @@ impl History {
     }
 
     /// Whether a version is to be taken in, or is there; refuses one that fits neither way.
-    pub(super) fn standing(&self, version: &Exported) -> Result<Standing, Problem> {
+    pub(super) fn standing(&self, version: &Exported) -> Result<Presence, Problem> {
         let id = &version.id;
         let refused = |why: String| {
             let hint = "nothing was imported; export a range that begins after what is here";
             Err(Problem::new(Code::Invalid, format!("{id} {why}"), hint))
         };
-        let Ok(history) = self.register.history(&id.store) else { return Ok(Standing::New) };
+        let Ok(history) = self.register.history(&id.store) else { return Ok(Presence::New) };
         if let Some(entry) = history.versions.get(id.number) {
             let Version { state, content, .. } = &entry.version;
             let same = |content: &Content| {
@@ -95,14 +95,14 @@ impl History {
             Some(last) if last >= version.content.cut_at => {
                 refused(format!("was cut before {last}, the instant of the last cut here"))
             }
-            _ => Ok(Standing::New),
+            _ => Ok(Presence::New),
         }
     }
 
     /// Whether the pages of a version that is recorded are there, or are put back.
-    fn standing_of_known(&self, version: &Exported, record: &Version) -> Standing {
+    fn standing_of_known(&self, version: &Exported, record: &Version) -> Presence {
         let is_here = record.state == State::Ready && self.is_stored(version);
-        if is_here { Standing::Here } else { Standing::Gone(Box::new(record.clone())) }
+        if is_here { Presence::Here } else { Presence::Gone(Box::new(record.clone())) }
     }
 
     /// Stores a version whose pages are gone; answers what is to be recorded of it.

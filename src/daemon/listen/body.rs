@@ -59,18 +59,18 @@ impl hyper::body::Body for InTime {
 }
 
 /// An answer's body, with the note that it is being sent.
-pub(super) struct Held {
+pub(super) struct BodyInFlight {
     body: Body,
     _busy: Busy,
 }
 
-impl Held {
+impl BodyInFlight {
     pub(super) fn new(body: Body, busy: Busy) -> Self {
         Self { body, _busy: busy }
     }
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for BodyInFlight {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio_io_timeout::TimeoutWriter;
 
-use super::body::{Held, InTime};
+use super::body::{BodyInFlight, InTime};
 use super::sending::Sending;
 use super::slots::{Slot, Slots};
 use super::until;
@@ -130,7 +130,7 @@ impl Server {
             let mut request = request.map(|body| Body::new(InTime::new(body, slot, self.request_timeout)));
             request.extensions_mut().insert(peer.clone());
             let answering = self.app.call(request);
-            async move { answering.await.map(|response| response.map(|body| Held::new(body, busy))) }
+            async move { answering.await.map(|response| response.map(|body| BodyInFlight::new(body, busy))) }
         });
         let mut connection = pin!(self.http().serve_connection(self.timed(io), service));
         let mut stop = pin!(until(self.stopped.clone()));

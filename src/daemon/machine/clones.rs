@@ -8,12 +8,12 @@ use asat_core::event::{Condition, Cut, CutFailure, Found, Kept, Surveyed};
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::clones::{Cloned, Folder, MANY_PIECES, Presence, Stamp, Unchanged, Which};
-use asat_host::store::State;
+use asat_host::store::StillState;
 use asat_host::worker::Still;
 use jiff::Timestamp;
 
 use super::cut::{Cutting, content, told};
-use super::hot::{Hot, hold, micros};
+use super::hot::{SnapshotVersion, hold, micros};
 use super::survey::{Spoken, left_over, not_seen};
 use super::{Machine, Store, lock};
 
@@ -69,7 +69,7 @@ impl Machine {
             self.bear_witness(id, state.witness, checks.clone());
         }
         let (note, stamp) = (cutting.note(&checks), Some(stamp));
-        let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp };
+        let hot = SnapshotVersion { snapshot: snapshot.clone(), content: content.clone(), note, stamp };
         lock(&self.hot).insert(id.clone(), hot);
         Ok(Cut { cost, kept: Kept::Snapshot { content, snapshot: Box::new(snapshot) }, checks })
     }
@@ -88,8 +88,8 @@ impl Machine {
     /// What a version's clone has in common with another one's; nothing where that cannot be told. Of a clone that was made
     /// before this process began it is not known whether it is as it was.
     pub(super) fn shared_with_clone(
-        (id, hot): (&VersionId, &Hot),
-        (base, before): (&VersionId, &Hot),
+        (id, hot): (&VersionId, &SnapshotVersion),
+        (base, before): (&VersionId, &SnapshotVersion),
     ) -> Result<Option<Unchanged>, Problem> {
         let in_one_folder = before.snapshot.origin.name == hot.snapshot.origin.name;
         let whole = || presence(base, &before.snapshot).is_ok_and(|presence| is_whole(&presence));
@@ -242,7 +242,7 @@ struct Judged {
 /// Lets the store go, looks whether the clone holds its state, and has it last, with what is told of it.
 fn judge(
     (folder, id): (&Folder, &VersionId),
-    state: &State,
+    state: &StillState,
     cloned: &Cloned,
     still: Still,
     told: &[String],

@@ -9,7 +9,7 @@ use asat_core::event::{Cut, CutFailure, Kept};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin};
 use asat_core::version::{Attributes, Content, SetPublication};
 use asat_core::{Code, PageSize, Problem, StoreName, VersionId, watch};
-use asat_host::store::{Before, Checks, CutError, PageSink, Read, State, Told};
+use asat_host::store::{Before, Checks, CutError, PageSink, Read, StillState, Told};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl Note {
 
 /// What is to be written down beside a snapshot of the version: until its pages are in the archive, nothing but the catalogue knows it
 /// otherwise.
-pub(super) fn told(note: &Note, cut_at: Timestamp, state: &State, inside: Option<&Path>) -> Vec<String> {
+pub(super) fn told(note: &Note, cut_at: Timestamp, state: &StillState, inside: Option<&Path>) -> Vec<String> {
     let note = serde_json::to_string(note).unwrap_or_default();
     Told::of(state, cut_at, inside, note).lines()
 }
@@ -104,7 +104,7 @@ impl Machine {
     ) -> Result<Cut, CutFailure> {
         let id = cutting.id;
         let archive = self.archive(&id.store).map_err(not_begun)?;
-        let meter = Meter::new(id.to_string(), "cut", "pages", self.teller());
+        let meter = Meter::new(id.to_string(), "cut", "pages", self.progress_sink());
         let mut sink = Sink::new(&archive, id.number, meter);
         let (read, checks) = read(&self.asking(cutting), &mut sink).map_err(CutFailure::from)?;
         let read = Read { cut_at: self.instant(cutting, read.cut_at), ..read };
@@ -149,8 +149,8 @@ impl Machine {
 }
 
 /// What a cut by a snapshot fixed. The fingerprint is known once the pages are read.
-pub(super) fn content(state: &State, cut_at: Timestamp) -> Content {
-    let &State { page_size, page_count, wal, .. } = state;
+pub(super) fn content(state: &StillState, cut_at: Timestamp) -> Content {
+    let &StillState { page_size, page_count, wal, .. } = state;
     Content { cut_at, fingerprint: None, page_size, page_count, wal }
 }
 

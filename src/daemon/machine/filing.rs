@@ -13,7 +13,7 @@ use asat_host::machine;
 use asat_host::store::read_changed;
 
 use super::cut::Sink;
-use super::hot::Hot;
+use super::hot::SnapshotVersion;
 use super::source::Fingerprinting;
 use super::{Described, Machine, describe, lock};
 use crate::daemon::progress::Meter;
@@ -23,10 +23,10 @@ const FIRST_SECONDS: u64 = 10;
 
 /// How fast stores are written, and archived.
 #[derive(Default)]
-pub(super) struct Paces(Mutex<BTreeMap<StoreName, Pace>>);
+pub(super) struct WriteRates(Mutex<BTreeMap<StoreName, WriteRate>>);
 
 #[derive(Clone, Copy, Default)]
-struct Pace {
+struct WriteRate {
     /// When, and how much had been written to the volume by then.
     seen: Option<(Instant, u64)>,
     /// The fastest that was seen, in bytes a second.
@@ -84,12 +84,12 @@ impl Machine {
         self.filed(archive, id)
     }
 
-    fn read_out(&self, id: &VersionId, hot: &Hot) -> Result<Filed, Problem> {
+    fn read_out(&self, id: &VersionId, hot: &SnapshotVersion) -> Result<Filed, Problem> {
         let file = self.mounted(id, &hot.snapshot)?;
         // A snapshot that is full may still answer from the machine's cache, and with anything.
         self.check_whole(id, hot)?;
         let archive = self.archive(&id.store)?;
-        let meter = Meter::new(id.to_string(), "archive", "pages", self.teller());
+        let meter = Meter::new(id.to_string(), "archive", "pages", self.progress_sink());
         let mut sink = Sink::new(&archive, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);
         if let Some((base, unchanged)) = self.unchanged(id, hot) {
@@ -116,7 +116,7 @@ impl Machine {
     }
 
     /// Why a version could not be read, and whether trying again is of any use.
-    fn explain(&self, id: &VersionId, hot: &Hot, problem: Problem) -> ArchiveFailure {
+    fn explain(&self, id: &VersionId, hot: &SnapshotVersion, problem: Problem) -> ArchiveFailure {
         let lost = self.volumes.is_lost(&hot.snapshot).unwrap_or(false);
         if lost {
             tracing::error!(version = %id, "{id}: its snapshot {} was full: {problem}", hot.snapshot.name);
@@ -129,7 +129,7 @@ impl Machine {
         ArchiveFailure { problem, lost }
     }
 
-    pub(super) fn check_whole(&self, id: &VersionId, hot: &Hot) -> Result<(), Problem> {
+    pub(super) fn check_whole(&self, id: &VersionId, hot: &SnapshotVersion) -> Result<(), Problem> {
         if self.volumes.is_lost(&hot.snapshot)? { Err(overflowed(id, &hot.snapshot)) } else { Ok(()) }
     }
 
@@ -151,8 +151,8 @@ impl Machine {
     }
 }
 
-impl Paces {
-    fn change<T>(&self, store: &StoreName, change: impl FnOnce(&mut Pace) -> T) -> T {
+impl WriteRates {
+    fn change<T>(&self, store: &StoreName, change: impl FnOnce(&mut WriteRate) -> T) -> T {
         change(lock(&self.0).entry(store.clone()).or_default())
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn overflowed(id: &VersionId, snapshot: &Snapshot) -> Problem {
     Problem::new(Code::NotReadable, detail, "publish again; write store.snapshot_size to make them larger")
 }
 
-fn removed(id: &VersionId, hot: &Hot) -> Problem {
+fn removed(id: &VersionId, hot: &SnapshotVersion) -> Problem {
     let detail = format!("the snapshot {} of {id} was removed by somebody", hot.snapshot.name);
     Problem::new(Code::NotReadable, detail, "publish again")
 }

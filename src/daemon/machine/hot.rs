@@ -17,8 +17,8 @@ use asat_host::lvm::Refusal;
 use asat_host::lvm::snapshots::{Made, Space, TELLINGS};
 use asat_host::lvm::units::Bytes;
 use asat_host::mounts::{Log, into_rollback_mode};
-use asat_host::store::{self, State, Witness};
-use asat_host::volume::{self, Standing};
+use asat_host::store::{self, StillState, Witness};
+use asat_host::volume::{self, StoreLocation};
 use asat_host::worker::Still;
 use asat_host::{machine, mounts};
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ use super::{Machine, Note, Store, clones, lock};
 
 /// A version that is held by a snapshot, as this process knows it.
 #[derive(Clone)]
-pub(super) struct Hot {
+pub(super) struct SnapshotVersion {
     pub(super) snapshot: Snapshot,
     pub(super) content: Content,
     pub(super) note: Note,
@@ -165,7 +165,7 @@ impl Machine {
         let content = content(&state, cut_at);
         let note = cutting.note(&checks);
         self.bear_witness(id, state.witness, checks.clone());
-        let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
+        let hot = SnapshotVersion { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
         lock(&self.hot).insert(id.clone(), hot);
         let kept = Kept::Snapshot { content, snapshot: Box::new(snapshot) };
         Ok(Attempt::Done(Box::new(Cut { cost, kept, checks })))
@@ -204,7 +204,7 @@ impl Machine {
         id: &VersionId,
         store: &Store,
         origin: &Origin,
-        (state, cut_at, told): (&State, Timestamp, &[String]),
+        (state, cut_at, told): (&StillState, Timestamp, &[String]),
         tellings: usize,
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let space = self.space(id, store, origin, state).map_err(|problem| {
@@ -267,7 +267,11 @@ impl Machine {
     /// The version whose content the store still has, as its file shows, where that version is still there; with what it was
     /// found to meet. The checks are those of this process, so they need not be made again on the same content, unless it
     /// was cut without them.
-    pub(super) fn witnessed(&self, cutting: &Cutting<'_>, state: &State) -> Option<(u64, Vec<CheckResult>)> {
+    pub(super) fn witnessed(
+        &self,
+        cutting: &Cutting<'_>,
+        state: &StillState,
+    ) -> Option<(u64, Vec<CheckResult>)> {
         let id = cutting.id;
         if cutting.anew {
             return None;
@@ -287,7 +291,7 @@ impl Machine {
     /// Whether a version's pages are in the archive, where they were read since, or in a snapshot that is there and not full.
     fn is_kept(&self, id: &VersionId) -> bool {
         // What was cut by this process stays mounted until it goes, be it by an administrator's hand.
-        let is_there = |hot: &Hot| match clones::is_clone(&hot.snapshot) {
+        let is_there = |hot: &SnapshotVersion| match clones::is_clone(&hot.snapshot) {
             true => clones::is_there(id, &hot.snapshot),
             false => self.volumes.mounts.file(id, &hot.snapshot.origin.inside).exists(),
         };
@@ -307,7 +311,13 @@ impl Machine {
     }
 
     /// The space for a snapshot: none of its own for a thin one, and for a classic one enough until it is archived.
-    fn space(&self, id: &VersionId, store: &Store, origin: &Origin, state: &State) -> Result<Space, Problem> {
+    fn space(
+        &self,
+        id: &VersionId,
+        store: &Store,
+        origin: &Origin,
+        state: &StillState,
+    ) -> Result<Space, Problem> {
         if origin.backend == Backend::LvmThin {
             return self.check_pool(id, origin).map(|()| Space::Pool);
         }
@@ -333,12 +343,12 @@ impl Machine {
 /// Refuses a store that has moved to another volume since it was looked where it lies.
 fn check_place(id: &VersionId, store: &Store, origin: &Origin) -> Result<(), Problem> {
     let now = match volume::stands_on(&store.path)? {
-        Ok(Standing { uuid, .. })
+        Ok(StoreLocation { uuid, .. })
             if uuid.volume.compact() != origin.volume || uuid.group.compact() != origin.group =>
         {
             "it lies on another one now".to_owned()
         }
-        Ok(Standing { inside, .. }) if inside != origin.inside => {
+        Ok(StoreLocation { inside, .. }) if inside != origin.inside => {
             format!("it is at {} there now, and was at {}", inside.display(), origin.inside.display())
         }
         Ok(_) => return Ok(()),
@@ -370,7 +380,7 @@ fn not_looked_at(id: &VersionId) -> Problem {
     Problem::new(Code::Configuration, detail, "restart asat, so that it looks again")
 }
 
-fn snapshot(origin: &Origin, made: &Made, space: Space, state: &State) -> Snapshot {
+fn snapshot(origin: &Origin, made: &Made, space: Space, state: &StillState) -> Snapshot {
     Snapshot {
         origin: origin.clone(),
         name: made.ours.operand(),
@@ -386,12 +396,12 @@ fn snapshot(origin: &Origin, made: &Made, space: Space, state: &State) -> Snapsh
 }
 
 /// For what a commit could have had to wait.
-pub(super) fn hold(state: &State, blocked: Duration) -> Hold {
+pub(super) fn hold(state: &StillState, blocked: Duration) -> Hold {
     match state.hold {
-        store::Hold::Nobody if blocked.is_zero() => Hold::Nobody,
-        store::Hold::Nobody => Hold::Look,
-        store::Hold::Checkpoint => Hold::Checkpoint,
-        store::Hold::Snapshot => Hold::Snapshot,
+        store::CommitWait::Nobody if blocked.is_zero() => Hold::Nobody,
+        store::CommitWait::Nobody => Hold::Look,
+        store::CommitWait::Checkpoint => Hold::Checkpoint,
+        store::CommitWait::Snapshot => Hold::Snapshot,
     }
 }
 

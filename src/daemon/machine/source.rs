@@ -12,7 +12,7 @@ use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId};
 use asat_host::store::PageSink;
 
-use super::hot::Hot;
+use super::hot::SnapshotVersion;
 use super::{Machine, clones, lock};
 use crate::daemon::progress::Meter;
 
@@ -44,7 +44,7 @@ impl VersionBytes {
 /// Where a version's pages can be read.
 enum Source {
     Archive(Box<Reader>),
-    Snapshot(Box<Hot>),
+    Snapshot(Box<SnapshotVersion>),
 }
 
 impl Machine {
@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// What this process knows of a version in a snapshot.
-    pub(super) fn hot(&self, id: &VersionId) -> Result<Hot, Problem> {
+    pub(super) fn hot(&self, id: &VersionId) -> Result<SnapshotVersion, Problem> {
         lock(&self.hot).get(id).cloned().ok_or_else(|| {
             let detail = format!("{id} is neither in the archive nor in a snapshot that can be seen");
             Problem::new(Code::NotReadable, detail, "look at the volumes (lvs -a @asat), and restart asat")
@@ -128,7 +128,12 @@ impl Machine {
     }
 
     /// Hands out the pages of a version that is in its snapshot.
-    pub(super) fn read_hot(&self, id: &VersionId, hot: &Hot, sink: &mut dyn PageSink) -> Result<(), Problem> {
+    pub(super) fn read_hot(
+        &self,
+        id: &VersionId,
+        hot: &SnapshotVersion,
+        sink: &mut dyn PageSink,
+    ) -> Result<(), Problem> {
         let file = self.mounted(id, &hot.snapshot)?;
         let read = self.workers.read_frozen(&file, hot.snapshot.with_wal, &self.stopping, sink);
         // What was read of a snapshot that is full by now may be anything, and that is why it could not be read.
@@ -160,7 +165,7 @@ impl Machine {
     }
 
     /// Shows the file in the mounted snapshot to readers, where it can be read without anything beside it.
-    fn show(&self, id: &VersionId, hot: &Hot) -> Result<Option<Copied>, Problem> {
+    fn show(&self, id: &VersionId, hot: &SnapshotVersion) -> Result<Option<Copied>, Problem> {
         if hot.snapshot.with_wal || !hot.snapshot.can_be_shown() {
             return Ok(None);
         }

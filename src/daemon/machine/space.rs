@@ -19,7 +19,7 @@ use asat_host::lvm::LogicalVolume;
 use asat_host::machine;
 use asat_host::volume::{Backing, DeviceUuid, OnLvm};
 
-use super::sight::Presence;
+use super::inventory::Presence;
 use super::volumes::{Pool, Reserved, Turn, record};
 use super::{Machine, clones, lock};
 
@@ -27,7 +27,7 @@ use super::{Machine, clones, lock};
 const METADATA_BLOCK: u64 = 4 << 10;
 
 /// The versions in snapshots, and what holds them.
-pub(in crate::daemon) type Hot = [(HotVersion, Snapshot)];
+pub(in crate::daemon) type SnapshotVersions = [(HotVersion, Snapshot)];
 
 /// A snapshot that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Machine {
     pub(in crate::daemon) fn look(
         &self,
         at_ms: u64,
-        (hot, harms): (&Hot, &[Harm]),
+        (hot, harms): (&SnapshotVersions, &[Harm]),
         room: &Room,
         folder: Option<FolderSeen>,
     ) -> Result<Look, Problem> {
@@ -109,7 +109,7 @@ impl Machine {
     }
 
     /// The volumes that are written: those of the stores, and those that versions are snapshots of; with their devices.
-    fn origins(&self, hot: &Hot) -> BTreeMap<String, (u32, u32)> {
+    fn origins(&self, hot: &SnapshotVersions) -> BTreeMap<String, (u32, u32)> {
         let on_volumes = self.grounds.values().map(|ground| (ground.volume.uuid.compact(), ground.device));
         let mut origins: BTreeMap<String, (u32, u32)> = on_volumes.collect();
         for (_, Snapshot { origin, .. }) in hot {
@@ -123,7 +123,11 @@ impl Machine {
     }
 
     /// The pools that stores lie in, and the devices below them that all their volumes write to.
-    fn pools(&self, hot: &Hot, written: &mut BTreeSet<(u32, u32)>) -> Result<Vec<PoolSeen>, Problem> {
+    fn pools(
+        &self,
+        hot: &SnapshotVersions,
+        written: &mut BTreeSet<(u32, u32)>,
+    ) -> Result<Vec<PoolSeen>, Problem> {
         let (mut pools, settings) = (BTreeMap::<String, PoolSeen>::new(), self.settings());
         for OnLvm { group, volume, backing, .. } in self.grounds.values() {
             let Backing::Thin { pool } = backing else { continue };

@@ -10,8 +10,8 @@ use asat_host::lvm::names::Foreign;
 use asat_host::lvm::report::{Activity, LogicalVolume};
 use jiff::Timestamp;
 
-use super::hot::Hot;
-use super::sight::{Presence, Sight};
+use super::hot::SnapshotVersion;
+use super::inventory::{Inventory, Presence};
 use super::volumes::{intended, record};
 use super::{Machine, Note, lock};
 
@@ -88,12 +88,13 @@ impl Machine {
             Some((id.clone(), record.ok()?))
         });
         let looked = self.volumes.look(records.collect());
-        let (sight, found, mut remarks) = match &looked {
-            Ok(sight) => {
-                let found = self.found_volumes(sight, register);
-                let strangers = sight.strangers().filter_map(|(volume, why)| stranger(volume, why, &found));
+        let (inventory, found, mut remarks) = match &looked {
+            Ok(inventory) => {
+                let found = self.found_volumes(inventory, register);
+                let strangers =
+                    inventory.strangers().filter_map(|(volume, why)| stranger(volume, why, &found));
                 let strangers = strangers.collect();
-                (Ok(sight), found, strangers)
+                (Ok(inventory), found, strangers)
             }
             Err(problem) if !is_needed => {
                 let text = format!("what snapshots of volumes there are, is not known: {problem}");
@@ -107,11 +108,11 @@ impl Machine {
             }
             Err(problem) => (Err(problem), Vec::new(), vec![problem.to_string()]),
         };
-        if nothing && let Ok(sight) = sight {
-            remarks.extend(self.of_others(sight));
+        if nothing && let Ok(inventory) = inventory {
+            remarks.extend(self.of_others(inventory));
         }
         let snapshots =
-            spoken.into_iter().filter_map(|(id, spoken)| self.surveyed(id, spoken, sight)).collect();
+            spoken.into_iter().filter_map(|(id, spoken)| self.surveyed(id, spoken, inventory)).collect();
         Looked { snapshots, found, remarks }
     }
 
@@ -120,14 +121,14 @@ impl Machine {
         &self,
         id: VersionId,
         spoken: Spoken<'_>,
-        sight: Result<&Sight, &Problem>,
+        inventory: Result<&Inventory, &Problem>,
     ) -> Option<Surveyed> {
         let name = match spoken {
             Spoken::Of(snapshot) => snapshot.name.clone(),
             Spoken::Intended(origin, _) => self.volumes.name_of(&id, origin),
         };
-        let presence = match sight {
-            Ok(sight) => sight.of(&id, &name),
+        let presence = match inventory {
+            Ok(inventory) => inventory.of(&id, &name),
             Err(problem) => Presence::Unseen(problem.detail.clone()),
         };
         let snapshot = match (spoken, &presence) {
@@ -166,7 +167,10 @@ impl Machine {
                 checks: publication.checks.clone(),
                 of_set: publication.of_set.clone(),
             });
-            hot.insert(id.clone(), Hot { snapshot: snapshot.clone(), content, note, stamp: None });
+            hot.insert(
+                id.clone(),
+                SnapshotVersion { snapshot: snapshot.clone(), content, note, stamp: None },
+            );
         }
     }
 

@@ -9,12 +9,12 @@ use asat_core::{Problem, VersionId};
 use asat_host::clones::Unchanged;
 
 use super::Machine;
-use super::hot::Hot;
+use super::hot::SnapshotVersion;
 
 impl Machine {
     /// What a version's snapshot has in common with that of the version before, and which that is; nothing where there is none,
     /// or that cannot be told.
-    pub(super) fn unchanged(&self, id: &VersionId, hot: &Hot) -> Option<(u64, Unchanged)> {
+    pub(super) fn unchanged(&self, id: &VersionId, hot: &SnapshotVersion) -> Option<(u64, Unchanged)> {
         let number = self.archive(&id.store).ok()?.newest()?;
         let base = VersionId { number, ..id.clone() };
         let before = self.hot(&base).ok()?;
@@ -45,12 +45,13 @@ impl Machine {
     /// started is mounted again only where it is read.
     fn shared_in_pool(
         &self,
-        (id, hot): (&VersionId, &Hot),
-        (base, before): (&VersionId, &Hot),
+        (id, hot): (&VersionId, &SnapshotVersion),
+        (base, before): (&VersionId, &SnapshotVersion),
     ) -> Result<Option<Unchanged>, Problem> {
         let origins = (&hot.snapshot.origin, &before.snapshot.origin);
         let of_one_volume = (&origins.0.group, &origins.0.volume) == (&origins.1.group, &origins.1.volume);
-        let file = |id: &VersionId, hot: &Hot| self.volumes.mounts.file(id, &hot.snapshot.origin.inside);
+        let file =
+            |id: &VersionId, hot: &SnapshotVersion| self.volumes.mounts.file(id, &hot.snapshot.origin.inside);
         let (mine, theirs) = (file(id, hot), file(base, before));
         if !of_one_volume || !theirs.exists() {
             return Ok(None);

@@ -25,8 +25,8 @@ use asat_host::mounts::{Log, Mounts};
 use asat_host::volume::DeviceUuid;
 use jiff::Timestamp;
 
+use super::inventory::{Inventory, Presence, Records};
 use super::lock;
-use super::sight::{Presence, Records, Sight};
 use crate::config::Config;
 pub(super) use kernel::Pool;
 use turns::{For, Turns};
@@ -312,7 +312,7 @@ impl Volumes {
     }
 
     /// What LVM lists of the volumes that these records speak of, and of those that look like them.
-    pub(super) fn look(&self, records: Records) -> Result<Sight, Problem> {
+    pub(super) fn look(&self, records: Records) -> Result<Inventory, Problem> {
         let known = records.values().filter_map(|record| match record.volume {
             Which::Known(uuid) => Some(uuid),
             Which::MadeSince(_) => None,
@@ -320,9 +320,10 @@ impl Volumes {
         let known: Vec<Uuid> = known.collect();
         let lvm = self.lvm()?;
         let (volumes, groups) = (lvm.tagged_or(&known)?, lvm.groups()?);
-        let sight = Sight::new(Installation { id: self.installation.clone(), records }, volumes, groups);
-        lock(&self.ours).extend(sight.ours().map(|ours| (ours.version().clone(), ours.clone())));
-        Ok(sight)
+        let inventory =
+            Inventory::new(Installation { id: self.installation.clone(), records }, volumes, groups);
+        lock(&self.ours).extend(inventory.ours().map(|ours| (ours.version().clone(), ours.clone())));
+        Ok(inventory)
     }
 
     /// Whether a version's snapshot is there.

@@ -14,8 +14,8 @@ fn place(fs: &str, minor: u32, free: u64) -> Place {
     Place { fs: fs.to_owned(), mount_point: PathBuf::from("/"), device: (254, minor), free }
 }
 
-fn entry(kind: Kind, bytes: u64, mode: u32) -> Entry {
-    Entry::There { kind, bytes, owner: 990, mode, links: 2 }
+fn entry(kind: Kind, bytes: u64, mode: u32) -> PathKind {
+    PathKind::There { kind, bytes, owner: 990, mode, links: 2 }
 }
 
 /// A site with stores of 2 GiB each on these devices, and the state folder on device 0.
@@ -37,7 +37,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
     Site {
         tree: None,
         stores: stores.iter().map(store).collect(),
-        state: State {
+        state: StateFacts {
             path: PathBuf::from("/var/lib/asat"),
             folder: entry(Kind::Folder, 4096, 0o710),
             place: Ok(place("ext4", 0, free)),
@@ -87,8 +87,8 @@ fn folders_that_the_daemon_would_refuse() {
     for (folder, level) in [
         (entry(Kind::Folder, 0, 0o777), Level::Problem),
         (entry(Kind::File, 0, 0o600), Level::Problem),
-        (Entry::Hidden("Permission denied".to_owned()), Level::Problem),
-        (Entry::Missing, Level::Note),
+        (PathKind::Hidden("Permission denied".to_owned()), Level::Problem),
+        (PathKind::Missing, Level::Note),
     ] {
         site.state.folder = folder;
         assert_eq!(said(&site)[0], ("folder", level), "{:?}", site.state.folder);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use asat_core::guard::{AlarmKind, Assessment, Target};
 
-use crate::daemon::Standing;
+use crate::daemon::GuardStatus;
 use crate::metrics::Family;
 use crate::wire::Names;
 
-pub(super) fn families(standing: &Standing) -> Vec<Family> {
+pub(super) fn families(standing: &GuardStatus) -> Vec<Family> {
     let mut families = targets(standing);
     families.extend(brakes(standing));
     families.extend(health(standing));
@@ -17,7 +17,7 @@ pub(super) fn families(standing: &Standing) -> Vec<Family> {
 
 /// The targets. Snapshots come and go with versions, and stand under their stores: for each store the one whose worst case is
 /// the worst.
-fn targets(standing: &Standing) -> Vec<Family> {
+fn targets(standing: &GuardStatus) -> Vec<Family> {
     let mut levels =
         Family::gauge("asat_guard_targets", "What can run out of space, by how near it is to that.");
     let mut used = Family::gauge("asat_guard_target_used_ratio", "How much of its space is in use.");
@@ -66,7 +66,7 @@ fn told(target: &Target, names: Names<'_>) -> (&'static str, String) {
 }
 
 /// For how long writers were held, by the volume that they write to.
-fn brakes(standing: &Standing) -> Vec<Family> {
+fn brakes(standing: &GuardStatus) -> Vec<Family> {
     let mut holds = Family::counter("asat_brake_holds_total", "How often the guard held a volume's writers.");
     let mut total =
         Family::counter("asat_brake_held_seconds_total", "For how long the guard held a volume's writers.");
@@ -82,7 +82,7 @@ fn brakes(standing: &Standing) -> Vec<Family> {
 }
 
 /// Whether it can do its work, and what it wants somebody to know.
-fn health(standing: &Standing) -> Vec<Family> {
+fn health(standing: &GuardStatus) -> Vec<Family> {
     let mut degraded = Family::gauge(
         "asat_guard_degraded",
         "Whether something keeps the guard from looking or from acting (1), or nothing does (0).",
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn of_a_stores_snapshots_the_one_in_the_worst_case_is_told() {
-        let standing = Standing {
+        let standing = GuardStatus {
             assessments: vec![
                 assessment("snapshot report@1", 30, Some(1500)),
                 assessment("snapshot report@2", 90, Some(500)),
@@ -141,7 +141,7 @@ mod tests {
                 assessment("pool-data pU1d", 25, None),
             ],
             names: [("pU1d".to_owned(), "vg/pool".to_owned())].into(),
-            ..Standing::default()
+            ..GuardStatus::default()
         };
         let written = write(families(&standing)).unwrap();
         for line in [

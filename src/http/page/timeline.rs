@@ -34,7 +34,7 @@ pub(super) struct Item {
     /// That it was published more than once, where it was.
     pub(super) again: Option<String>,
     pub(super) size: String,
-    pub(super) holdings: Vec<Held>,
+    pub(super) holdings: Vec<HoldingShown>,
     pub(super) tags: Vec<String>,
     pub(super) pin: Option<String>,
     pub(super) leases: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Item {
 }
 
 /// What holds a version's pages.
-pub(super) struct Held {
+pub(super) struct HoldingShown {
     pub(super) kind: String,
     pub(super) words: String,
 }
@@ -82,7 +82,7 @@ impl Item {
                 .map(|note| shortened(note, MOST_OF_NOTE)),
             again: (more > 0).then(|| format!("and {} before", counted(more, "publication"))),
             size: version.size_bytes.map_or_else(|| "size unknown".to_owned(), size),
-            holdings: version.holdings.iter().map(Held::new).collect(),
+            holdings: version.holdings.iter().map(HoldingShown::new).collect(),
             pin: version.pin.as_ref().map(pinned),
             leases: (version.leases > 0)
                 .then(|| counted(u64::try_from(version.leases).unwrap_or(u64::MAX), "open lease")),
@@ -117,7 +117,7 @@ fn pinned(pin: &Pin) -> String {
     format!("{}{owner}{until}", pin.reason)
 }
 
-impl Held {
+impl HoldingShown {
     fn new(holding: &Holding) -> Self {
         let words = match (&holding.backend, &holding.name) {
             (Some(backend), Some(name)) => format!("{backend} {name}"),

@@ -1,6 +1,6 @@
 //! What the guard says, in JSON.
 
-use asat_core::guard::{AlarmKey, AlarmKind, Entry, Level, Outcome, Target};
+use asat_core::guard::{AlarmKey, AlarmKind, GuardEntry, Level, Outcome, Target};
 use asat_core::{Code, VersionId};
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn what_was_done_is_written_with_what_came_of_it() {
             "at": "2026-11-19T17:00:00.000000Z", "action": "extend", "target": "snapshot report@12",
             "version": "report@12", "reason": "low", "outcome": word, "failure": failure, "took_ms": 412,
         });
-        let entry = Entry::of(&step, at, outcome, 412);
+        let entry = GuardEntry::of(&step, at, outcome, 412);
         assert_eq!(value(&PastAction::new(&entry, Names(&names()))), expected);
     }
 }

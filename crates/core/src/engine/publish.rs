@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::hot::waits_for_archive;
-use super::key::{Of, is_taken};
+use super::idempotency::{Of, is_taken};
+use super::tiering::waits_for_archive;
 use super::{Backing, Draft, Engine};
 use crate::audit::By;
 use crate::check::CheckResult;

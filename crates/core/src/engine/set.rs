@@ -3,7 +3,7 @@
 //! One effect cuts all of them, and one decision records what came of it. So nobody ever sees a part of a set, whatever fails
 //! and whenever the daemon ends: an intent that is open at the start has no versions.
 
-use super::key::Of;
+use super::idempotency::Of;
 use super::publish::{begin_version, fail_cut, publish_as};
 use super::{Draft, Engine};
 use crate::event::{Answer, Cut, CutFailure, Effect, Intent, Kept, PublishSet, Reply, SetCut, SetMember};

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::hot::{is_being_dropped, lose, with_lost_snapshot, without_snapshot};
+use super::tiering::{is_being_dropped, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
 use crate::audit::By;
 use crate::event::{Answer, Effect, EffectId, Intent, Reply};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{holding, lose_pages, read_from_snapshot, record_damaged, say_damaged};
-use super::hot::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::open::drop_copy;
+use super::orphans::{holding, lose_pages, read_from_snapshot, record_damaged, say_damaged};
 use super::publish::take_over;
+use super::tiering::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
 use crate::audit::{Action, By, Deed};
 use crate::event::{

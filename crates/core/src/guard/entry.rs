@@ -22,7 +22,7 @@ pub enum Outcome {
 
 /// An action of the guard, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct GuardEntry {
     /// When it ended.
     pub at: Timestamp,
     /// For whose sake it was taken.
@@ -39,7 +39,7 @@ pub struct Entry {
     pub took_ms: u64,
 }
 
-impl Entry {
+impl GuardEntry {
     /// The record of a step that ended at `at`.
     #[must_use]
     pub fn of(step: &Step, at: Timestamp, outcome: Outcome, took_ms: u64) -> Self {

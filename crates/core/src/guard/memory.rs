@@ -6,7 +6,7 @@ use super::action::{Action, Step};
 use super::entry::Outcome;
 use super::ladder::FAILING;
 use super::observation::Observation;
-use super::pace::{Pace, Peak, Rates};
+use super::pace::{GrowthRate, Peak, Rates};
 use super::policy::{Policy, Rung};
 use super::target::Target;
 
@@ -34,9 +34,9 @@ pub struct Memory {
     due_ms: Option<u64>,
     late: Peak,
     latency: Option<Peak>,
-    origins: BTreeMap<String, Pace>,
+    origins: BTreeMap<String, GrowthRate>,
     /// How fast what is used grows: more than what is written where a small write copies a large block.
-    growth: BTreeMap<Target, Pace>,
+    growth: BTreeMap<Target, GrowthRate>,
     /// The origins of what was seen to fill.
     filled_by: BTreeMap<Target, Vec<String>>,
     under_way: BTreeMap<Deed, Begun>,

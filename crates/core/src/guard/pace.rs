@@ -42,13 +42,13 @@ impl Peak {
 
 /// The growth of a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct GrowthRate {
     /// Looks of the last window, and the last one before it: time and count.
     looks: VecDeque<(u64, u64)>,
     peak: Peak,
 }
 
-impl Pace {
+impl GrowthRate {
     /// Takes a look in. A counter that went back has begun anew and says nothing of the time between.
     pub(super) fn look(&mut self, at_ms: u64, count: u64, half_life_ms: u64) {
         match self.looks.back() {
@@ -133,7 +133,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    pub(super) fn of(pace: &Pace, policy: &Policy, now_ms: u64) -> Self {
+    pub(super) fn of(pace: &GrowthRate, policy: &Policy, now_ms: u64) -> Self {
         let fastest = pace.fastest(now_ms, policy.half_life_ms);
         Self { fastest, current: pace.current(), momentary: pace.momentary() }
     }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_second() {
-        let mut pace = Pace::default();
+        let mut pace = GrowthRate::default();
         let cases = [
             (0, 500, 0, "one look says nothing"),
             (20, 1500, 1000, "a burst counts by its bytes"),
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_passed_over_changes_no_rate() {
-        let mut pace = Pace::default();
+        let mut pace = GrowthRate::default();
         pace.pass_over(100);
         assert_eq!((pace.current(), pace.momentary()), (0, 0), "nothing was seen");
         [(0, 1000), (500, 3000)].into_iter().for_each(|(at_ms, count)| pace.look(at_ms, count, HOUR));
@@ -237,7 +237,7 @@ mod tests {
             rate in 1..=1_u64 << 40,
             ticks in proptest::collection::vec(20..=1500_u64, 60..80),
         ) {
-            let (mut pace, mut now) = (Pace::default(), 0);
+            let (mut pace, mut now) = (GrowthRate::default(), 0);
             for tick in ticks {
                 pace.look(now, within(rate, now), HOUR);
                 now += tick;

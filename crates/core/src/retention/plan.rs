@@ -13,13 +13,13 @@ use crate::guard::Size;
 /// What the rules make of a version: how firmly it stays, if it does, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Judged {
-    hold: Hold,
+    hold: Firmness,
     why: String,
 }
 
 /// How firmly a version stays. Where space is short they go from the least on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Hold {
+enum Firmness {
     /// No rule keeps it.
     None,
     /// The stage with this number of the store's rule keeps it, counted from 0: the later ones let go first.
@@ -45,7 +45,7 @@ impl Retention {
             over_bytes = self.fit(candidates, weight, &mut judged, &mut returned);
         }
         let verdicts = candidates.iter().zip(judged).zip(&returned).map(|((candidate, judged), bytes)| {
-            let keep = judged.hold != Hold::None;
+            let keep = judged.hold != Firmness::None;
             Verdict { number: candidate.number, keep, why: judged.why, frees_bytes: *bytes }
         });
         let (verdicts, frees_bytes) = (verdicts.collect(), returned.iter().sum());
@@ -60,7 +60,8 @@ impl Retention {
                 opinions.into_iter().map(Judged::by_store).collect()
             }
             None => {
-                let kept = || Judged { hold: Hold::Stage(Reverse(0)), why: "no rule gives it up".to_owned() };
+                let kept =
+                    || Judged { hold: Firmness::Stage(Reverse(0)), why: "no rule gives it up".to_owned() };
                 candidates.iter().map(|_| kept()).collect()
             }
         };
@@ -76,7 +77,7 @@ impl Retention {
                 }
                 None => continue,
             };
-            *judged = Judged { hold: Hold::Firm, why };
+            *judged = Judged { hold: Firmness::Firm, why };
         }
         judged
     }
@@ -95,9 +96,9 @@ impl Retention {
                 }
             }
             for (opinion, judged) in opinions(&label_rule.keep, &members, now).into_iter().zip(theirs) {
-                if let (Ok((_, why)), true) = (opinion, judged.hold < Hold::Label) {
+                if let (Ok((_, why)), true) = (opinion, judged.hold < Firmness::Label) {
                     let why = format!("label {:?}: {why}", label_rule.pattern.to_string());
-                    *judged = Judged { hold: Hold::Label, why };
+                    *judged = Judged { hold: Firmness::Label, why };
                 }
             }
         }
@@ -120,7 +121,7 @@ impl Retention {
         let numbers: Vec<u64> = candidates.iter().map(|candidate| candidate.number).collect();
         let returns = weight.returns(&numbers, &places);
         let excess = |at_most: u64| weight.bytes.saturating_sub(returns.before).saturating_sub(at_most);
-        let goes_anyway = judged.iter().filter(|judged| judged.hold == Hold::None).count();
+        let goes_anyway = judged.iter().filter(|judged| judged.hold == Firmness::None).count();
         // What comes back at least is known from the parts. It may be much more, where differences become one, but
         // never more than the versions have added. Going by that, none goes that need not.
         let most: Vec<u64> =
@@ -128,7 +129,7 @@ impl Retention {
         let going = goes_anyway.max(self.at_most.map_or(0, |budget| enough(&most, excess(budget))));
         for (nth, bytes) in order.iter().zip(&returns.at).take(going) {
             returned.get_mut(*nth).into_iter().for_each(|slot| *slot = *bytes);
-            let Some(judged) = judged.get_mut(*nth).filter(|judged| judged.hold != Hold::None) else {
+            let Some(judged) = judged.get_mut(*nth).filter(|judged| judged.hold != Firmness::None) else {
                 continue;
             };
             let at_most = self.at_most.unwrap_or_default();
@@ -138,7 +139,7 @@ impl Retention {
                 Size(weight.bytes),
                 judged.why
             );
-            *judged = Judged { hold: Hold::None, why };
+            *judged = Judged { hold: Firmness::None, why };
         }
         let freed: u64 = most.iter().take(going).sum();
         self.at_most.map_or(0, |budget| excess(budget).saturating_sub(freed))
@@ -159,12 +160,12 @@ fn enough(most: &[u64], wanted: u64) -> usize {
 /// can go for space. What gives nothing back in the archive does not go for space.
 fn order_of_going(candidates: &[Candidate<'_>], judged: &[Judged]) -> Vec<usize> {
     let can_go = |candidate: &Candidate<'_>, judged: &Judged| match judged.hold {
-        Hold::None => true,
-        Hold::Stage(_) | Hold::Label => candidate.bytes > 0,
-        Hold::Firm => false,
+        Firmness::None => true,
+        Firmness::Stage(_) | Firmness::Label => candidate.bytes > 0,
+        Firmness::Firm => false,
     };
     let all = candidates.iter().zip(judged).enumerate();
-    let mut order: Vec<(Hold, usize)> = all
+    let mut order: Vec<(Firmness, usize)> = all
         .filter(|(_, (candidate, judged))| can_go(candidate, judged))
         .map(|(nth, (_, judged))| (judged.hold, nth))
         .collect();
@@ -175,8 +176,8 @@ fn order_of_going(candidates: &[Candidate<'_>], judged: &[Judged]) -> Vec<usize>
 impl Judged {
     fn by_store(opinion: Opinion) -> Self {
         match opinion {
-            Ok((stage, why)) => Self { hold: Hold::Stage(Reverse(stage)), why },
-            Err(why) => Self { hold: Hold::None, why },
+            Ok((stage, why)) => Self { hold: Firmness::Stage(Reverse(stage)), why },
+            Err(why) => Self { hold: Firmness::None, why },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PACE: Pace = Pace { debounce: Duration::from_millis(30), longest: Duration::from_millis(75) };
+const PACE: Debounce = Debounce { debounce: Duration::from_millis(30), longest: Duration::from_millis(75) };
 
 fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)

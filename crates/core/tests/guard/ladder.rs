@@ -1,6 +1,6 @@
 //! Each rung of the ladder, and that none is taken before its turn.
 
-use asat_core::guard::{Action, Entry, FolderSeen, Outcome, Rung};
+use asat_core::guard::{Action, FolderSeen, GuardEntry, Outcome, Rung};
 use jiff::Timestamp;
 
 use crate::scene::{MIB, Scene};
@@ -243,7 +243,7 @@ fn a_step_says_why_and_is_recorded_so() {
         extend.reason,
         "40.0 MiB of 64.0 MiB used; at up to 33.7 MiB/s it may be 141.2 MiB within 3.0 s: urgent; it gets 216.0 MiB more"
     );
-    let entry = Entry::of(&scene.step("brake"), Timestamp::UNIX_EPOCH, Outcome::Done, 700);
+    let entry = GuardEntry::of(&scene.step("brake"), Timestamp::UNIX_EPOCH, Outcome::Done, 700);
     assert_eq!(entry.version, Some("a@1".parse().unwrap()), "it was for the sake of that version");
     assert_eq!((entry.rung, entry.took_ms), (Rung::Brake, 700));
 }

@@ -1,6 +1,6 @@
 //! Names and records are read as they are written.
 
-use asat_core::guard::{Entry, Outcome, Rung, Target};
+use asat_core::guard::{GuardEntry, Outcome, Rung, Target};
 use jiff::Timestamp;
 
 #[test]
@@ -24,7 +24,7 @@ fn a_target_is_read_as_it_is_written() {
 fn a_record_is_read_as_it_is_written() {
     for outcome in [Outcome::Done, Outcome::Failed("no space".to_owned()), Outcome::Stalled] {
         for rung in Rung::ALL {
-            let entry = Entry {
+            let entry = GuardEntry {
                 at: Timestamp::UNIX_EPOCH,
                 target: Target::Snapshot("report@12".parse().unwrap()),
                 version: Some("report@12".parse().unwrap()),
@@ -34,7 +34,7 @@ fn a_record_is_read_as_it_is_written() {
                 took_ms: u64::MAX,
             };
             let text = serde_json::to_string(&entry).unwrap();
-            assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry, "{text}");
+            assert_eq!(serde_json::from_str::<GuardEntry>(&text).unwrap(), entry, "{text}");
             assert!(text.contains(rung.text()), "{text}");
         }
     }

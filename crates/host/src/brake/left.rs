@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::Error;
 use super::records::{strike_out, written_down};
 use crate::dm::target::{OriginTable, SnapshotTable};
-use crate::dm::{self, Control, Selector, State};
+use crate::dm::{self, Control, DeviceState, Selector};
 use crate::lvm::names;
 use crate::volume::DeviceUuid;
 use crate::volume::stack::parse_uuid;
@@ -83,7 +83,7 @@ fn resume_left(control: &Control, written: &[DeviceUuid]) -> Result<Vec<String>,
 }
 
 /// Every device with its table. This does not wait for a device that is suspended, as LVM's own reports may.
-fn tables(control: &Control) -> Result<Vec<State>, dm::Error> {
+fn tables(control: &Control) -> Result<Vec<DeviceState>, dm::Error> {
     let mut tables = Vec::new();
     for device in control.devices()? {
         match control.table(Selector::Name(&device.name)) {
@@ -96,12 +96,12 @@ fn tables(control: &Control) -> Result<Vec<State>, dm::Error> {
 }
 
 /// The names and UUIDs of devices that are suspended and that a brake could have suspended.
-fn stuck(devices: &[State], written: &[DeviceUuid]) -> Vec<(String, String)> {
+fn stuck(devices: &[DeviceState], written: &[DeviceUuid]) -> Vec<(String, String)> {
     let ours = devices.iter().filter(|device| names::is_device_name(&device.name));
     let ours = ours.filter(|device| parse_uuid(&device.uuid).is_ok()).filter_map(|device| only(device));
     let contents: Vec<_> =
         ours.filter_map(|target| SnapshotTable::parse(target).ok()).map(|table| table.origin).collect();
-    let is_origin_of_ours = |device: &State| {
+    let is_origin_of_ours = |device: &DeviceState| {
         let table = only(device).and_then(|target| OriginTable::parse(target).ok());
         table.is_some_and(|table| contents.contains(&table.content))
     };
@@ -113,7 +113,7 @@ fn stuck(devices: &[State], written: &[DeviceUuid]) -> Vec<(String, String)> {
 }
 
 /// The target of a device that has one.
-fn only(device: &State) -> Option<&crate::dm::Target> {
+fn only(device: &DeviceState) -> Option<&crate::dm::Target> {
     match &device.targets[..] {
         [target] => Some(target),
         _ => None,
@@ -126,11 +126,11 @@ mod tests {
     use crate::dm::Target;
     use crate::lvm::units::Sectors;
 
-    fn device(name: &str, part: &str, suspended: bool, kind: &str, table: &str) -> State {
+    fn device(name: &str, part: &str, suspended: bool, kind: &str, table: &str) -> DeviceState {
         let target =
             Target { start: Sectors(0), length: Sectors(8), kind: kind.to_owned(), text: table.to_owned() };
         let uuid = format!("LVM-hPWtuHVkLxnQ5DLc1oqoYVDBbJEKJOLkeCMUGcdb3nFSliWJg8PRXLcbK2M9scQA{part}");
-        State {
+        DeviceState {
             name: name.to_owned(),
             uuid,
             number: (254, 0),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// What LVM has of a volume with a snapshot of asat's: the origin, its content, the snapshot and its space.
-    fn family(suspended: bool) -> Vec<State> {
+    fn family(suspended: bool) -> Vec<DeviceState> {
         vec![
             device("vg-data", "", suspended, "snapshot-origin", "254:1"),
             device("vg-data-real", "-real", false, "linear", "98:0 2048"),
@@ -183,7 +183,7 @@ mod tests {
     /// Each is one change away from what is found above.
     #[test]
     fn nothing_else_that_is_suspended_is_found() {
-        type Change = fn(&mut Vec<State>);
+        type Change = fn(&mut Vec<DeviceState>);
         let changes: [(&str, Change); 9] = [
             ("a snapshot of somebody else", |all| "vg-backup".clone_into(&mut all[2].name)),
             ("a part of the snapshot alone", |all| drop(all.remove(2))),

@@ -34,7 +34,7 @@ pub struct Brake {
 /// A device that is suspended, until this value is released or goes, and never longer than was asked.
 #[must_use = "the device is resumed when this goes"]
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct Suspension<'a> {
     brake: &'a mut Brake,
     /// The process that holds it; none once it is released.
     process: Option<Process>,
@@ -86,7 +86,7 @@ impl Brake {
     /// With [`Error::Refused`] where the device is not there, or somebody else has suspended it; with
     /// [`Error::Failed`], [`Error::StillHeld`] and [`Error::Unsettled`] where the process failed, now or before; where a
     /// new one cannot be started.
-    pub fn hold(&mut self, volume: &DeviceUuid, most: Duration) -> Result<Held<'_>, Error> {
+    pub fn hold(&mut self, volume: &DeviceUuid, most: Duration) -> Result<Suspension<'_>, Error> {
         self.settle()?;
         let mut process = match self.process.take().and_then(Process::unless_ended) {
             Some(process) => process,
@@ -95,7 +95,7 @@ impl Brake {
         let (device, since, most) = (volume.to_string(), Instant::now(), most.min(MOST_HOLD));
         // What is on its way to a slow disk is waited for, and that counts as held.
         match process.ask(&Request::Hold(*volume, most), most + ANSWER) {
-            Ok(Answer::Held) => Ok(Held { brake: self, process: Some(process), device, since }),
+            Ok(Answer::Held) => Ok(Suspension { brake: self, process: Some(process), device, since }),
             Ok(Answer::Failed(said)) => {
                 self.process = Some(process);
                 Err(Error::Refused { device, said: said.into_owned() })
@@ -142,7 +142,7 @@ impl Brake {
     }
 }
 
-impl Held<'_> {
+impl Suspension<'_> {
     /// Lets the writers go on, and says for how long they waited at most.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Suspension<'_> {
     fn drop(&mut self) {
         // Where this fails, the process or a thread goes on trying, and the next hold says so.
         let _ = self.finish();

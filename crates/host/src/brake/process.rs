@@ -61,13 +61,13 @@ pub fn serve(input: impl AsFd, output: impl AsFd, stop: impl AsFd) -> Result<(),
 /// Holds one device, or none. A device is let go with the value.
 struct Holder {
     control: Control,
-    held: Option<Held>,
+    held: Option<SuspendedDevice>,
     /// How long the last one was held, until somebody asks.
     last: Option<Duration>,
 }
 
 /// A device that is suspended.
-struct Held {
+struct SuspendedDevice {
     uuid: String,
     since: Instant,
     most: Duration,
@@ -78,7 +78,7 @@ impl Holder {
         let (uuid, most) = (volume.to_string(), most.min(MOST_HOLD));
         self.last = None;
         // Writers wait from the moment at which the kernel begins to suspend.
-        let mut held = Held { uuid, since: Instant::now(), most };
+        let mut held = SuspendedDevice { uuid, since: Instant::now(), most };
         let patience = held.since + OTHERS;
         while let Err(error) = self.control.suspend(&held.uuid) {
             if !matches!(error, dm::Error::Suspended(_)) || Instant::now() >= patience {

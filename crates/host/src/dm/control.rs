@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 
 use super::error::Error;
-use super::wire::{self, Device, HEADER, Selector, State};
+use super::wire::{self, Device, DeviceState, HEADER, Selector};
 use crate::volume::stack::parse_uuid;
 
 /// Commands of `linux/dm-ioctl.h`, by their numbers.
@@ -83,7 +83,7 @@ impl Control {
     ///
     /// # Errors
     /// Where there is no such device, the kernel refuses to answer, or the answer cannot be read.
-    pub fn status(&self, device: Selector<'_>) -> Result<State, Error> {
+    pub fn status(&self, device: Selector<'_>) -> Result<DeviceState, Error> {
         let answer = self.ask(Command::TableStatus, "ask the state of", wire::NO_FLUSH, Some(device))?;
         wire::state(&answer).ok_or_else(|| unreadable(Some(device)))
     }
@@ -92,7 +92,7 @@ impl Control {
     ///
     /// # Errors
     /// As [`Self::status`].
-    pub fn table(&self, device: Selector<'_>) -> Result<State, Error> {
+    pub fn table(&self, device: Selector<'_>) -> Result<DeviceState, Error> {
         let flags = wire::NO_FLUSH | wire::STATUS_TABLE;
         let answer = self.ask(Command::TableStatus, "ask the table of", flags, Some(device))?;
         wire::state(&answer).ok_or_else(|| unreadable(Some(device)))

@@ -58,7 +58,7 @@ pub struct Device {
 
 /// A device's state, and that of each of its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct DeviceState {
     /// The device's name.
     pub name: String,
     /// Its UUID; empty where it has none.
@@ -184,9 +184,9 @@ pub fn devices(answer: &[u8]) -> Option<Vec<Device>> {
 
 /// Reads the state of a device. `None` where it is not built as it should be.
 #[must_use]
-pub fn state(answer: &[u8]) -> Option<State> {
+pub fn state(answer: &[u8]) -> Option<DeviceState> {
     let flags = word(answer, FLAGS)?;
-    Some(State {
+    Some(DeviceState {
         name: text(answer.get(NAME..UUID)?)?,
         uuid: text(answer.get(UUID..UUID + MOST_UUID + 1)?)?,
         number: number(long(answer, DEVICE)?),

@@ -12,7 +12,7 @@ use crate::volume::{self, Backing, Ground, mounts};
 
 /// What has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum PathKind {
     /// Nothing has it.
     Missing,
     /// It could not be looked at, for this reason.
@@ -89,7 +89,7 @@ pub struct Pool {
 
 /// Looks at a name, following links.
 #[must_use]
-pub fn entry(path: &Path) -> Entry {
+pub fn entry(path: &Path) -> PathKind {
     match fs::metadata(path) {
         Ok(found) => {
             let kind = match found.file_type() {
@@ -97,7 +97,7 @@ pub fn entry(path: &Path) -> Entry {
                 kind if kind.is_dir() => Kind::Folder,
                 _ => Kind::Other,
             };
-            Entry::There {
+            PathKind::There {
                 kind,
                 bytes: found.len(),
                 owner: found.uid(),
@@ -105,8 +105,8 @@ pub fn entry(path: &Path) -> Entry {
                 links: found.nlink(),
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Entry::Missing,
-        Err(error) => Entry::Hidden(error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => PathKind::Missing,
+        Err(error) => PathKind::Hidden(error.to_string()),
     }
 }
 
@@ -183,14 +183,14 @@ mod tests {
     fn names_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("r.db");
-        assert_eq!(entry(&file), Entry::Missing);
+        assert_eq!(entry(&file), PathKind::Missing);
         fs::write(&file, "four").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-        let Entry::There { kind, bytes, mode, .. } = entry(&file) else { panic!("not there") };
+        let PathKind::There { kind, bytes, mode, .. } = entry(&file) else { panic!("not there") };
         assert_eq!((kind, bytes, mode), (Kind::File, 4, 0o640));
-        assert!(matches!(entry(folder.path()), Entry::There { kind: Kind::Folder, .. }));
-        assert!(matches!(entry(Path::new("/dev/null")), Entry::There { kind: Kind::Other, .. }));
-        assert!(matches!(entry(&file.join("below")), Entry::Hidden(_)));
+        assert!(matches!(entry(folder.path()), PathKind::There { kind: Kind::Folder, .. }));
+        assert!(matches!(entry(Path::new("/dev/null")), PathKind::There { kind: Kind::Other, .. }));
+        assert!(matches!(entry(&file.join("below")), PathKind::Hidden(_)));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Frozen {
 }
 
 /// Reads all pages of the store's file in a mounted snapshot into `sink`, in order; with those in the WAL beside it only
-/// where `with_wal` says so ([`super::State::with_wal`]). The file must not be in use: it is opened besides through SQLite.
+/// where `with_wal` says so ([`super::StillState::with_wal`]). The file must not be in use: it is opened besides through SQLite.
 ///
 /// # Errors
 /// Where there is no readable database, the sink gives up, or `cancel` is set.

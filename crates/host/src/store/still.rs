@@ -63,7 +63,7 @@ pub(super) use writers::Writers;
 
 /// What a commit could have had to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Hold {
+pub enum CommitWait {
     /// For nothing, but in the rollback modes for a look at the file.
     Nobody,
     /// For the last frames of the WAL to be written into the database file.
@@ -74,7 +74,7 @@ pub enum Hold {
 
 /// The state that a snapshot of the volume is to contain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct State {
+pub struct StillState {
     /// The size of the store's pages.
     pub page_size: PageSize,
     /// How many pages it has.
@@ -86,12 +86,12 @@ pub struct State {
     /// An instant at which this was the newest committed state.
     pub cut_at: Timestamp,
     /// What a commit could have had to wait for.
-    pub hold: Hold,
+    pub hold: CommitWait,
     /// What tells whether a snapshot contains the state.
     pub witness: Witness,
 }
 
-impl State {
+impl StillState {
     /// Waits, for some milliseconds at most, until nothing can be written later without the [`Witness`] telling of it: the file's times are those
     /// of a tick of the clock, and a checkpoint that comes within the same tick as the last one may leave them, the length
     /// and the header as they are. Answers whether that can be said. In WAL mode nobody waits for this; in the rollback modes
@@ -108,7 +108,7 @@ impl State {
 pub struct Still {
     store: Target,
     file: Arc<StoreFile>,
-    state: State,
+    state: StillState,
     /// In WAL mode, what keeps checkpoints off the database file.
     reader: Option<Transaction>,
     /// What keeps writers out.
@@ -190,11 +190,11 @@ impl Still {
 
     /// The state that is held.
     #[must_use]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &StillState {
         &self.state
     }
 
-    /// As [`State::settle`] of the state that is held.
+    /// As [`StillState::settle`] of the state that is held.
     #[must_use]
     pub fn settle(&self) -> bool {
         self.state.settle()
@@ -217,9 +217,16 @@ impl Still {
         named.map(|()| blocked)
     }
 
-    fn new(file: Arc<StoreFile>, content: Content, cut_at: Timestamp, hold: Hold, witness: Witness) -> Self {
+    fn new(
+        file: Arc<StoreFile>,
+        content: Content,
+        cut_at: Timestamp,
+        hold: CommitWait,
+        witness: Witness,
+    ) -> Self {
         let Content { page_size, page_count, wal } = content;
-        let state = State { page_size, page_count, wal, with_wal: witness.with_wal(), cut_at, hold, witness };
+        let state =
+            StillState { page_size, page_count, wal, with_wal: witness.with_wal(), cut_at, hold, witness };
         let store = Target::from(&file.path);
         Self { store, file, state, reader: None, writers: None, blocked: Duration::ZERO }
     }

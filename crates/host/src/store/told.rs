@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use asat_core::PageSize;
 use jiff::Timestamp;
 
-use super::{State, Witness};
+use super::{StillState, Witness};
 
 /// The longest line. LVM takes tags of 1024 characters, of which some go before it.
 const LONGEST: usize = 1000;
@@ -47,8 +47,8 @@ impl Told {
     /// What is to be written down of a state that is cut at this instant, in a snapshot of all of its file system where the store's
     /// path in that is given.
     #[must_use]
-    pub fn of(state: &State, cut_at: Timestamp, inside: Option<&Path>, note: String) -> Self {
-        let State { page_size, page_count, wal, witness, .. } = state.clone();
+    pub fn of(state: &StillState, cut_at: Timestamp, inside: Option<&Path>, note: String) -> Self {
+        let StillState { page_size, page_count, wal, witness, .. } = state.clone();
         let inside = inside.map(Path::to_owned);
         Self { cut_at, page_size, page_count, wal, witness, inside, note: Some(note) }
     }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::call::{SLACK, ask, unexpected};
 use super::pool::{As, Lent, Workers};
 use super::words::{Order, Reply};
-use crate::store::{Error, Limits, State};
+use crate::store::{Error, Limits, StillState};
 
 /// As [`crate::store::Still`]. Dropping it releases every lock and closes the store.
 #[derive(Debug)]
 pub struct Still {
     lent: Lent,
-    state: State,
+    state: StillState,
     is_released: bool,
 }
 
@@ -43,17 +43,17 @@ impl Workers {
 }
 
 impl Still {
-    pub(super) fn new(lent: Lent, state: State) -> Self {
+    pub(super) fn new(lent: Lent, state: StillState) -> Self {
         Self { lent, state, is_released: false }
     }
 
     /// The state that is held.
     #[must_use]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &StillState {
         &self.state
     }
 
-    /// As [`State::settle`] of the state that is held.
+    /// As [`StillState::settle`] of the state that is held.
     #[must_use]
     pub fn settle(&self) -> bool {
         self.state.settle()

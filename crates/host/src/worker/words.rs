@@ -10,7 +10,7 @@ use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{CutError, Error, Frozen, Limits, Read, State, Target};
+use crate::store::{CutError, Error, Frozen, Limits, Read, StillState, Target};
 
 /// A path, whatever bytes it has.
 #[derive(Debug, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ pub(crate) enum Reply {
     Frozen(Frozen),
     Checked(Vec<CheckResult>),
     Rows(Rows),
-    Still(Box<State>),
+    Still(Box<StillState>),
     Fixed,
     Took(Duration),
 }

@@ -9,6 +9,8 @@ mod checks;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod consistency;
+#[cfg(test)]
 mod content;
 #[cfg(test)]
 mod frozen;
@@ -28,8 +30,6 @@ mod sharing;
 mod sidecars;
 #[cfg(test)]
 mod still;
-#[cfg(test)]
-mod together;
 #[cfg(test)]
 mod transfers;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use asat_core::{Code, Problem};
-use asat_host::store::{Error, Hold, Limits, Still, still};
+use asat_host::store::{CommitWait, Error, Limits, Still, still};
 use rusqlite::Connection;
 
 use crate::common::{PATIENT, assert_free, collect, listing, make_store};
@@ -97,14 +97,14 @@ fn the_file_alone_is_one_committed_state_while_others_commit_and_checkpoint() {
             assert_eq!(pages.len(), state.page_size.as_usize() * state.page_count as usize);
             let kept = generation(&pages);
             assert!(before <= kept && kept <= live(&watch), "{before} {kept}");
-            assert_eq!(state.with_wal, state.hold == Hold::Snapshot);
-            assert_eq!(blocked.is_zero(), state.hold == Hold::Nobody);
+            assert_eq!(state.with_wal, state.hold == CommitWait::Snapshot);
+            assert_eq!(blocked.is_zero(), state.hold == CommitWait::Nobody);
             seen.push((page_size, state.hold, blocked));
             fs::remove_file(&snapshot).unwrap();
         }
     }
     println!("others commit and checkpoint: {seen:?}");
-    assert!(seen.iter().any(|(_, hold, _)| *hold != Hold::Snapshot));
+    assert!(seen.iter().any(|(_, hold, _)| *hold != CommitWait::Snapshot));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn file_and_wal_together_are_the_state_where_a_reader_keeps_checkpoints_from_com
             let before = live(&watch);
             let held = hold(&path, false);
             let state = held.state().clone();
-            assert!(state.with_wal && state.hold == Hold::Snapshot, "{state:?}");
+            assert!(state.with_wal && state.hold == CommitWait::Snapshot, "{state:?}");
             let at = live(&watch);
             let snapshot = folder.path().join("snapshot.db");
             copy_slowly(&path, &snapshot, 5, || assert_eq!(live(&watch), at));
@@ -157,7 +157,7 @@ fn in_the_rollback_modes_a_held_store_is_one_committed_state() {
             let before = live(&watch);
             let held = hold(&path, true);
             let state = held.state().clone();
-            assert!(!state.wal && !state.with_wal && state.hold == Hold::Snapshot, "{state:?}");
+            assert!(!state.wal && !state.with_wal && state.hold == CommitWait::Snapshot, "{state:?}");
             let snapshot = folder.path().join("snapshot.db");
             copy_slowly(&path, &snapshot, 3, || {});
             let blocked = held.release().unwrap();
@@ -186,30 +186,30 @@ fn a_writer_that_never_pauses_waits_for_the_last_frames_only() {
         let held = hold(&path, false);
         let (hold, at) = (held.state().hold, live(&watch));
         // On a slow disk the writer's own checkpoint may outlast the patience for it.
-        if hold != Hold::Snapshot {
+        if hold != CommitWait::Snapshot {
             assert!(keeps_checkpoints_off(&path), "{hold:?}");
             commits_after(&watch, at);
         }
         seen.push((hold, held.release().unwrap()));
-        if seen.len() >= 10 && hold == Hold::Checkpoint {
+        if seen.len() >= 10 && hold == CommitWait::Checkpoint {
             break;
         }
     }
     println!("one writer that never pauses: {seen:?}");
-    assert!(seen.iter().any(|(hold, _)| *hold == Hold::Checkpoint));
+    assert!(seen.iter().any(|(hold, _)| *hold == CommitWait::Checkpoint));
 }
 
 /// What others do, and what a commit has to wait for then.
-const WAYS: [(&str, &str, bool, Hold); 9] = [
-    ("wal", "", false, Hold::Nobody),
-    ("wal", "", true, Hold::Nobody),
-    ("wal", "DELETE FROM t WHERE id = 1", false, Hold::Nobody),
-    ("wal", "DELETE FROM t WHERE id = 1; BEGIN; SELECT * FROM t", false, Hold::Nobody),
-    ("wal", "BEGIN IMMEDIATE; DELETE FROM t", false, Hold::Nobody),
-    ("delete", "", false, Hold::Nobody),
-    ("delete", "", true, Hold::Snapshot),
-    ("delete", "BEGIN; SELECT * FROM t", false, Hold::Nobody),
-    ("delete", "BEGIN IMMEDIATE; DELETE FROM t", false, Hold::Nobody),
+const WAYS: [(&str, &str, bool, CommitWait); 9] = [
+    ("wal", "", false, CommitWait::Nobody),
+    ("wal", "", true, CommitWait::Nobody),
+    ("wal", "DELETE FROM t WHERE id = 1", false, CommitWait::Nobody),
+    ("wal", "DELETE FROM t WHERE id = 1; BEGIN; SELECT * FROM t", false, CommitWait::Nobody),
+    ("wal", "BEGIN IMMEDIATE; DELETE FROM t", false, CommitWait::Nobody),
+    ("delete", "", false, CommitWait::Nobody),
+    ("delete", "", true, CommitWait::Snapshot),
+    ("delete", "BEGIN; SELECT * FROM t", false, CommitWait::Nobody),
+    ("delete", "BEGIN IMMEDIATE; DELETE FROM t", false, CommitWait::Nobody),
 ];
 
 #[test]
@@ -258,7 +258,7 @@ fn writers_are_let_go_when_the_time_is_up() {
         }
         let limits = Limits { hold: Duration::from_millis(40), ..PATIENT };
         let held = still(&path, &limits, &AtomicBool::new(false), true).unwrap();
-        assert_eq!(held.state().hold, Hold::Snapshot);
+        assert_eq!(held.state().hold, CommitWait::Snapshot);
         // This waits for as long as it has to. Nobody releases anything.
         connect(&path).execute_batch("DELETE FROM t WHERE id = 2").unwrap();
         let problem = Problem::from(held.release().unwrap_err());

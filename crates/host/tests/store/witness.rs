@@ -5,17 +5,17 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use asat_host::store::{Hold, State, still};
+use asat_host::store::{CommitWait, StillState, still};
 use rusqlite::Connection;
 
 use crate::common::{PATIENT, make_store};
 use crate::helper::Helper;
 
 /// The state of a store which nobody holds when this returns.
-fn fixed(path: &Path) -> State {
+fn fixed(path: &Path) -> StillState {
     let held = still(path, &PATIENT, &AtomicBool::new(false), false).unwrap();
     let state = held.state().clone();
-    assert_eq!(state.hold, Hold::Nobody);
+    assert_eq!(state.hold, CommitWait::Nobody);
     held.release().unwrap();
     state
 }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Whose turn it is.
 #[derive(Default)]
 pub(super) struct Turns {
-    state: Mutex<State>,
+    state: Mutex<Claims>,
     over: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Claims {
     /// Whether somebody has it who shares it with nobody.
     taken: bool,
     /// Whether somebody has it who removes a classic snapshot.
@@ -53,7 +53,7 @@ pub(in crate::daemon) struct Turn<'a> {
     purpose: For,
 }
 
-impl State {
+impl Claims {
     /// Whether somebody must wait who wants a turn for this.
     fn is_in_the_way(&self, purpose: For) -> bool {
         let extends = self.extending + self.to_extend > 0;
@@ -105,7 +105,7 @@ impl Turns {
         Reserved { turns: Arc::clone(self) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Claims> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -154,18 +154,18 @@ impl Reservations {
 const INTENDED: &str = "intended";
 
 /// What a pool keeps.
-struct Held {
+struct KeptState {
     /// The name of its device.
     name: String,
     /// The block of its metadata by which the state is known, where it keeps one.
     block: Option<u64>,
 }
 
-fn held(control: &Control, pool: &str) -> Result<Held, Error> {
+fn held(control: &Control, pool: &str) -> Result<KeptState, Error> {
     let state = control.status(Selector::Uuid(pool))?;
     let target = state.targets.first().map(ThinPool::parse).transpose()?;
     match target {
-        Some(ThinPool::Running(running)) => Ok(Held { name: state.name, block: running.held_root }),
+        Some(ThinPool::Running(running)) => Ok(KeptState { name: state.name, block: running.held_root }),
         Some(ThinPool::Failed) | None => Err(Error::NoDevice(state.name)),
     }
 }

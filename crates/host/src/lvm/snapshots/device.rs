@@ -8,7 +8,7 @@ use asat_core::VersionId;
 
 use super::{Error, Made};
 use crate::dm::target::Snapshot;
-use crate::dm::{Control, Selector, State};
+use crate::dm::{Control, DeviceState, Selector};
 use crate::lvm::names::{InstallationId, Ours};
 use crate::lvm::report::Name;
 use crate::lvm::units::Bytes;
@@ -49,7 +49,7 @@ pub(super) fn own_space(control: &Control, ours: &Ours) -> Result<Bytes, Error> 
 }
 
 /// The state of our device, if it still has the name that LVM's commands would be given.
-fn state(control: &Control, ours: &Ours) -> Result<State, Error> {
+fn state(control: &Control, ours: &Ours) -> Result<DeviceState, Error> {
     let uuid = ours.device_uuid();
     let state = control.status(Selector::Uuid(&uuid));
     let state = state.map_err(|source| Error::Unseen { volume: ours.operand(), source })?;
@@ -60,7 +60,7 @@ fn state(control: &Control, ours: &Ours) -> Result<State, Error> {
     }
 }
 
-fn found(state: &State, ours: Ours) -> Result<Made, Error> {
+fn found(state: &DeviceState, ours: Ours) -> Result<Made, Error> {
     let nodes = [Path::new("/dev/mapper").join(&state.name), Path::new("/dev").join(ours.operand())];
     let node = nodes.into_iter().find(|node| is_node_of(node, state.number));
     let node = node.ok_or_else(|| Error::NoNode(ours.operand()))?;

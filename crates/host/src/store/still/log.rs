@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::writers::Writers;
-use super::{Hold, Still, Witness};
+use super::{CommitWait, Still, Witness};
 use crate::store::codes::is_lock;
 use crate::store::error::Error;
 use crate::store::file::StoreFile;
@@ -30,7 +30,7 @@ pub(super) fn hold(mut reader: Transaction, wait: &Wait<'_>) -> Result<Still, Er
     let mut seen = Vec::new();
     for attempt in 0..ATTEMPTS {
         match put_into_the_file(&mut reader, wait, PAUSE * (1 << attempt))? {
-            Outcome::Whole => return still(reader, Hold::Nobody, Duration::ZERO),
+            Outcome::Whole => return still(reader, CommitWait::Nobody, Duration::ZERO),
             Outcome::Busy => {}
             other => seen.push(other),
         }
@@ -57,7 +57,7 @@ pub(super) fn under(
 ) -> Result<Still, Error> {
     loop {
         if put_into_the_file(&mut reader, wait, PAUSE)? == Outcome::Whole {
-            let still = still(reader, Hold::Checkpoint, Duration::ZERO)?;
+            let still = still(reader, CommitWait::Checkpoint, Duration::ZERO)?;
             return Ok(Still { writers: Some(writers), ..still });
         }
         if writers.age() > settling {
@@ -113,7 +113,7 @@ fn put_into_the_file(reader: &mut Transaction, wait: &Wait<'_>, pause: Duration)
     })
 }
 
-fn still(reader: Transaction, hold: Hold, blocked: Duration) -> Result<Still, Error> {
+fn still(reader: Transaction, hold: CommitWait, blocked: Duration) -> Result<Still, Error> {
     let witness = Witness::of_file(&reader)?;
     let still = Still::new(reader.file.clone(), reader.content, reader.cut_at, hold, witness);
     Ok(Still { reader: Some(reader), blocked, ..still })
@@ -126,7 +126,7 @@ fn with_log(mut reader: Transaction, writers: Writers, wait: &Wait<'_>) -> Resul
     let witness = Witness::with_log(&reader, log.map_or(0, |log| log.frames))?;
     let (content, cut_at) = (reader.content, reader.cut_at);
     reader.end();
-    let still = Still::new(file, content, cut_at, Hold::Snapshot, witness);
+    let still = Still::new(file, content, cut_at, CommitWait::Snapshot, witness);
     Ok(Still { writers: Some(writers), ..still })
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::writers::Writers;
-use super::{Hold, Still, Witness, log};
+use super::{CommitWait, Still, Witness, log};
 use crate::store::error::Error;
 use crate::store::transaction::Transaction;
 use crate::store::wait::Wait;
@@ -22,7 +22,7 @@ pub(super) fn hold(mut reader: Transaction, wait: &Wait<'_>, must_hold: bool) ->
         if unsettled.is_zero() {
             let (file, content, cut_at) = (reader.file.clone(), reader.content, reader.cut_at);
             blocked += reader.end();
-            return Ok(Still { blocked, ..Still::new(file, content, cut_at, Hold::Nobody, witness) });
+            return Ok(Still { blocked, ..Still::new(file, content, cut_at, CommitWait::Nobody, witness) });
         }
         blocked += reader.age();
         reader.renew(wait, |_| {
@@ -50,6 +50,6 @@ pub(super) fn under(reader: Transaction, writers: Writers) -> Result<Still, Erro
     let witness = Witness::of_file(&reader)?;
     let (file, content, cut_at) = (reader.file.clone(), reader.content, reader.cut_at);
     reader.end();
-    let still = Still::new(file, content, cut_at, Hold::Snapshot, witness);
+    let still = Still::new(file, content, cut_at, CommitWait::Snapshot, witness);
     Ok(Still { writers: Some(writers), ..still })
 }

@@ -15,8 +15,8 @@ use asat_host::lvm::report::{Activity, Health, LogicalVolume};
 use asat_host::store::Told;
 use jiff::Timestamp;
 
-use super::hot::Hot;
-use super::sight::Sight;
+use super::hot::SnapshotVersion;
+use super::inventory::Inventory;
 use super::survey::left_over;
 use super::{Machine, Note, lock};
 
@@ -25,7 +25,7 @@ impl Machine {
     /// are given to no version. Those whose marks all agree are looked into where nothing is recorded at all, or just what is in
     /// them is lost. A catalogue that knows of others may be an older copy, or one in a copy of the state folder, and they another
     /// daemon's: whose they are, an administrator has to say.
-    pub(super) fn found_volumes(&self, sight: &Sight, register: &Register) -> Vec<Found> {
+    pub(super) fn found_volumes(&self, inventory: &Inventory, register: &Register) -> Vec<Found> {
         let found = |(volume, why): (&LogicalVolume, &Foreign)| {
             let id = names::named_for(volume, self.volumes.installation())?;
             let name = format!("{}/{}", volume.group, volume.name);
@@ -38,7 +38,7 @@ impl Machine {
                 why => Some(left_alone(id, name, &why.to_string())),
             }
         };
-        sight.strangers().filter_map(found).collect()
+        inventory.strangers().filter_map(found).collect()
     }
 
     fn found_volume(&self, id: VersionId, volume: &LogicalVolume, name: String) -> Found {
@@ -164,16 +164,17 @@ impl Machine {
         {
             let (attributes, key, of_set) = (attributes.clone(), key.clone(), of_set.clone());
             let note = Note { attributes, key, of_set, checks: Vec::new() };
-            let hot = Hot { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
+            let hot =
+                SnapshotVersion { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
             lock(&self.hot).insert(id.clone(), hot);
         }
     }
 
     /// What is to be told of snapshots of these stores' volumes that other installations made, where nothing at all is recorded: one
     /// of them may be the one whose catalogue is lost.
-    pub(super) fn of_others(&self, sight: &Sight) -> Vec<String> {
+    pub(super) fn of_others(&self, inventory: &Inventory) -> Vec<String> {
         let mut counts: BTreeMap<(StoreName, String), u64> = BTreeMap::new();
-        let others = sight.strangers().filter(|(_, why)| matches!(why, Foreign::Installation));
+        let others = inventory.strangers().filter(|(_, why)| matches!(why, Foreign::Installation));
         for (volume, _) in others {
             let Some((installation, id)) = names::made_by(volume) else { continue };
             let ground = self.grounds.get(&id.store).map(|ground| ground.volume.uuid);

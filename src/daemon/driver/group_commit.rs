@@ -2,7 +2,7 @@
 
 use asat_core::audit::By;
 use asat_core::event::{Event, Publish, Reply};
-use asat_core::{Host, Together};
+use asat_core::{GroupCommit, Host};
 
 use super::{Driver, Waiting};
 use crate::daemon::message::Message;
@@ -26,7 +26,7 @@ impl<H: Host> Driver<H> {
         }
         let requests: Vec<(&By, &Publish)> =
             asked.iter().filter_map(|asked| Some((&asked.by, publish_of(&asked.event)?))).collect();
-        let Together { changes, answers } = self.read().decide_together(self.host.now(), &requests);
+        let GroupCommit { changes, answers } = self.read().decide_together(self.host.now(), &requests);
         let recorded = self.record(&changes);
         if recorded.is_ok() {
             let by = asked.iter().zip(&answers).filter_map(|(asked, answer)| match answer {

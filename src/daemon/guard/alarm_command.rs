@@ -17,33 +17,33 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const MOST_WAITING: usize = 256;
 
 /// Starts the command for one alarm after the other. Dropped, it starts no more; one that runs is not waited for.
-pub(super) struct Teller {
-    desk: Arc<Desk>,
+pub(super) struct AlarmCommand {
+    shared: Arc<Shared>,
 }
 
 /// Where the guard leaves what is to be told, and the thread finds it.
 #[derive(Default)]
-struct Desk {
-    papers: Mutex<Papers>,
+struct Shared {
+    queue: Mutex<Queue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Papers {
-    waiting: VecDeque<Telling>,
+struct Queue {
+    waiting: VecDeque<AlarmReport>,
     closed: bool,
 }
 
 /// What is told of one alarm, in the words that people know.
 #[derive(Clone, Debug)]
-struct Telling {
+struct AlarmReport {
     key: String,
     state: AlarmState,
     reason: String,
     hint: String,
 }
 
-impl Teller {
+impl AlarmCommand {
     /// Starts its thread; `None` where there is no command.
     ///
     /// # Errors
@@ -52,35 +52,35 @@ impl Teller {
         if command.is_empty() {
             return Ok(None);
         }
-        let teller = Self { desk: Arc::default() };
-        let (desk, command) = (Arc::clone(&teller.desk), command.to_vec());
-        thread::Builder::new().name("alarm-command".to_owned()).spawn(move || desk.serve(&command))?;
-        Ok(Some(teller))
+        let alarm_command = Self { shared: Arc::default() };
+        let (shared, command) = (Arc::clone(&alarm_command.shared), command.to_vec());
+        thread::Builder::new().name("alarm-command".to_owned()).spawn(move || shared.serve(&command))?;
+        Ok(Some(alarm_command))
     }
 
     /// Leaves what is to be told, and does not wait. Of an alarm that still waits, the newest is told.
     pub(super) fn tell(&self, due: &[Due], names: &BTreeMap<String, String>) {
         let names = Names(names);
-        let mut papers = self.desk.lock();
+        let mut queue = self.shared.lock();
         for Due { alarm, state } in due {
             let key = names.told(&alarm.key.to_string());
             let (reason, hint) = (names.told(&alarm.reason), names.told(&alarm.hint));
-            papers.leave(Telling { key, state: *state, reason, hint });
+            queue.leave(AlarmReport { key, state: *state, reason, hint });
         }
-        drop(papers);
-        self.desk.changed.notify_one();
+        drop(queue);
+        self.shared.changed.notify_one();
     }
 }
 
-impl Drop for Teller {
+impl Drop for AlarmCommand {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.changed.notify_one();
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
     }
 }
 
-impl Papers {
-    fn leave(&mut self, new: Telling) {
+impl Queue {
+    fn leave(&mut self, new: AlarmReport) {
         let Some(old) = self.waiting.iter_mut().find(|old| old.key == new.key) else {
             if self.waiting.len() < MOST_WAITING {
                 self.waiting.push_back(new);
@@ -94,24 +94,24 @@ impl Papers {
         };
         // Of a beginning that nobody was told of yet, a repetition is no news.
         let begins = old.state == AlarmState::On && new.state == AlarmState::Repeated;
-        *old = Telling { state: if begins { AlarmState::On } else { new.state }, ..new };
+        *old = AlarmReport { state: if begins { AlarmState::On } else { new.state }, ..new };
     }
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Papers> {
-        self.papers.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next alarm to tell of; `None` at the end.
-    fn next(&self) -> Option<Telling> {
-        let idle = |papers: &mut Papers| papers.waiting.is_empty() && !papers.closed;
-        let mut papers = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        if papers.closed { None } else { papers.waiting.pop_front() }
+    fn next(&self) -> Option<AlarmReport> {
+        let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
+        let mut queue = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        if queue.closed { None } else { queue.waiting.pop_front() }
     }
 
     fn serve(&self, command: &[String]) {
-        while let Some(Telling { key, state, reason, hint }) = self.next() {
+        while let Some(AlarmReport { key, state, reason, hint }) = self.next() {
             let environment = [
                 ("ASAT_ALARM_KEY", key.as_str()),
                 ("ASAT_ALARM_STATE", state.text()),
@@ -177,16 +177,17 @@ mod tests {
         fifo(&path("go"));
         let said = heard(&path("said"));
         let command = ["/bin/sh", "-c", SCRIPT, folder.path().to_str().unwrap()].map(str::to_owned);
-        let teller = Teller::start(&command).unwrap().unwrap();
+        let alarm_command = AlarmCommand::start(&command).unwrap().unwrap();
         let names: BTreeMap<String, String> = [("gX1".to_owned(), "vg".to_owned())].into();
 
-        teller.tell(&[due("gX1", AlarmState::On, "gX1 is short")], &names);
+        alarm_command.tell(&[due("gX1", AlarmState::On, "gX1 is short")], &names);
         let next = || said.recv_timeout(PATIENCE).unwrap();
         assert_eq!(next(), "group vg: short|on|vg is short|add a disk\n");
         // It runs. What comes meanwhile waits, the newest of each.
-        teller.tell(&[due("gX1", AlarmState::Repeated, "still")], &names);
-        teller.tell(&[due("b", AlarmState::On, "first"), due("c", AlarmState::On, "c")], &names);
-        teller.tell(&[due("gX1", AlarmState::Over, "was"), due("b", AlarmState::Repeated, "second")], &names);
+        alarm_command.tell(&[due("gX1", AlarmState::Repeated, "still")], &names);
+        alarm_command.tell(&[due("b", AlarmState::On, "first"), due("c", AlarmState::On, "c")], &names);
+        alarm_command
+            .tell(&[due("gX1", AlarmState::Over, "was"), due("b", AlarmState::Repeated, "second")], &names);
         for expected in [
             "group vg: short|over|was|add a disk\n",
             "group b: short|on|second|add a disk\n",
@@ -200,12 +201,12 @@ mod tests {
 
     #[test]
     fn without_a_command_there_is_nobody_to_tell_and_too_many_do_not_wait() {
-        assert!(Teller::start(&[]).unwrap().is_none());
-        let mut papers = Papers::default();
+        assert!(AlarmCommand::start(&[]).unwrap().is_none());
+        let mut queue = Queue::default();
         for number in 0..2 * MOST_WAITING {
             let (key, reason, hint) = (number.to_string(), String::new(), String::new());
-            papers.leave(Telling { key, state: AlarmState::On, reason, hint });
+            queue.leave(AlarmReport { key, state: AlarmState::On, reason, hint });
         }
-        assert_eq!(papers.waiting.len(), MOST_WAITING);
+        assert_eq!(queue.waiting.len(), MOST_WAITING);
     }
 }

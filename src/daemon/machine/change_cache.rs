@@ -6,16 +6,16 @@ use asat_core::event::Kept;
 use asat_core::{StoreName, VersionId};
 use asat_host::store::{Before, Signature};
 
-use crate::newest::{Held, Newest};
+use crate::newest::{Newest, NewestGuard};
 
 /// What each store was like when its last version was cut.
 #[derive(Default)]
-pub(super) struct Seen(Newest<Signature>);
+pub(super) struct ChangeCache(Newest<Signature>);
 
 /// A version that is not given up while this is there.
-pub type Hold = Held<Signature>;
+pub type VersionGuard = NewestGuard<Signature>;
 
-impl Seen {
+impl ChangeCache {
     /// Remembers what a store's files are like of which a version was just cut, if they are as they were `before`.
     pub(super) fn remember(&self, id: &VersionId, path: &Path, kept: &Kept, before: &Before) {
         let number = match kept {
@@ -31,7 +31,7 @@ impl Seen {
     }
 
     /// Holds the version whose content the store at this path still has, where that can be seen.
-    pub(super) fn unchanged(&self, store: &StoreName, path: &Path) -> Option<(u64, Hold)> {
+    pub(super) fn unchanged(&self, store: &StoreName, path: &Path) -> Option<(u64, VersionGuard)> {
         let held = self.0.hold(store);
         let (number, signature) = held.get()?;
         signature.still_holds(path).then_some(number).map(|number| (number, held))

@@ -12,7 +12,7 @@ use asat_host::lvm::{Installation, Ours, Whose, recognise};
 pub(super) type Records = BTreeMap<VersionId, Record>;
 
 /// The volumes and groups that LVM lists.
-pub(super) struct Sight {
+pub(super) struct Inventory {
     installation: Installation,
     volumes: Vec<(LogicalVolume, Whose)>,
     groups: Vec<VolumeGroup>,
@@ -28,7 +28,7 @@ pub(super) enum Presence {
     Unseen(String),
 }
 
-impl Sight {
+impl Inventory {
     pub(super) fn new(
         installation: Installation,
         volumes: Vec<LogicalVolume>,

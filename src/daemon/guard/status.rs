@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use asat_core::Problem;
-use asat_core::guard::{AlarmKey, Assessment, Entry, Rung, Step};
+use asat_core::guard::{AlarmKey, Assessment, GuardEntry, Rung, Step};
 use jiff::Timestamp;
 
 use crate::wire::Names;
 
 /// How the guard stands after its last look.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct GuardStatus {
     /// When it looked last; `None` where there is nothing to look at, or it has not looked yet.
     pub looked_at: Option<Timestamp>,
     /// When it looks again, in milliseconds from then.
@@ -55,7 +55,7 @@ pub struct Looks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// As it is recorded.
-    pub entry: Entry,
+    pub entry: GuardEntry,
     /// From the look that found it necessary until the kernel had it, without the time that LVM's own command ran; `None`
     /// where no command was needed, or it failed.
     pub added: Option<Duration>,
@@ -99,7 +99,7 @@ pub struct Alarm {
     pub acknowledged_at: Option<Timestamp>,
 }
 
-impl Standing {
+impl GuardStatus {
     /// Notes that somebody knows of an alarm, and returns it. Its key is taken as it is written for people, and with
     /// identities. Who knows already is not asked again.
     pub(in crate::daemon) fn acknowledge(&mut self, key: &str, at: Timestamp) -> Option<Alarm> {
@@ -130,10 +130,10 @@ mod tests {
             since: at("2026-11-19T17:00:00Z"),
             acknowledged_at: None,
         };
-        let mut standing = Standing {
+        let mut standing = GuardStatus {
             alarms: vec![alarm(AlarmKind::Short), alarm(AlarmKind::Stuck)],
             names: [("gX1aBc".to_owned(), "vg".to_owned())].into(),
-            ..Standing::default()
+            ..GuardStatus::default()
         };
         let (first, later) = (at("2026-11-19T17:01:00Z"), at("2026-11-19T17:02:00Z"));
         for key in ["", "vg", "group vg", "group vg: lost", "group other: short", "group vg: short "] {

@@ -11,7 +11,7 @@ use asat_host::watching::{Noticed, Watching, sleep};
 const LOOK: Duration = Duration::from_secs(60);
 
 /// What sees a store change.
-pub(super) struct Eyes {
+pub(super) struct StoreWatcher {
     path: PathBuf,
     /// How often the files are looked at where changes to them are not told.
     poll: Duration,
@@ -24,10 +24,10 @@ pub(super) struct Eyes {
     looked: Instant,
 }
 
-impl Eyes {
+impl StoreWatcher {
     pub(super) fn open(path: &Path, poll: Duration) -> Self {
         let now = Instant::now();
-        let mut eyes = Self {
+        let mut watcher = Self {
             path: path.to_owned(),
             poll,
             watching: None,
@@ -36,8 +36,8 @@ impl Eyes {
             glanced: now,
             looked: now,
         };
-        eyes.begin();
-        eyes
+        watcher.begin();
+        watcher
     }
 
     /// Why the store's files are looked at again and again; nothing where changes to them are told.

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::key::{is_promised, is_taken};
+use super::idempotency::{is_promised, is_taken};
 use super::publish::publish_again;
 use super::{Backing, Draft, Engine};
 use crate::Problem;
@@ -16,7 +16,7 @@ use crate::version::Publication;
 
 /// Decisions about several requests, to be committed together.
 #[derive(Clone, Debug)]
-pub struct Together {
+pub struct GroupCommit {
     /// What changes, in order, all or nothing.
     pub changes: Vec<Change>,
     /// What to tell each; `None`: it has to be asked alone.
@@ -34,7 +34,7 @@ impl Engine {
 
     /// Decides about requests to publish stores that have not changed, so that one commit does for all of them.
     #[must_use]
-    pub fn decide_together(&self, now: Timestamp, requests: &[(&By, &Publish)]) -> Together {
+    pub fn decide_together(&self, now: Timestamp, requests: &[(&By, &Publish)]) -> GroupCommit {
         let mut draft = Draft::new(&self.register, now, By::asat());
         let mut decide = |(by, request): &(&By, &Publish)| {
             draft.by.clone_from(by);
@@ -51,7 +51,7 @@ impl Engine {
             }
         };
         let answers = requests.iter().map(&mut decide).collect();
-        Together { changes: draft.changes, answers }
+        GroupCommit { changes: draft.changes, answers }
     }
 
     /// Records a publication of the version that the store still is; nothing where that is not known, or no longer so.
