@@ -11,7 +11,7 @@ use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kep
 use crate::event::{Archived, Change, Described};
 use crate::register::{Entry, History};
 use crate::snapshot::{Cost, Origin};
-use crate::version::{Content, Holding, Publication, SetPublication, State, Version, check_line};
+use crate::version::{Attributes, Content, Holding, Publication, SetPublication, State, Version, check_line};
 use crate::{Code, Problem, StoreName, VersionId, watch};
 
 impl Engine {
@@ -95,7 +95,10 @@ impl Engine {
         intent: &Intent,
         result: &Result<Cut, CutFailure>,
     ) -> Result<Answer, Problem> {
-        let Some(id) = intent.effect.version() else { return Ok(Answer::Now(Ok(Reply::Done))) };
+        let (Some(id), Some(certification)) = (intent.effect.version(), Certification::intended(intent))
+        else {
+            return Ok(Answer::Now(Ok(Reply::Done)));
+        };
         let version = &self.register.entry(id)?.version;
         match result {
             Ok(cut) => {
@@ -103,7 +106,8 @@ impl Engine {
                     return answer;
                 }
                 let (id, reused) = self.settle(draft, version, &cut.kept)?;
-                let number = publish_as(draft, intent, id.clone(), reused, (cut.cost, &cut.checks), None);
+                let found = (cut.cost, cut.checks.as_slice());
+                let number = publish_as(draft, certification, id.clone(), reused, found, None);
                 self.move_on(draft);
                 match &intent.effect {
                     Effect::Cut { then_restore: Some(wanted), .. } => {
@@ -207,8 +211,10 @@ impl Engine {
     pub(super) fn adopt(draft: &mut Draft<'_>, intent: &Intent, version: &Version, described: &Described) {
         draft.remark(&version.id, format!("{} was complete in the archive and is adopted", version.id));
         draft.put(ready(version, &described.content, Holding::Archive { bytes: described.bytes }));
-        let found = (Cost::default(), described.checks.as_slice());
-        publish_as(draft, intent, version.id.clone(), false, found, described.of_set.clone());
+        if let Some(certification) = Certification::intended(intent) {
+            let found = (Cost::default(), described.checks.as_slice());
+            publish_as(draft, certification, version.id.clone(), false, found, described.of_set.clone());
+        }
     }
 
     /// Takes over a version that the archive holds and the register has never heard of.
@@ -244,22 +250,11 @@ pub(super) fn unheard_of(id: &VersionId, begun_at: Timestamp) -> Version {
 
 /// Records the publication that a version was made for of which nothing is recorded.
 pub(super) fn take_over(draft: &mut Draft<'_>, id: &VersionId, described: &Described) {
-    let intent = Intent {
-        id: draft.register.next_effect(),
-        at: described.content.cut_at,
-        by: By::asat(),
-        effect: Effect::Cut {
-            version: id.clone(),
-            attributes: described.attributes.clone(),
-            key: described.key.clone(),
-            after: None,
-            origin: None,
-            then_restore: None,
-            anew: false,
-        },
-    };
-    let found = (Cost::default(), described.checks.as_slice());
-    publish_as(draft, &intent, id.clone(), false, found, described.of_set.clone());
+    let by = By::asat();
+    let Described { content, attributes, key, of_set, checks, .. } = described;
+    let certification = Certification { at: content.cut_at, by: &by, attributes, key: key.as_ref() };
+    let found = (Cost::default(), checks.as_slice());
+    publish_as(draft, certification, id.clone(), false, found, of_set.clone());
 }
 
 /// Begins a version.
@@ -293,55 +288,53 @@ pub(super) fn ready(version: &Version, content: &Content, holding: Holding) -> V
     }
 }
 
-/// Records the publication that an intent was for, under the version that it turned out to be.
+/// A certification, as a request, an intent or the archive tells of it.
+#[derive(Clone, Copy)]
+pub(super) struct Certification<'a> {
+    pub(super) at: Timestamp,
+    pub(super) by: &'a By,
+    pub(super) attributes: &'a Attributes,
+    pub(super) key: Option<&'a String>,
+}
+
+impl<'a> Certification<'a> {
+    /// What a cut is for; nothing of other effects.
+    pub(super) fn intended(intent: &'a Intent) -> Option<Self> {
+        let Intent { at, by, effect, .. } = intent;
+        match effect {
+            Effect::Cut { attributes, key, .. } | Effect::CutSet { attributes, key, .. } => {
+                Some(Self { at: *at, by, attributes, key: key.as_ref() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Records a publication of a version, under the number that it answers.
 pub(super) fn publish_as(
     draft: &mut Draft<'_>,
-    intent: &Intent,
+    Certification { at, by, attributes, key }: Certification<'_>,
     version: VersionId,
     reused: bool,
     (cost, checks): (Cost, &[CheckResult]),
     of_set: Option<SetPublication>,
 ) -> u64 {
-    let (Effect::Cut { attributes, key, .. } | Effect::CutSet { attributes, key, .. }) = &intent.effect
-    else {
-        return 0;
-    };
     let number = next_publication(draft);
     // It stands for all publications of a set.
-    let key = key.clone().filter(|key| !is_taken(draft, key));
-    let elapsed = draft.now.duration_since(intent.at).as_micros();
+    let key = key.filter(|key| !is_taken(draft, key)).cloned();
     let publication = Publication {
         number,
         version,
-        at: intent.at,
+        at,
         attributes: watch::as_found(attributes, checks),
         key,
         of_set,
         reused,
         cost,
-        elapsed_us: u64::try_from(elapsed).unwrap_or(0),
+        elapsed_us: u64::try_from(draft.now.duration_since(at).as_micros()).unwrap_or(0),
         checks: checks.to_vec(),
     };
-    draft.publish(intent.by.clone(), publication);
-    number
-}
-
-/// Records a publication of a version that is there already.
-pub(super) fn publish_again(draft: &mut Draft<'_>, request: &Publish, version: VersionId) -> u64 {
-    let number = next_publication(draft);
-    let publication = Publication {
-        number,
-        version,
-        at: draft.now,
-        attributes: request.attributes.clone(),
-        key: request.key.clone(),
-        of_set: None,
-        reused: true,
-        cost: Cost::default(),
-        elapsed_us: 0,
-        checks: Vec::new(),
-    };
-    draft.publish(draft.by.clone(), publication);
+    draft.publish(by.clone(), publication);
     number
 }
 

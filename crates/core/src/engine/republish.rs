@@ -6,13 +6,14 @@
 use jiff::Timestamp;
 
 use super::idempotency::{is_promised, is_taken};
-use super::publish::publish_again;
+use super::publish::{Certification, publish_as};
 use super::{Backing, Draft, Engine};
 use crate::Problem;
 use crate::audit::By;
 use crate::event::{Answer, Change, Effect, Publish, Reply};
 use crate::register::{Entry, History};
-use crate::version::Publication;
+use crate::snapshot::Cost;
+use crate::version::{Publication, State};
 
 /// Decisions about several requests, to be committed together.
 #[derive(Clone, Debug)]
@@ -79,7 +80,10 @@ impl Engine {
         if let Some(answer) = self.label_again(draft, history, request, id) {
             return Some(Answer::Now(answer));
         }
-        let number = publish_again(draft, request, id.clone());
+        let Publish { attributes, key, .. } = request;
+        let by = draft.by.clone();
+        let certification = Certification { at: draft.now, by: &by, attributes, key: key.as_ref() };
+        let number = publish_as(draft, certification, id.clone(), true, (Cost::default(), &[]), None);
         Some(Answer::Now(Ok(Reply::Published(number))))
     }
 
@@ -87,7 +91,7 @@ impl Engine {
     fn unchanged<'a>(&self, history: &'a History, request: &Publish) -> Option<&'a Entry> {
         // The request is refused then.
         self.check_clock().ok()?;
-        let entry = history.newest_readable()?;
+        let entry = history.newest_cut().filter(|entry| entry.version.state == State::Ready)?;
         let store = &history.store.name;
         let usable = self
             .policy

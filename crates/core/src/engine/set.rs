@@ -4,7 +4,7 @@
 //! and whenever the daemon ends: an intent that is open at the start has no versions.
 
 use super::idempotency::Of;
-use super::publish::{begin_version, fail_cut, publish_as};
+use super::publish::{Certification, begin_version, fail_cut, publish_as};
 use super::{Draft, Engine};
 use crate::event::{Answer, Cut, CutFailure, Effect, Intent, Kept, PublishSet, Reply, SetCut, SetMember};
 use crate::version::{Attributes, SetPublication, Version, check_line};
@@ -93,12 +93,13 @@ impl Engine {
         of_set: &SetPublication,
         cuts: &[Member<'_>],
     ) -> Result<Answer, Problem> {
+        let certification = Certification::intended(intent).ok_or_else(unsaid)?;
         let mut first = None;
         for (version, cut) in cuts {
             let Ok(cut) = cut else { continue };
             let (id, reused) = self.settle(draft, version, &cut.kept)?;
             let found = (cut.cost, cut.checks.as_slice());
-            let number = publish_as(draft, intent, id, reused, found, Some(of_set.clone()));
+            let number = publish_as(draft, certification, id, reused, found, Some(of_set.clone()));
             first = first.or(Some(number));
         }
         self.move_on(draft);
