@@ -100,6 +100,7 @@ fn request(world: &World, (kind, a, b): Step) -> Event {
     let store = version.store.clone();
     let tag = || format!("tag-{}", b % 3).parse().unwrap();
     match kind % 17 {
+        0 if b % 2 == 0 => world.publishing_as_seen(some_store(a)),
         0 => World::publishing(some_store(a), "close", None),
         1 => World::publishing(some_store(a), "keyed", Some(&format!("key-{}", b % 5))),
         2 if a % 3 == 0 => World::opening_in_tree(&name, &lease.0, 1 + u32::from(a) * 14),

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) last_cuts: BTreeMap<StoreName, Timestamp>,
     /// What each store's file holds at the moment.
     pub(crate) live: BTreeMap<StoreName, u128>,
+    /// What each store was like at its last cut, and which version that is.
+    change_cache: BTreeMap<StoreName, (u64, Fingerprint)>,
     /// What each content is found to meet.
     pub(crate) checks: Vec<CheckResult>,
     pub(crate) remarks: Vec<String>,
@@ -180,6 +182,7 @@ impl World {
             told_of_copies: BTreeSet::new(),
             last_cuts: BTreeMap::new(),
             live: BTreeMap::new(),
+            change_cache: BTreeMap::new(),
             checks: Vec::new(),
             remarks: Vec::new(),
             decided: Vec::new(),
@@ -476,6 +479,8 @@ impl World {
         after: Option<Timestamp>,
     ) -> Cut {
         if let Some(origin) = origin {
+            self.change_cache
+                .insert(version.store.clone(), (version.number, self.live_content(&version.store)));
             return self.take_snapshot(version, after, origin);
         }
         let content = self.cut(&version.store, after);
@@ -493,6 +498,8 @@ impl World {
                 Kept::Stored { content, bytes: 100, worth_compacting: false }
             }
         };
+        let number = if let Kept::SameAs(number) = kept { number } else { version.number };
+        self.change_cache.insert(version.store.clone(), (number, self.live_content(&version.store)));
         Cut { cost: Cost { writer_blocked_us: 400, hold: Hold::Read, snapshot_us: 0 }, kept, checks }
     }
 
@@ -606,6 +613,15 @@ impl World {
             key: key.map(str::to_owned),
             unchanged: None,
         })
+    }
+
+    /// The same, with the version that the store's files show to be what it is.
+    pub(crate) fn publishing_as_seen(&self, name: &str) -> Event {
+        let store = store(name);
+        let seen = self.change_cache.get(&store).filter(|(_, content)| *content == self.live_content(&store));
+        let attributes = Attributes { label: Some("close".to_owned()), ..Attributes::default() };
+        let unchanged = seen.map(|(number, _)| *number);
+        Event::Publish(Publish { store: Some(store), attributes, key: None, unchanged })
     }
 
     /// Publishes what the store holds.
@@ -723,6 +739,7 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.engine = Engine::new(self.engine.policy().clone(), self.register().clone());
         self.last_cuts.clear();
+        self.change_cache.clear();
         // What cannot be seen to be whole is unmounted.
         for volume in self.snapshots.values_mut() {
             volume.shown &= self.group_is_there && !volume.full;
