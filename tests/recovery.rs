@@ -13,6 +13,8 @@ mod damage;
 mod doctor;
 #[path = "recovery/gone.rs"]
 mod gone;
+#[path = "recovery/history.rs"]
+mod history;
 #[path = "recovery/newer.rs"]
 mod newer;
 #[path = "recovery/upgrade.rs"]

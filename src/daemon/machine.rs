@@ -2,6 +2,7 @@
 //!
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
+mod certified;
 mod change_cache;
 mod clones;
 mod configured;

@@ -3,10 +3,10 @@
 use asat_archive::{Archive, Error};
 use asat_core::event::{Archived, Damaged, Described, Found};
 use asat_core::register::Register;
-use asat_core::version::State;
+use asat_core::version::{State, Version};
 use asat_core::{Code, Problem, StoreName, VersionId};
 
-use super::{Machine, describe};
+use super::{Machine, certified, describe};
 
 impl Machine {
     /// What is wrong with files of the archives that cannot be read.
@@ -49,13 +49,25 @@ fn look_at_archive(
         version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
     };
     let live = archive.live();
+    let recorded = |number: u64| version_of(&VersionId { store: store.clone(), number });
+    let is_other = |number| recorded(number).is_some_and(|version| certified::is_other(archive, version));
+    // Files of another history have at least another newest version.
+    let newest =
+        live.iter().rev().copied().find(|number| recorded(*number).is_some_and(Version::is_archived));
+    let of_another_history = newest.is_some_and(is_other);
     // All at once, so that none of them is read by itself.
     let unreadable = archive.unreadable()?;
     let mut archived = Vec::new();
     for &number in &live {
         let version = VersionId { store: store.clone(), number };
         let was_lost = version_of(&version).is_some_and(|version| version.state == State::Lost);
-        let described = if is_known(&version) { None } else { Some(look_into(archive, &version, was_lost)?) };
+        let described = match is_known(&version) {
+            known if (!known || of_another_history) && is_other(number) => {
+                Some(Err(Damaged { why: certified::of_another_history(&version), described: None }))
+            }
+            true => None,
+            false => Some(look_into(archive, &version, was_lost)?),
+        };
         archived.push(Archived { version, described });
     }
     for (number, error) in archive.lost() {

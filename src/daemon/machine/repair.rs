@@ -14,7 +14,7 @@ use asat_core::version::{Content, State, Version};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::PageSink;
 
-use super::{Machine, Note, lock};
+use super::{Machine, Note, certified, lock};
 use crate::daemon::progress::Meter;
 
 /// So much is held in memory at most; what is more is put right in the next pass.
@@ -60,9 +60,10 @@ impl Machine {
             if is_over() { ControlFlow::Break(()) } else { self.until_stopped() }
         })?;
         if number.is_none() {
-            report.findings.extend(
-                self.unheld(store, &archive).into_iter().map(|number| of_missing(store, &archive, number)),
-            );
+            let missing = self.unheld(store, &archive).into_iter();
+            report.findings.extend(missing.map(|number| of_missing(store, &archive, number)));
+            let others = self.of_another_history(store, &archive).into_iter();
+            report.findings.extend(others.map(|number| of_other(store, &archive, number)));
         }
         if !report.findings.is_empty() {
             self.distrust(store);
@@ -300,6 +301,17 @@ fn of_missing(store: &StoreName, archive: &Archive, number: u64) -> asat_archive
         advice:
             "put the file back from a backup, import an export of the version, or retire it (docs/recover.md)"
                 .to_owned(),
+    }
+}
+
+/// What is said of a version of which the archive has another one than was certified.
+fn of_other(store: &StoreName, archive: &Archive, number: u64) -> asat_archive::Finding {
+    let id = VersionId { store: store.clone(), number };
+    asat_archive::Finding {
+        file: archive.folder().to_owned(),
+        what: certified::of_another_history(&id),
+        affects: vec![number],
+        advice: certified::ADVICE.to_owned(),
     }
 }
 

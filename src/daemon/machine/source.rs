@@ -56,7 +56,7 @@ impl Machine {
         {
             return Ok(Source::Snapshot(Box::new(hot)));
         }
-        Ok(Source::Archive(Box::new(archive.read(id.number)?)))
+        Ok(Source::Archive(Box::new(self.read_archived(id)?)))
     }
 
     /// The bytes of a version, as its copy has them.
