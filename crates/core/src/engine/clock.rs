@@ -6,6 +6,7 @@ use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::clock::{self, Anchor, Believed, Reading};
 use crate::event::{Answer, Change, Remark, Reply, Survey};
+use crate::register::History;
 use crate::version::{End, Lease, Version, check_line};
 use crate::{Code, Problem};
 
@@ -68,7 +69,8 @@ impl Engine {
             versions: stores.sum(),
             graces: self.register.graces().take_while(|(until, _)| *until <= at).count(),
             leases: self.register.leases().filter(|lease| lease.expires_at <= at).count(),
-            pins: self.versions().filter(expired).count(),
+            // One with a pin is never at rest.
+            pins: self.register.stores().flat_map(History::moving).filter(expired).count(),
         }
     }
 
