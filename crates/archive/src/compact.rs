@@ -32,6 +32,15 @@ const MOST_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
 
+/// Files that a compaction passes over.
+#[derive(Default)]
+struct Passed {
+    /// They are damaged, or what is needed of them finds no room.
+    damaged: BTreeSet<u64>,
+    /// It has made them: what it could not leave out of one it could not leave out of it again.
+    made: BTreeSet<u64>,
+}
+
 /// Segments that become one.
 struct Row {
     /// Their files.
@@ -61,19 +70,20 @@ impl Archive {
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
         let segments_before = archive.state().slots.len();
-        let (mut more, mut is_full, mut damaged, mut first_error) = (false, false, BTreeSet::new(), None);
+        let (mut more, mut is_full, mut first_error) = (false, false, None);
+        let mut passed = Passed::default();
         loop {
             if pace(0).is_break() {
                 more = true;
                 break;
             }
-            match archive.compact_once(&damaged, has_garbage, is_full, pace) {
+            match archive.compact_once(&mut passed, has_garbage, is_full, pace) {
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
-                    damaged.insert(file);
+                    passed.damaged.insert(file);
                     first_error.get_or_insert(error);
                 }
-                Ok(Some(Merged::Done | Merged::Changed)) => {}
+                Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
                 Ok(None) => break,
                 Err(Error::Stopped) => {
                     more = true;
@@ -125,13 +135,13 @@ impl Inner {
     /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
     fn compact_once(
         &self,
-        damaged: &BTreeSet<u64>,
+        passed: &mut Passed,
         has_garbage: bool,
         is_full: bool,
         pace: Pace<'_>,
     ) -> Result<Option<Merged>, Error> {
         let state = self.state();
-        if !is_full && let Some((first, row)) = self.tier(&state, damaged)? {
+        if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
             self.check_room(row.takes)?;
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first, &*self.objects)? {
@@ -144,8 +154,11 @@ impl Inner {
             return Ok(None);
         }
         for history in History::all(&state, &*self.objects)? {
-            if let Some(Row { files, takes }) = self.garbage(&state, &history, damaged, is_full)? {
+            if let Some(Row { files, takes }) = self.garbage(&state, &history, passed, is_full)? {
                 let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
+                if let Ok(Merged::Done(file)) = merged {
+                    passed.made.insert(file);
+                }
                 return match (merged, files.first()) {
                     (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
                         Ok(Some(Merged::Damaged(*file, error)))
@@ -195,10 +208,10 @@ impl Inner {
         &self,
         state: &State,
         history: &History,
-        damaged: &BTreeSet<u64>,
+        passed: &Passed,
         is_full: bool,
     ) -> Result<Option<Row>, Error> {
-        let is_damaged = |segment: &Arc<Segment>| damaged.contains(&segment.number);
+        let is_damaged = |segment: &Arc<Segment>| passed.damaged.contains(&segment.number);
         let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
         let lengths: Vec<u64> = history.segments.iter().map(length).collect();
         let is_retired = |segment: &Arc<Segment>| {
@@ -214,7 +227,14 @@ impl Inner {
                 && spare.bytes.saturating_mul(WORTH) >= *length
                 && spare.below.iter().all(is_there)
         };
-        let wanted: Vec<bool> = spare.iter().zip(&lengths).map(is_worth).collect();
+        let is_made = |segment: &Arc<Segment>| passed.made.contains(&segment.number);
+        let made = history.segments.iter().map(is_made);
+        let wanted: Vec<bool> = spare
+            .iter()
+            .zip(&lengths)
+            .zip(made)
+            .map(|(found, is_made)| !is_made && is_worth(found))
+            .collect();
         let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
         let mut bytes = 0;
         let is_taken = |(wanted, length): &(&bool, &u64)| {

@@ -271,7 +271,7 @@ impl Inner {
             let place = history.segments.iter().position(|segment| segment.number == file);
             let without = place.iter().flat_map(|place| needless.iter().map(|block| (*place, *block)));
             history.without.borrow_mut().extend(without);
-            if place.is_some() && matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done) {
+            if place.is_some() && matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
                 return Ok(Some(last));
             }
         }

@@ -40,8 +40,8 @@ const PACE_BYTES: u64 = 256 << 10;
 
 /// What came of a merge.
 pub(crate) enum Merged {
-    /// One segment is there instead of several.
-    Done,
+    /// One segment is there instead of several, in this file.
+    Done(u64),
     /// What it was computed from has changed meanwhile, and it was dropped.
     Changed,
     /// A file is damaged, or there is no room for what is needed of it, and nothing was merged.
@@ -134,7 +134,7 @@ impl Inner {
                 _ => false,
             }
         });
-        Ok(Merged::Done)
+        Ok(Merged::Done(file))
     }
 }
 
@@ -434,9 +434,13 @@ pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error>
     let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            let needed = needed(items);
-            for (item, needed) in items.iter().zip(needed) {
-                let stays = if alone { needed } else { item.is_shown() };
+            let stay: Vec<bool> = if alone {
+                needed(items)
+            } else {
+                // What cannot be stored again keeps what it lies upon.
+                Plan::of(items, history, |_| true).deeds.iter().map(|deed| *deed != Deed::Leave).collect()
+            };
+            for (item, stays) in items.iter().zip(stay) {
                 let mut below = Some(item).filter(|item| item.is_shown() && !alone);
                 if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);

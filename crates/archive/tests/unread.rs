@@ -235,3 +235,42 @@ fn a_version_is_lost_until_it_is_put_back_and_no_later_one_is() {
         assert_contents(&archive, &model);
     }
 }
+
+#[test]
+fn what_lies_upon_a_lost_file_is_kept_once_and_not_merged_for_ever() {
+    for given_up in 3..=6 {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        let (mut content, mut model) = (Content::new(512, (1..=200).map(|seed| 21 * seed + 3)), Model::new());
+        write(&archive, 1, &content).unwrap();
+        for number in 2..=7_u64 {
+            for nth in 0..20 {
+                content.edit(nth, 10 + usize::try_from(number).unwrap(), 7);
+            }
+            write(&archive, number, &content).unwrap();
+            model.insert(number, content.clone());
+        }
+        archive.retire(1).unwrap();
+        drop(archive);
+        // The file in which the second version is, upon which the others lie.
+        let second = common::files(folder.path()).into_iter().nth(1).unwrap().0;
+        std::fs::remove_file(folder.path().join(second)).unwrap();
+        let archive = open(folder.path());
+        archive.retire(given_up).unwrap();
+        let mut merges = 0;
+        let mut pace = |_| {
+            merges += 1;
+            assert!(merges < 1000, "given up: {given_up}");
+            std::ops::ControlFlow::Continue(())
+        };
+        archive.compact(&mut pace).unwrap();
+        let before = common::files(folder.path());
+        archive.compact(&mut pace).unwrap();
+        assert!(common::files(folder.path()) == before, "given up: {given_up}");
+        // After a start it is looked at once more, and left as it is.
+        drop(archive);
+        let archive = open(folder.path());
+        archive.compact(&mut pace).unwrap();
+        assert!(common::files(folder.path()) == before, "given up: {given_up}");
+    }
+}
