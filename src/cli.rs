@@ -52,7 +52,7 @@ use crate::bench::{self, BenchArgs, Report};
 use crate::client::Client;
 use crate::config::Config;
 use crate::text;
-use crate::wire::{BackedUp, Imported, Rebuilt};
+use asat_wire::{BackedUp, Imported, Rebuilt};
 
 /// Runs the command that the arguments name.
 #[must_use]

@@ -18,4 +18,3 @@ pub mod newest;
 pub mod outside;
 mod secret;
 mod text;
-pub mod wire;

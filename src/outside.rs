@@ -8,7 +8,7 @@ use crate::client::{Server, sse};
 use crate::daemon::import::folder;
 use crate::http::ranges::{self, Wanted};
 use crate::http::{cursor, head};
-use crate::wire;
+use asat_wire as wire;
 
 /// Reads a place in the list of all versions, and writes it; the mark of the list is put before it.
 #[must_use]

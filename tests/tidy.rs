@@ -10,18 +10,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 8] = [
-    ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host", "asat-upgrade"]),
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("asat", &["asat-archive", "asat-catalogue", "asat-core", "asat-host", "asat-upgrade", "asat-wire"]),
     ("asat-archive", &["asat-core"]),
     ("asat-catalogue", &["asat-core"]),
     ("asat-core", &[]),
     // It feeds what each of them reads of others.
-    ("asat-fuzz", &["asat", "asat-archive", "asat-catalogue", "asat-core", "asat-host"]),
+    ("asat-fuzz", &["asat", "asat-archive", "asat-catalogue", "asat-core", "asat-host", "asat-wire"]),
     ("asat-host", &["asat-core"]),
     // It drives engine, guard and catalogue together, as the root does, on a machine that is a model.
     ("asat-sim", &["asat-catalogue", "asat-core"]),
     // What it reads of the format before, it writes into an archive of today's.
     ("asat-upgrade", &["asat-archive", "asat-core"]),
+    // Whoever talks to a daemon takes it, and nothing of the daemon with it.
+    ("asat-wire", &["asat-core"]),
 ];
 
 /// What the core may depend on: nothing that could touch a clock, a file, a process or a thread.

@@ -9,7 +9,7 @@ use super::failed;
 use super::site::Site;
 use super::statistics::ms_since;
 use crate::client::Request;
-use crate::wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
+use asat_wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
 
 /// How long to wait between two looks at what the daemon does.
 const BETWEEN: Duration = Duration::from_millis(50);

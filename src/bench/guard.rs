@@ -22,7 +22,7 @@ use super::report::Report;
 use super::setting::Setting;
 use super::site::Site;
 use super::{Tell, api, failed};
-use crate::wire::Capacity;
+use asat_wire::Capacity;
 use figures::Figures;
 
 const MIB: u64 = 1 << 20;

@@ -26,7 +26,7 @@ use super::site::Site;
 use super::statistics::{Spread, float, ms_since};
 use super::{Tell, failed};
 use crate::client::Request;
-use crate::wire::VersionList;
+use asat_wire::VersionList;
 use busy::Busy;
 
 /// How many versions a page has.

@@ -20,7 +20,7 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, over};
 use super::{Tell, api, failed};
-use crate::wire::Version;
+use asat_wire::Version;
 use holding::hold;
 
 /// So many callers ask for what is known already.

@@ -19,7 +19,7 @@ use super::site::Site;
 use super::statistics::{Paired, Spread, float, over};
 use super::workload::{Book, ChangedPages, Run, Totals};
 use super::{Tell, api};
-use crate::wire::{Published, Version};
+use asat_wire::{Published, Version};
 use opening::Opening;
 use writing::Writing;
 

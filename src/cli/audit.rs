@@ -9,7 +9,7 @@ use super::output::{Failure, Output};
 use super::table;
 use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{AuditHead, AuditList, AuditVerdict};
+use asat_wire::{AuditHead, AuditList, AuditVerdict};
 
 /// Entries asked for at once.
 const PAGE: usize = 500;

@@ -13,7 +13,7 @@ use super::{events, table, why};
 use crate::client::sse::Parser;
 use crate::client::{Client, Request, Stream};
 use crate::text::{both, clean, counted, relative, size};
-use crate::wire::{
+use asat_wire::{
     AcknowledgeRequest, Alarm, Brake, Capacity, LeaseBounds, PlannedAction, Precedence, Waiting,
 };
 

@@ -7,7 +7,7 @@ use super::confirm::confirm;
 use super::output::{Failure, Output};
 use crate::client::{Client, Request};
 use crate::text::{both, counted};
-use crate::wire::{AcceptRequest, Clock, WouldEnd};
+use asat_wire::{AcceptRequest, Clock, WouldEnd};
 
 pub(super) async fn clock(args: &ClockArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let found: Clock = client.ask(&Request::get(&["clock"])).await?;

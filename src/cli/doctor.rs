@@ -11,7 +11,7 @@ use super::output::{Failure, Output};
 use crate::client::{Client, Request};
 use crate::doctor::{self, Finding, Group, Report};
 use crate::text::clean;
-use crate::wire::{Clock, Health};
+use asat_wire::{Clock, Health};
 
 /// How long a daemon may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(5);

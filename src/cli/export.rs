@@ -24,7 +24,7 @@ use super::progress::Bars;
 use super::typed::ExportChoice;
 use crate::client::{Client, Request};
 use crate::text::{clean, size};
-use crate::wire::Version;
+use asat_wire::Version;
 
 #[derive(Serialize)]
 struct Exported {

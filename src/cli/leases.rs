@@ -7,7 +7,7 @@ use super::output::{Failure, Output};
 use super::table;
 use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
+use asat_wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {

@@ -7,7 +7,7 @@ use super::output::{Failure, Output};
 use super::progress::Bars;
 use crate::client::{Client, Request, Server};
 use crate::text::{both, clean};
-use crate::wire::{Mount, MountRequest, RenewRequest};
+use asat_wire::{Mount, MountRequest, RenewRequest};
 
 pub(super) async fn open(
     args: &OpenArgs,

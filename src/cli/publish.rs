@@ -10,7 +10,7 @@ use super::progress::Bars;
 use super::typed::belongs;
 use crate::client::{Client, Request};
 use crate::text::{absolute, clean, size};
-use crate::wire::{PublishRequest, Published, PublishedSet};
+use asat_wire::{PublishRequest, Published, PublishedSet};
 
 pub(super) async fn publish(
     args: &PublishArgs,

@@ -7,7 +7,7 @@ use super::progress::Bars;
 use super::typed::belongs;
 use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{RestoreRequest, Restored};
+use asat_wire::{RestoreRequest, Restored};
 
 pub(super) async fn restore(
     args: &RestoreArgs,

@@ -8,7 +8,7 @@ use super::confirm::confirm;
 use super::output::{Failure, Output};
 use crate::client::{Client, Request};
 use crate::text::{both, clean, counted};
-use crate::wire::Version;
+use asat_wire::Version;
 
 pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.dry_run {

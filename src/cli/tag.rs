@@ -8,7 +8,7 @@ use super::output::{Failure, Output};
 use super::{stores, table};
 use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{Tag, TagList, TagRequest};
+use asat_wire::{Tag, TagList, TagRequest};
 
 pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.list {

@@ -3,9 +3,10 @@
 
 use std::fmt::Debug;
 
-use asat::{outside, wire};
+use asat::outside;
 use asat_host::outside as host;
 use asat_host::worker::Identity;
+use asat_wire as wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

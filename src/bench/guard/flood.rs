@@ -13,7 +13,7 @@ use crate::bench::args::JournalMode;
 use crate::bench::site::Site;
 use crate::bench::workload::{Book, Run};
 use crate::bench::{Tell, api, differs, failed, tools};
-use crate::wire::{Brake, Capacity};
+use asat_wire::{Brake, Capacity};
 
 /// Snapshots are made far too small, and only the newest version has one.
 const KEEPING: &str = "backend = \"lvm-classic\"\nkeep_snapshots = 1\nsnapshot_size = \"64 MiB\"\n";

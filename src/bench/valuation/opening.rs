@@ -12,7 +12,7 @@ use crate::bench::site::Site;
 use crate::bench::statistics::{Paired, ms_since};
 use crate::bench::workload::{Totals, look_up, open_copy, totals};
 use crate::bench::{api, differs, failed};
-use crate::wire::Mount;
+use asat_wire::Mount;
 
 /// How often each scan is repeated.
 const SCANS: u32 = 11;

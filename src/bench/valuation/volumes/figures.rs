@@ -10,7 +10,7 @@ use crate::bench::setting::Setting;
 use crate::bench::statistics::{Paired, Spread, float, over};
 use crate::bench::valuation::TOLD;
 use crate::bench::workload::Totals;
-use crate::wire::Published;
+use asat_wire::Published;
 
 /// What the runs gave.
 #[derive(Default)]

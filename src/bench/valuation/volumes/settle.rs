@@ -7,7 +7,7 @@ use asat_core::Problem;
 use crate::bench::site::Site;
 use crate::bench::statistics::ms_since;
 use crate::bench::{api, failed};
-use crate::wire::Version;
+use asat_wire::Version;
 
 /// How long a version may take to be archived.
 const PATIENCE: Duration = Duration::from_secs(120);

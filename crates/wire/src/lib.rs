@@ -39,8 +39,10 @@ pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};
 pub use set::{OfSet, PublishAnswer, PublishedSet};
 pub use tag::{Tag, TagList, TagRequest};
-pub(crate) use version::milliseconds;
-pub use version::{CheckResult, Holding, Pin, Publication, PublicationList, Version, VersionList};
+
+pub use version::{
+    CheckResult, Holding, Pin, Publication, PublicationList, Version, VersionList, milliseconds,
+};
 pub use watch::{Watch, WatchTrouble};
 
 /// A request to publish a store that was certified.

@@ -250,7 +250,7 @@ impl CheckResult {
 }
 
 /// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
-pub(crate) fn milliseconds(us: u64) -> f64 {
+pub fn milliseconds(us: u64) -> f64 {
     f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
 }
 
