@@ -29,6 +29,7 @@ mod store_worker;
 mod stores;
 mod table;
 mod tag;
+mod token;
 mod typed;
 mod versions;
 mod why;
@@ -49,9 +50,9 @@ use output::{Failure, Output};
 use progress::Bars;
 
 use crate::bench::{self, BenchArgs, Report};
-use crate::client::Client;
 use crate::config::Config;
 use crate::text;
+use asat_client::Client;
 use asat_wire::{BackedUp, Imported, Rebuilt};
 
 /// Runs the command that the arguments name.
@@ -106,7 +107,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
 
 /// Runs a command that talks to the daemon.
 async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<(), Failure> {
-    let client = Client::new(&globals.server, globals.token_file.as_deref(), globals.timeout)?;
+    let token = globals.token_file.as_deref().map(token::read).transpose()?;
+    let client = Client::new(&globals.server, token, globals.timeout);
     let bars = Bars::new(&client, globals.json);
     match command {
         Command::Publish(args) => publish::publish(args, &client, &bars, output).await,

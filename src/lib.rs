@@ -6,7 +6,6 @@
 
 pub mod bench;
 pub mod cli;
-mod client;
 pub mod config;
 pub mod daemon;
 pub mod doctor;

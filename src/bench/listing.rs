@@ -25,7 +25,7 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, ms_since};
 use super::{Tell, failed};
-use crate::client::Request;
+use asat_client::Request;
 use asat_wire::VersionList;
 use busy::Busy;
 
@@ -124,7 +124,7 @@ impl Lists<'_> {
         let query: Vec<_> = [("limit", limit.as_str())].into_iter().chain(query.iter().copied()).collect();
         let plain = Request::get(&["versions"]);
         let request = query.iter().fold(plain, |request, (name, value)| request.query(name, Some(value)));
-        self.site.client()?.ask(&request).await
+        self.site.client().ask(&request).await
     }
 }
 

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::failed;
 use super::process::Daemon;
-use crate::client::{Client, Server};
+use asat_client::{Client, Server};
 
 /// The folder. Dropped, it is removed with everything in it.
 pub(super) struct Site {
@@ -60,7 +60,7 @@ impl Site {
     }
 
     /// A client of the daemon that runs on it.
-    pub(super) fn client(&self) -> Result<Client, Problem> {
+    pub(super) fn client(&self) -> Client {
         Client::new(&Server::Unix(self.socket.clone()), None, None)
     }
 

@@ -17,8 +17,8 @@ use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, ms_since};
 use super::{Tell, failed};
-use crate::client::sse::Parser;
-use crate::client::{Request, Stream};
+use asat_client::sse::Parser;
+use asat_client::{Request, Stream};
 
 /// What comes after a start is over by then.
 const REST: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ struct Heard {
 
 impl Heard {
     async fn listen(site: &Site) -> Result<Self, Problem> {
-        let stream = site.client()?.stream(&Request::get(&["events"]).long()).await?;
+        let stream = site.client().stream(&Request::get(&["events"]).long()).await?;
         Ok(Self { stream, parser: Parser::default(), last: Value::Null })
     }
 

@@ -4,8 +4,8 @@ use super::output::{Failure, Output};
 use super::{stores, table};
 use asat_core::StoreName;
 
-use crate::client::{Client, Request};
 use crate::text::{clean, counted, size};
+use asat_client::{Client, Request};
 use asat_wire::{ArchiveStats, Upgraded};
 
 pub(super) async fn archive(

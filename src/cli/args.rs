@@ -22,11 +22,11 @@ use jiff::civil::Date;
 use super::exit;
 use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, duration, key, seconds};
 use crate::bench::BenchArgs;
-use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{
     ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
 };
+use asat_client::Server;
 pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{

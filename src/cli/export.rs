@@ -22,8 +22,8 @@ use super::args::ExportArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::ExportChoice;
-use crate::client::{Client, Request};
 use crate::text::{clean, size};
+use asat_client::{Client, Request};
 use asat_wire::Version;
 
 #[derive(Serialize)]

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use super::args::{LeasesArgs, LeasesCommand};
 use super::output::{Failure, Output};
 use super::table;
-use crate::client::{Client, Request};
 use crate::text::clean;
+use asat_client::{Client, Request};
 use asat_wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {

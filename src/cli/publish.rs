@@ -8,8 +8,8 @@ use super::args::PublishArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::belongs;
-use crate::client::{Client, Request};
 use crate::text::{absolute, clean, size};
+use asat_client::{Client, Request};
 use asat_wire::{PublishRequest, Published, PublishedSet};
 
 pub(super) async fn publish(

@@ -5,8 +5,8 @@ use super::confirm::confirm;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::belongs;
-use crate::client::{Client, Request};
 use crate::text::clean;
+use asat_client::{Client, Request};
 use asat_wire::{RestoreRequest, Restored};
 
 pub(super) async fn restore(

@@ -7,9 +7,9 @@ use asat_core::{Code, Problem, StoreName};
 use super::args::{PlanArgs, RetentionArgs, RetentionCommand};
 use super::output::{Failure, Output};
 use super::{stores, table};
-use crate::client::{Client, Request};
 use crate::config::Config;
 use crate::text::{clean, counted, size};
+use asat_client::{Client, Request};
 use asat_wire::{RetentionPlan, RetentionRules, RetentionVerdict};
 
 pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Output) -> Result<(), Failure> {

@@ -11,8 +11,8 @@ use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::table;
 use super::typed::VersionChoice;
-use crate::client::{Client, Request};
 use crate::text::{clean, counted, relative, size};
+use asat_client::{Client, Request};
 use asat_wire::{Store, StoreList, Verification, Version};
 
 pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failure> {

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use super::args::TagArgs;
 use super::output::{Failure, Output};
 use super::{stores, table};
-use crate::client::{Client, Request};
 use crate::text::clean;
+use asat_client::{Client, Request};
 use asat_wire::{Tag, TagList, TagRequest};
 
 pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Failure> {

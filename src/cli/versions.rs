@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::args::{AsOfArgs, OneVersion, VersionsArgs};
 use super::output::{Failure, Output};
 use super::table;
-use crate::client::{Client, Request};
 use crate::text::{absolute, both, clean, counted, size};
+use asat_client::{Client, Request};
 use asat_wire::{OfSet, Pin, Publication, Version, VersionList};
 
 /// Versions asked for at once.

@@ -13,7 +13,7 @@ const VALUE: &AsciiSet = SEGMENT;
 
 /// A request: what to do with which resource.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// What to do.
     pub(crate) method: Method,
     /// The path with its query.
@@ -32,24 +32,33 @@ impl Request {
         Self { method, target: segments.collect(), key: None, body: None, long: false }
     }
 
-    pub(crate) fn get(segments: &[&str]) -> Self {
+    /// Reads a resource; a segment of its path may hold anything.
+    #[must_use]
+    pub fn get(segments: &[&str]) -> Self {
         Self::new(Method::GET, segments)
     }
 
-    pub(crate) fn post(segments: &[&str]) -> Self {
+    /// Has something done to a resource.
+    #[must_use]
+    pub fn post(segments: &[&str]) -> Self {
         Self::new(Method::POST, segments)
     }
 
-    pub(crate) fn put(segments: &[&str]) -> Self {
+    /// Puts something in the place of a resource, or makes it.
+    #[must_use]
+    pub fn put(segments: &[&str]) -> Self {
         Self::new(Method::PUT, segments)
     }
 
-    pub(crate) fn delete(segments: &[&str]) -> Self {
+    /// Gives a resource up.
+    #[must_use]
+    pub fn delete(segments: &[&str]) -> Self {
         Self::new(Method::DELETE, segments)
     }
 
     /// Adds `name=value` to the query, where there is a value.
-    pub(crate) fn query(mut self, name: &str, value: Option<impl AsRef<str>>) -> Self {
+    #[must_use]
+    pub fn query(mut self, name: &str, value: Option<impl AsRef<str>>) -> Self {
         if let Some(value) = value {
             self.target.push(if self.target.contains('?') { '&' } else { '?' });
             self.target.push_str(name);
@@ -60,7 +69,10 @@ impl Request {
     }
 
     /// Sends this as the body.
-    pub(crate) fn json<T: Serialize>(mut self, body: &T) -> Result<Self, Problem> {
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if it cannot be written as JSON.
+    pub fn json<T: Serialize>(mut self, body: &T) -> Result<Self, Problem> {
         let bytes = serde_json::to_vec(body).map_err(|error| {
             Problem::new(Code::Internal, format!("cannot write the request as JSON: {error}"), "")
         })?;
@@ -69,13 +81,15 @@ impl Request {
     }
 
     /// Makes it safe to send twice.
-    pub(crate) fn keyed(mut self, key: &str) -> Self {
+    #[must_use]
+    pub fn keyed(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
     /// Waits for the answer as long as it takes.
-    pub(crate) fn long(mut self) -> Self {
+    #[must_use]
+    pub fn long(mut self) -> Self {
         self.long = true;
         self
     }

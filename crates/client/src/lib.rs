@@ -8,23 +8,22 @@ mod address;
 mod connection;
 mod reply;
 mod request;
-pub(crate) mod sse;
+pub mod sse;
+mod token;
 
-use std::path::Path;
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use serde::de::DeserializeOwned;
 
-pub(crate) use address::Server;
+pub use address::Server;
 use connection::{Fate, Lost};
 use reply::{NOT_ASAT, Reply};
-pub(crate) use request::Request;
-
-use crate::secret;
+pub use request::Request;
+pub use token::Token;
 
 /// How long to wait for an answer that should come at once.
 const SHORT: Duration = Duration::from_secs(30);
@@ -33,44 +32,48 @@ const BEFORE_RETRY: Duration = Duration::from_millis(300);
 /// More than any answer to a question holds; copies and events are streamed and not bounded by it.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// More than any file with one token holds.
-const MAX_TOKEN_FILE: u64 = 16 << 10;
-
 /// Asks the daemon.
-pub(crate) struct Client {
+pub struct Client {
     server: Server,
-    authorization: Option<HeaderValue>,
+    token: Option<Token>,
     timeout: Option<Duration>,
 }
 
 impl Client {
-    /// Talks to `server`, presenting the token in `token_file`.
-    pub(crate) fn new(
-        server: &Server,
-        token_file: Option<&Path>,
-        timeout: Option<Duration>,
-    ) -> Result<Self, Problem> {
-        let authorization = token_file.map(read_token).transpose()?;
-        Ok(Self { server: server.clone(), authorization, timeout })
+    /// Talks to `server`, presenting a token if there is one. Without a limit, what should be answered at once is waited for
+    /// for half a minute, and what takes long without end.
+    #[must_use]
+    pub fn new(server: &Server, token: Option<Token>, timeout: Option<Duration>) -> Self {
+        Self { server: server.clone(), token, timeout }
     }
 
     /// Where the daemon is.
-    pub(crate) fn server(&self) -> &Server {
+    #[must_use]
+    pub fn server(&self) -> &Server {
         &self.server
     }
 
     /// Asks, and gives the value that is answered.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Problem> {
+    ///
+    /// # Errors
+    /// What the daemon says, or why it could not be asked.
+    pub async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Problem> {
         self.reply(request).await?.value(&self.server.to_string())
     }
 
     /// Asks for something that has no answer but that it was done.
-    pub(crate) async fn order(&self, request: &Request) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// What the daemon says, or why it could not be asked.
+    pub async fn order(&self, request: &Request) -> Result<(), Problem> {
         self.reply(request).await?.done(&self.server.to_string())
     }
 
     /// Asks for an answer that is read piece by piece.
-    pub(crate) async fn stream(&self, request: &Request) -> Result<Stream, Problem> {
+    ///
+    /// # Errors
+    /// What the daemon says, or why it could not be asked.
+    pub async fn stream(&self, request: &Request) -> Result<Stream, Problem> {
         let opening = async {
             let response = self.send(request).await?;
             if response.status().is_success() {
@@ -129,8 +132,8 @@ impl Client {
             .header(HOST, self.server.host())
             .header(USER_AGENT, concat!("asat/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT, "application/json, */*;q=0.5");
-        if let Some(token) = &self.authorization {
-            message = message.header(AUTHORIZATION, token);
+        if let Some(token) = &self.token {
+            message = message.header(AUTHORIZATION, token.header());
         }
         if let Some(key) = &request.key {
             message = message.header("Idempotency-Key", key);
@@ -159,17 +162,20 @@ impl Client {
 }
 
 /// An answer that is read piece by piece.
-pub(crate) struct Stream {
+pub struct Stream {
     body: Incoming,
     /// How long it is, where that was said.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
     server: Server,
     patience: Option<Duration>,
 }
 
 impl Stream {
     /// The next piece; none at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+    ///
+    /// # Errors
+    /// [`Code::Unreachable`] if the connection broke, or nothing came for as long as the client waits.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = match within(self.patience, self.body.frame()).await {
                 Ok(frame) => frame,
@@ -197,51 +203,5 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Re
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| limit),
         None => Ok(work.await),
-    }
-}
-
-/// The `Authorization` header for the token in a file.
-fn read_token(file: &Path) -> Result<HeaderValue, Problem> {
-    let wrong = |why: &str| {
-        let detail = format!("the token file {} {why}", file.display());
-        Problem::new(Code::Configuration, detail, "name a file that holds one token on one line")
-    };
-    let text = secret::read("the token file", file, MAX_TOKEN_FILE)?;
-    let token = text.trim();
-    if token.is_empty() || token.len() > 4096 || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(wrong("holds no token"));
-    }
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong("holds no token"))?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("token");
-        assert_eq!(read_token(&file).unwrap_err().code, Code::Configuration);
-        for (text, expected) in [
-            ("s3cret\n", Some("Bearer s3cret")),
-            ("  s3cret  ", Some("Bearer s3cret")),
-            ("", None),
-            ("\n", None),
-            ("two words", None),
-            ("zwölf", None),
-            ("a\nb", None),
-        ] {
-            std::fs::write(&file, text).unwrap();
-            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-            let token = read_token(&file).ok();
-            assert_eq!(token.as_ref().and_then(|value| value.to_str().ok()), expected, "{text:?}");
-            assert!(!format!("{token:?}").contains("s3cret"));
-        }
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
-        let problem = read_token(&file).unwrap_err();
-        assert!(problem.hint.starts_with("run: chmod"), "{problem}");
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// The address of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub enum Server {
     /// `unix:/run/asat/asat.sock`.
     Unix(PathBuf),
     /// `http://localhost:7878`.
@@ -20,10 +20,11 @@ pub(crate) enum Server {
 
 impl Server {
     /// Where the daemon listens unless it is configured otherwise.
-    pub(crate) const DEFAULT: &str = "unix:/run/asat/asat.sock";
+    pub const DEFAULT: &str = "unix:/run/asat/asat.sock";
 
     /// The value of the `Host` header.
-    pub(crate) fn host(&self) -> String {
+    #[must_use]
+    pub fn host(&self) -> String {
         match self {
             Self::Unix(_) => "localhost".to_owned(),
             Self::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),

@@ -6,16 +6,16 @@ use asat_core::{Code, Problem};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its data.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// Puts events together from the pieces in which a stream arrives.
 #[derive(Default)]
-pub(crate) struct Parser {
+pub struct Parser {
     line: Vec<u8>,
     name: String,
     data: Option<String>,
@@ -26,7 +26,10 @@ impl Parser {
     const MAX_BYTES: usize = 1 << 20;
 
     /// Takes the next piece, and gives the events that it completes.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, Problem> {
+    ///
+    /// # Errors
+    /// [`Code::Unreachable`] if an event is longer than any of asat's.
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, Problem> {
         let mut events = Vec::new();
         for part in piece.split_inclusive(|&b| b == b'\n') {
             self.line.extend_from_slice(part);
