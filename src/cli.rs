@@ -49,7 +49,6 @@ pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
 
-use crate::bench::{self, BenchArgs, Report};
 use crate::config::Config;
 use crate::text;
 use asat_client::Client;
@@ -138,7 +137,6 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Why(args) => why::why(args, &client, output).await,
         Command::Audit(args) => audit::audit(args, &client, output).await,
         Command::Events => events::events(&client, output).await,
-        Command::Bench(args) => bench(args, output).await,
         Command::Serve(_)
         | Command::Import(_)
         | Command::Backup(_)
@@ -211,12 +209,6 @@ fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
     output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
     let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::DamageFound) }
-}
-
-/// Runs a benchmark against a daemon that it starts itself.
-async fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
-    let report = bench::run(args, &|text| output.remark(text)).await?;
-    output.answer(&report, Report::text)
 }
 
 /// Lets a command clean up behind itself where somebody stops it: what it holds is dropped, not cut off.

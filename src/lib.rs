@@ -4,7 +4,6 @@
 //! engine of `asat-core` with the catalogue, the archive and the machine; the HTTP face and the command line
 //! are two ways to talk to it.
 
-pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod daemon;
