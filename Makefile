@@ -19,6 +19,8 @@ UNITS ?= /etc/systemd/system
 # Where cargo puts what it builds.
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 RELEASE = $(TARGET)/release/asat
+# The benchmarks are not installed.
+BENCH = $(TARGET)/release/asat-bench
 # The program that is installed. If it is another than the release build, nothing is built.
 BINARY ?= $(RELEASE)
 BUILT = $(if $(filter $(RELEASE),$(BINARY)),build)
@@ -77,20 +79,22 @@ demo: build
 	@tools/need $(DEMO_NEEDS)
 	@demo/run
 
+# They measure the program that lies beside them, so it is built first, as it is installed.
 bench: build
-	$(RELEASE) bench valuation
-	$(RELEASE) bench large
-	$(RELEASE) bench history
-	$(RELEASE) bench idle
-	$(RELEASE) bench listing
-	$(RELEASE) bench reading
-	$(RELEASE) bench publishing
-	$(RELEASE) bench watch
+	$(CARGO) build --release --locked --package asat-bench
+	$(BENCH) valuation
+	$(BENCH) large
+	$(BENCH) history
+	$(BENCH) idle
+	$(BENCH) listing
+	$(BENCH) reading
+	$(BENCH) publishing
+	$(BENCH) watch
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
-bench-lab:
-	@tools/need $(BUILD_NEEDS) $(LAB_NEEDS)
-	$(CARGO) test --release --locked --test lab_bench -- --ignored --nocapture --test-threads=1
+bench-lab: build
+	@tools/need $(LAB_NEEDS)
+	$(CARGO) test --release --locked --package asat-bench --test lab_bench -- --ignored --nocapture --test-threads=1
 
 # The units name the program where it is installed. The configuration is short, so that it stays the same from one version to the
 # next: dpkg asks about one that has changed in the package and by hand, and an upgrade that nobody watches would fail.

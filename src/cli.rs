@@ -29,6 +29,7 @@ mod store_worker;
 mod stores;
 mod table;
 mod tag;
+mod token;
 mod typed;
 mod versions;
 mod why;
@@ -48,11 +49,10 @@ pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
 
-use crate::bench::{self, BenchArgs, Report};
-use crate::client::Client;
 use crate::config::Config;
 use crate::text;
-use crate::wire::{BackedUp, Imported, Rebuilt};
+use asat_client::Client;
+use asat_wire::{BackedUp, Imported, Rebuilt};
 
 /// Runs the command that the arguments name.
 #[must_use]
@@ -106,7 +106,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
 
 /// Runs a command that talks to the daemon.
 async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<(), Failure> {
-    let client = Client::new(&globals.server, globals.token_file.as_deref(), globals.timeout)?;
+    let token = globals.token_file.as_deref().map(token::read).transpose()?;
+    let client = Client::new(&globals.server, token, globals.timeout);
     let bars = Bars::new(&client, globals.json);
     match command {
         Command::Publish(args) => publish::publish(args, &client, &bars, output).await,
@@ -136,7 +137,6 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Why(args) => why::why(args, &client, output).await,
         Command::Audit(args) => audit::audit(args, &client, output).await,
         Command::Events => events::events(&client, output).await,
-        Command::Bench(args) => bench(args, output).await,
         Command::Serve(_)
         | Command::Import(_)
         | Command::Backup(_)
@@ -209,12 +209,6 @@ fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
     output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
     let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::DamageFound) }
-}
-
-/// Runs a benchmark against a daemon that it starts itself.
-async fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
-    let report = bench::run(args, &|text| output.remark(text)).await?;
-    output.answer(&report, Report::text)
 }
 
 /// Lets a command clean up behind itself where somebody stops it: what it holds is dropped, not cut off.

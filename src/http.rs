@@ -1,7 +1,7 @@
 //! The HTTP face: routes by resource, JSON in and out, problems as RFC 9457 says.
 //!
 //! Handlers translate: a request becomes an event for the engine or a look at its register, and what comes
-//! back is written as `crate::wire` says. Nothing is decided here.
+//! back is written as `asat_wire` says. Nothing is decided here.
 
 mod access;
 mod answers;
@@ -55,7 +55,7 @@ pub use status::is_of_health;
 pub use work::Work;
 
 use crate::daemon::{Handle, Machine};
-use crate::wire;
+use asat_wire as wire;
 
 /// The longest request body in bytes. The longest allowed note fits several times.
 const MAX_BODY: usize = 64 * 1024;

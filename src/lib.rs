@@ -4,9 +4,7 @@
 //! engine of `asat-core` with the catalogue, the archive and the machine; the HTTP face and the command line
 //! are two ways to talk to it.
 
-pub mod bench;
 pub mod cli;
-mod client;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
@@ -18,4 +16,3 @@ pub mod newest;
 pub mod outside;
 mod secret;
 mod text;
-pub mod wire;

@@ -4,11 +4,10 @@
 
 use asat_core::query::Filter;
 
-use crate::client::{Server, sse};
 use crate::daemon::import::folder;
 use crate::http::ranges::{self, Wanted};
 use crate::http::{cursor, head};
-use crate::wire;
+use asat_wire as wire;
 
 /// Reads a place in the list of all versions, and writes it; the mark of the list is put before it.
 #[must_use]
@@ -32,19 +31,6 @@ pub fn range(header: &str, length: u64) -> Option<(u64, u64)> {
         Wanted::Part(first, end) => Some((first, end)),
         Wanted::Whole | Wanted::Nothing => None,
     }
-}
-
-/// Reads a stream of events that arrives in these pieces: the name and the data of each, up to where it cannot be read.
-pub fn events<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<(String, String)> {
-    let mut parser = sse::Parser::default();
-    let read = pieces.map_while(|piece| parser.push(piece).ok());
-    read.flatten().map(|sse::Event { name, data }| (name, data)).collect()
-}
-
-/// Reads the address of a daemon, and writes it.
-#[must_use]
-pub fn server(text: &str) -> Option<String> {
-    text.parse::<Server>().ok().map(|server| server.to_string())
 }
 
 /// Reads the manifest of an export.

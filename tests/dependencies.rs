@@ -84,6 +84,21 @@ fn every_dependency_comes_from_the_one_registry() {
 }
 
 #[test]
+fn whoever_asks_a_daemon_takes_nothing_of_it_along() {
+    for package in ["asat-client", "asat-wire"] {
+        let tree = ["tree", "--locked", "--edges=normal", "--prefix=none", "--package", package];
+        let mut command = Command::new(env!("CARGO"));
+        let output = command.args(tree).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(output.status.success() && names.contains("asat-core"), "{text}");
+        let daemon =
+            ["asat", "asat-archive", "asat-catalogue", "asat-host", "axum", "clap", "fuser", "rusqlite"];
+        assert!(!daemon.iter().any(|name| names.contains(name)), "{package}: {text}");
+    }
+}
+
+#[test]
 fn the_list_of_dependencies_names_each_of_them_with_its_licence() {
     let list = output("tools/sbom", &[]);
     assert_eq!((&list["bomFormat"], &list["specVersion"]), (&"CycloneDX".into(), &"1.5".into()));
@@ -97,7 +112,8 @@ fn the_list_of_dependencies_names_each_of_them_with_its_licence() {
     for used in ["axum", "rusqlite", "libsqlite3-sys", "zstd-sys", "asat-core"] {
         assert!(named(used), "{used} is missing");
     }
-    for unused in ["proptest", "spdx", "asat-sim", "asat-fuzz", "libfuzzer-sys", "windows-sys"] {
+    for unused in ["proptest", "spdx", "asat-bench", "asat-sim", "asat-fuzz", "libfuzzer-sys", "windows-sys"]
+    {
         assert!(!named(unused), "{unused} is no part of the program");
     }
     // Whatever depends on something depends on what is listed.

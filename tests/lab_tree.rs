@@ -19,8 +19,6 @@ mod lab;
 mod crashes;
 #[path = "lab_tree/holding.rs"]
 mod holding;
-#[path = "lab_tree/measuring.rs"]
-mod measuring;
 #[path = "lab_tree/paths.rs"]
 mod paths;
 #[path = "lab_tree/reading.rs"]

@@ -4,9 +4,9 @@ use super::output::{Failure, Output};
 use super::{stores, table};
 use asat_core::StoreName;
 
-use crate::client::{Client, Request};
 use crate::text::{clean, counted, size};
-use crate::wire::{ArchiveStats, Upgraded};
+use asat_client::{Client, Request};
+use asat_wire::{ArchiveStats, Upgraded};
 
 pub(super) async fn archive(
     store: Option<&StoreName>,
@@ -58,7 +58,7 @@ pub(super) fn upgraded(stores: &[Upgraded]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ArchivedVersion;
+    use asat_wire::ArchivedVersion;
 
     #[test]
     fn statistics_for_people() {

@@ -21,12 +21,11 @@ use jiff::civil::Date;
 
 use super::exit;
 use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, duration, key, seconds};
-use crate::bench::BenchArgs;
-use crate::client::Server;
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{
     ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
 };
+use asat_client::Server;
 pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{
@@ -134,8 +133,6 @@ pub(super) enum Command {
     /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot
     /// work
     Doctor(DoctorArgs),
-    /// Measure asat on this machine, with a daemon of its own
-    Bench(BenchArgs),
     /// Print a configuration with every key, what it does and its default
     Configuration(ConfigurationArgs),
     /// Print a shell's completion script

@@ -7,9 +7,9 @@ use asat_core::{Code, Problem};
 use super::args::AuditArgs;
 use super::output::{Failure, Output};
 use super::table;
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{AuditHead, AuditList, AuditVerdict};
+use asat_client::{Client, Request};
+use asat_wire::{AuditHead, AuditList, AuditVerdict};
 
 /// Entries asked for at once.
 const PAGE: usize = 500;

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use super::args::{AcknowledgeArgs, CapacityArgs};
 use super::output::{Failure, Output};
 use super::{events, table, why};
-use crate::client::sse::Parser;
-use crate::client::{Client, Request, Stream};
 use crate::text::{both, clean, counted, relative, size};
-use crate::wire::{
+use asat_client::sse::Parser;
+use asat_client::{Client, Request, Stream};
+use asat_wire::{
     AcknowledgeRequest, Alarm, Brake, Capacity, LeaseBounds, PlannedAction, Precedence, Waiting,
 };
 

@@ -5,9 +5,9 @@ use asat_core::Problem;
 use super::args::{ClockArgs, ClockCommand};
 use super::confirm::confirm;
 use super::output::{Failure, Output};
-use crate::client::{Client, Request};
 use crate::text::{both, counted};
-use crate::wire::{AcceptRequest, Clock, WouldEnd};
+use asat_client::{Client, Request};
+use asat_wire::{AcceptRequest, Clock, WouldEnd};
 
 pub(super) async fn clock(args: &ClockArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let found: Clock = client.ask(&Request::get(&["clock"])).await?;

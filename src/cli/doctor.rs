@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::args::DoctorArgs;
 use super::output::{Failure, Output};
-use crate::client::{Client, Request};
 use crate::doctor::{self, Finding, Group, Report};
 use crate::text::clean;
-use crate::wire::{Clock, Health};
+use asat_client::{Client, Request};
+use asat_wire::{Clock, Health};
 
 /// How long a daemon may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ fn whether_clock_is_doubted(address: &str) -> Option<Finding> {
 }
 
 fn ask<T: DeserializeOwned>(address: &str, what: &str) -> Option<T> {
-    let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE)).ok()?;
+    let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(client.ask(&Request::get(&[what]))).ok()
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::output::{Failure, Output};
-use crate::client::sse::{Event, Parser};
-use crate::client::{Client, Request};
 use crate::text::clean;
+use asat_client::sse::{Event, Parser};
+use asat_client::{Client, Request};
 
 /// An event as JSON.
 #[derive(Serialize)]

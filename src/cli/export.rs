@@ -22,9 +22,9 @@ use super::args::ExportArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::ExportChoice;
-use crate::client::{Client, Request};
 use crate::text::{clean, size};
-use crate::wire::Version;
+use asat_client::{Client, Request};
+use asat_wire::Version;
 
 #[derive(Serialize)]
 struct Exported {

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use super::args::{OneVersion, PinArgs};
 use super::output::{Failure, Output};
 use super::versions::pinned;
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{PinRequest, Version};
+use asat_client::{Client, Request};
+use asat_wire::{PinRequest, Version};
 
 pub(super) async fn pin(args: &PinArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let body = PinRequest {

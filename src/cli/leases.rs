@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use super::args::{LeasesArgs, LeasesCommand};
 use super::output::{Failure, Output};
 use super::table;
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
+use asat_client::{Client, Request};
+use asat_wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use super::args::{LeaseArgs, OpenArgs, RenewArgs};
 use super::output::{Failure, Output};
 use super::progress::Bars;
-use crate::client::{Client, Request, Server};
 use crate::text::{both, clean};
-use crate::wire::{Mount, MountRequest, RenewRequest};
+use asat_client::{Client, Request, Server};
+use asat_wire::{Mount, MountRequest, RenewRequest};
 
 pub(super) async fn open(
     args: &OpenArgs,

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::client::sse::Parser;
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::Progress;
+use asat_client::sse::Parser;
+use asat_client::{Client, Request};
+use asat_wire::Progress;
 
 /// What is done sooner needs no bar.
 const WORTH_A_BAR: Duration = Duration::from_millis(300);

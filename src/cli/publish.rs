@@ -8,9 +8,9 @@ use super::args::PublishArgs;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::belongs;
-use crate::client::{Client, Request};
 use crate::text::{absolute, clean, size};
-use crate::wire::{PublishRequest, Published, PublishedSet};
+use asat_client::{Client, Request};
+use asat_wire::{PublishRequest, Published, PublishedSet};
 
 pub(super) async fn publish(
     args: &PublishArgs,

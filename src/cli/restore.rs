@@ -5,9 +5,9 @@ use super::confirm::confirm;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::typed::belongs;
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{RestoreRequest, Restored};
+use asat_client::{Client, Request};
+use asat_wire::{RestoreRequest, Restored};
 
 pub(super) async fn restore(
     args: &RestoreArgs,

@@ -7,10 +7,10 @@ use asat_core::{Code, Problem, StoreName};
 use super::args::{PlanArgs, RetentionArgs, RetentionCommand};
 use super::output::{Failure, Output};
 use super::{stores, table};
-use crate::client::{Client, Request};
 use crate::config::Config;
 use crate::text::{clean, counted, size};
-use crate::wire::{RetentionPlan, RetentionRules, RetentionVerdict};
+use asat_client::{Client, Request};
+use asat_wire::{RetentionPlan, RetentionRules, RetentionVerdict};
 
 pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let RetentionCommand::Plan(args) = &args.command;
@@ -93,7 +93,7 @@ fn rules(rules: &RetentionRules) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::RetentionLabel;
+    use asat_wire::RetentionLabel;
 
     #[test]
     fn a_plan_for_people() {
@@ -115,7 +115,7 @@ mod tests {
             frees_bytes: 1536,
             over_bytes: 2048,
             giving_back: true,
-            waiting: crate::wire::Waiting::default(),
+            waiting: asat_wire::Waiting::default(),
             versions: vec![
                 verdict("report@1", false, "it is older than \"daily for 3 months\" reaches", 1536),
                 verdict("report@2", true, "it is the newest version", 0),

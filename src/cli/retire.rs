@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::args::{RetireArgs, UnretireArgs};
 use super::confirm::confirm;
 use super::output::{Failure, Output};
-use crate::client::{Client, Request};
 use crate::text::{both, clean, counted};
-use crate::wire::Version;
+use asat_client::{Client, Request};
+use asat_wire::Version;
 
 pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.dry_run {

@@ -11,9 +11,9 @@ use super::output::{Failure, Output};
 use super::progress::Bars;
 use super::table;
 use super::typed::VersionChoice;
-use crate::client::{Client, Request};
 use crate::text::{clean, counted, relative, size};
-use crate::wire::{Store, StoreList, Verification, Version};
+use asat_client::{Client, Request};
+use asat_wire::{Store, StoreList, Verification, Version};
 
 pub(super) async fn stores(client: &Client, output: &Output) -> Result<(), Failure> {
     let list: StoreList = client.ask(&Request::get(&["stores"])).await?;
@@ -141,7 +141,7 @@ fn text(verified: &Verified) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Finding, LostVersion, RepairedFile};
+    use asat_wire::{Finding, LostVersion, RepairedFile};
 
     #[test]
     fn watch_mode_for_people() {

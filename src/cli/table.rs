@@ -5,9 +5,7 @@ use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
 use crate::text::{absolute, clean, relative, short, size};
-use crate::wire::{
-    ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Tag, Version,
-};
+use asat_wire::{ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Tag, Version};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::args::TagArgs;
 use super::output::{Failure, Output};
 use super::{stores, table};
-use crate::client::{Client, Request};
 use crate::text::clean;
-use crate::wire::{Tag, TagList, TagRequest};
+use asat_client::{Client, Request};
+use asat_wire::{Tag, TagList, TagRequest};
 
 pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.list {

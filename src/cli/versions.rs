@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use super::args::{AsOfArgs, OneVersion, VersionsArgs};
 use super::output::{Failure, Output};
 use super::table;
-use crate::client::{Client, Request};
 use crate::text::{absolute, both, clean, counted, size};
-use crate::wire::{OfSet, Pin, Publication, Version, VersionList};
+use asat_client::{Client, Request};
+use asat_wire::{OfSet, Pin, Publication, Version, VersionList};
 
 /// Versions asked for at once.
 const PAGE: usize = 100;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::args::WhyArgs;
 use super::output::{Failure, Output};
-use crate::client::{Client, Request};
 use crate::text::{absolute, both, clean};
-use crate::wire::{PastAction, Version, Why};
+use asat_client::{Client, Request};
+use asat_wire::{PastAction, Version, Why};
 
 pub(super) async fn why(args: &WhyArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let request =

@@ -16,7 +16,7 @@ use super::guard::{Alarm, GuardStatus};
 use super::message::{Heard, Message};
 use super::watch::{Watched, Watches};
 use crate::metrics::Metrics;
-use crate::wire::Progress;
+use asat_wire::Progress;
 
 /// What the daemon tells those who listen.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use asat_core::{Code, Problem};
 use asat_host::StateFolder;
 
 use crate::config::Config;
-use crate::wire::Imported;
+use asat_wire::Imported;
 use history::{History, Presence};
 
 /// Takes in what `asat export` has written; `tell` hears how far it is. Nothing changes unless all of it is sound and

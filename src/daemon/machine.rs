@@ -297,12 +297,12 @@ impl Machine {
     }
 
     /// Tells progress from any thread, for as long as that likes.
-    fn progress_sink(&self) -> impl Fn(crate::wire::Progress) + Send + use<> {
+    fn progress_sink(&self) -> impl Fn(asat_wire::Progress) + Send + use<> {
         let notices = self.notices.clone();
         move |progress| _ = notices.send(Notice::Progress(progress))
     }
 
-    fn tell(&self, progress: crate::wire::Progress) {
+    fn tell(&self, progress: asat_wire::Progress) {
         // Nobody has to listen.
         let _ = self.notices.send(Notice::Progress(progress));
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::wire::Progress;
+use asat_wire::Progress;
 
 /// How often progress is told.
 const EVERY: Duration = Duration::from_millis(100);

@@ -20,7 +20,7 @@ use asat_host::lvm::InstallationId;
 use super::{Machine, notices};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::wire::{BackedUp, Rebuilt};
+use asat_wire::{BackedUp, Rebuilt};
 
 /// Writes a consistent copy of the catalogue, which a daemon may be using, to a path at which there is nothing.
 ///

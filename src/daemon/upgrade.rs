@@ -11,7 +11,7 @@ use asat_host::StateFolder;
 use asat_upgrade::Wanted;
 
 use crate::config::Config;
-use crate::wire::Upgraded;
+use asat_wire::Upgraded;
 
 /// Takes the archive of one store over, or those of all; `tell` hears how far it is. If it is
 /// interrupted, the next upgrade goes on from there. Versions that cannot be read are left out if `leave_damaged` says so.

@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, Response};
 
-use crate::wire::Published;
+use asat_wire::Published;
 
 /// What is answered to those who publish again what is known already.
 pub type Known = Answers<Publish, Prepared, 256>;

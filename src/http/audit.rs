@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use super::extract::{self, Parameters};
 use super::problem::Failure;
 use super::{Answer, Face, cursor};
-use crate::wire::{AuditEntry, AuditHead, AuditList, AuditVerdict, ProblemBody};
+use asat_wire::{AuditEntry, AuditHead, AuditList, AuditVerdict, ProblemBody};
 
 /// Which entries to list.
 #[derive(Deserialize, IntoParams)]

@@ -13,7 +13,7 @@ use super::extract::{Body, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Face};
 use crate::daemon::{self, GuardStatus};
-use crate::wire::{
+use asat_wire::{
     AcknowledgeRequest, Alarm, Brake, Capacity, CapacityTarget, LeaseBounds, Looks, Names, PastAction,
     PlannedAction, Precedence, ProblemBody, Trouble, Waiting, Why,
 };

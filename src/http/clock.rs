@@ -8,7 +8,7 @@ use axum::extract::State;
 
 use super::extract::Body;
 use super::{Answer, Caller, Face};
-use crate::wire::{AcceptRequest, Clock, ProblemBody};
+use asat_wire::{AcceptRequest, Clock, ProblemBody};
 
 /// Says which time asat goes by, whether it doubts the machine's clock, and what would end by that.
 #[utoipa::path(

@@ -16,7 +16,7 @@ use super::ranges::{Wanted, wanted};
 use super::work::Share;
 use super::{Answer, Caller, Face};
 use crate::daemon::VersionBytes;
-use crate::wire::ProblemBody;
+use asat_wire::ProblemBody;
 
 /// How many bytes are read from the archive and sent at a time.
 const PIECE: u64 = 256 * 1024;

@@ -15,7 +15,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::Face;
 use crate::daemon::Notice;
-use crate::wire::{Names, PastAction};
+use asat_wire::{Names, PastAction};
 
 /// Follows what happens from now on: `version`, `publication`, `tag`, `lease` and `progress` events, each with a JSON
 /// object; `guard` events, each with an action of the guard; `alarm` events, as an alarm begins, is acknowledged
@@ -88,7 +88,7 @@ impl Listener {
                 Err(_) => Vec::new(),
             },
             Change::Published(publication) => {
-                let said = crate::wire::Publication::new(publication);
+                let said = asat_wire::Publication::new(publication);
                 let id = publication.version.to_string();
                 event(
                     "publication",
@@ -99,7 +99,7 @@ impl Listener {
                 Ok(mount) => event("lease", &mount),
                 Err(_) => Vec::new(),
             },
-            Change::Tagged(tag) => event("tag", &crate::wire::Tag::new(tag)),
+            Change::Tagged(tag) => event("tag", &asat_wire::Tag::new(tag)),
             Change::Untagged(store, name) => {
                 event("tag", &serde_json::json!({ "store": store, "name": name, "deleted": true }))
             }

@@ -14,7 +14,7 @@ use super::extract::{self, OptionalBody, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Caller, Face};
 use crate::config::Role;
-use crate::wire::{Lease, LeaseBounds, LeaseList, ProblemBody, RevokeRequest};
+use asat_wire::{Lease, LeaseBounds, LeaseList, ProblemBody, RevokeRequest};
 
 /// Which leases to list.
 #[derive(Deserialize, IntoParams)]

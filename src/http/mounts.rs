@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 
 use super::extract::{self, Body, Segments};
 use super::{Answer, Caller, Face};
-use crate::wire::{Mount, MountRequest, ProblemBody, RenewRequest};
+use asat_wire::{Mount, MountRequest, ProblemBody, RenewRequest};
 
 /// Opens a version: leases a plain read-only database file with its content.
 #[utoipa::path(

@@ -8,7 +8,7 @@ use axum::extract::State;
 
 use super::extract::{self, Body, Segments};
 use super::{Answer, Caller, Face};
-use crate::wire::{PinRequest, ProblemBody, Version};
+use asat_wire::{PinRequest, ProblemBody, Version};
 
 /// Pins a version: neither retention nor a request retires it until it is unpinned.
 #[utoipa::path(

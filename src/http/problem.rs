@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tracing::field::display;
 
-use crate::wire::ProblemBody;
+use asat_wire::ProblemBody;
 
 /// A problem on its way to the caller.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use axum::extract::State;
 use super::extract::{self, Body, Segments};
 use super::snapshots::written;
 use super::{Answer, Caller, Face};
-use crate::wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
+use asat_wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
 
 /// Brings a store back to one of its versions.
 ///

@@ -9,7 +9,7 @@ use axum::extract::State;
 
 use super::extract::{self, Body, Segments};
 use super::{Answer, Face};
-use crate::wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
+use asat_wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
 
 /// Says what a store's retention lets go now, why, and what that gives back. Nothing is changed.
 #[utoipa::path(

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::extract::{Parameters, Segments};
 use super::{Answer, Caller, Face};
-use crate::wire::{ProblemBody, Version};
+use asat_wire::{ProblemBody, Version};
 
 /// How a version is given up.
 #[derive(Deserialize, IntoParams)]

@@ -18,7 +18,7 @@ use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
 use super::{Answer, Caller, Face};
-use crate::wire::{OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, milliseconds};
+use asat_wire::{OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, milliseconds};
 
 /// Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
 ///
@@ -222,7 +222,7 @@ pub(super) fn written(face: &Face, register: &Register, number: u64) -> Result<P
     let publication = register.publication(number).ok_or_else(gone)?;
     Ok(Published {
         version: face.listed(register, register.entry(&publication.version)?),
-        publication: crate::wire::Publication::new(publication),
+        publication: asat_wire::Publication::new(publication),
         reused: publication.reused,
         writer_blocked_ms: milliseconds(publication.cost.writer_blocked_us),
         hold: publication.cost.hold.text().to_owned(),

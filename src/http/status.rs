@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::access::MayRead;
 use super::problem::Failure;
 use super::{Answer, Face};
-use crate::wire::{Health, Names, ProblemBody, Trouble};
+use asat_wire::{Health, Names, ProblemBody, Trouble};
 
 /// Says that the daemon lives, and whether its guard is kept from its work, or something is lost or damaged: it serves all
 /// the same then.

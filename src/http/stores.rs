@@ -9,7 +9,7 @@ use axum::extract::State as Shared;
 use super::extract::{self, Segments};
 use super::{Answer, Face};
 use crate::daemon::Watched;
-use crate::wire::{ArchiveStats, ArchivedVersion, ProblemBody, Store, StoreList, Watch, WatchTrouble};
+use asat_wire::{ArchiveStats, ArchivedVersion, ProblemBody, Store, StoreList, Watch, WatchTrouble};
 
 /// Lists the stores, with what is kept of each.
 #[utoipa::path(

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 
 use super::extract::{self, Body, Segments};
 use super::{Answer, Caller, Face};
-use crate::wire::{ProblemBody, Tag, TagList, TagRequest};
+use asat_wire::{ProblemBody, Tag, TagList, TagRequest};
 
 /// Lists the tags of a store.
 #[utoipa::path(

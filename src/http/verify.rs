@@ -17,7 +17,7 @@ use super::extract::{self, Parameters, Segments};
 use super::work::blocking;
 use super::{Answer, Caller, Face};
 use crate::daemon::found;
-use crate::wire::{Finding, LostVersion, ProblemBody, RepairedFile, Verification};
+use asat_wire::{Finding, LostVersion, ProblemBody, RepairedFile, Verification};
 
 /// What to verify.
 #[derive(Deserialize, IntoParams)]

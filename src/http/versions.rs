@@ -19,7 +19,7 @@ use super::answers::MAX_PAGE;
 use super::extract::{self, Parameters, Segments};
 use super::problem::Failure;
 use super::{Answer, Face, cursor};
-use crate::wire::{ProblemBody, Publication, PublicationList, Version, VersionList};
+use asat_wire::{ProblemBody, Publication, PublicationList, Version, VersionList};
 
 /// Which versions to list.
 #[derive(Deserialize, IntoParams)]

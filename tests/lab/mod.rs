@@ -25,6 +25,7 @@ pub mod needs;
 mod processor;
 mod runner;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub use groups::{Fs, Volume, VolumeGroup};
@@ -40,6 +41,12 @@ pub const BOOT: &str = "ASAT_LAB_BOOT";
 const PASSED: i32 = 71;
 /// More boots than any check wants: one that always cuts its power would never end.
 const MOST_BOOTS: u32 = 100;
+
+/// The folder of the whole, whichever of its crates this is compiled into.
+fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap()
+}
 
 /// Polls a condition until it holds: of what the kernel and LVM do, a test is told nothing otherwise.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -29,7 +29,7 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 /// The kernel of guests, and the folder of its modules by release: the newer one that `tools/lab-kernel` has fetched, else
 /// this machine's own.
 pub fn kernel() -> (PathBuf, PathBuf) {
-    let newer = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/lab-kernel");
+    let newer = super::root().join("target/lab-kernel");
     if newer.join("linux.uml").exists() {
         (newer.join("linux.uml"), newer.join("modules"))
     } else {

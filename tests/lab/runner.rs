@@ -198,7 +198,7 @@ fn seen_always() -> Vec<String> {
     let binary = std::env::current_exe().unwrap();
     // The test binary lies in `deps`; programs of the package lie one folder higher.
     let build = binary.ancestors().nth(2).unwrap();
-    vec![build.to_str().unwrap().to_owned(), env!("CARGO_MANIFEST_DIR").to_owned()]
+    vec![build.to_str().unwrap().to_owned(), super::root().to_str().unwrap().to_owned()]
 }
 
 /// A size as in `512M`.

@@ -16,11 +16,9 @@ use crate::cli::output::{Failure, Output};
 use crate::cli::progress::Bars;
 use crate::cli::typed::VersionRange;
 use crate::cli::versions::ready_or_lost;
-use crate::client::{Client, Request};
 use crate::text::{clean, counted, size};
-use crate::wire::{
-    ExportedVersion, Manifest, Publication, PublicationList, Version, exported_name, sha256_of,
-};
+use asat_client::{Client, Request};
+use asat_wire::{ExportedVersion, Manifest, Publication, PublicationList, Version, exported_name, sha256_of};
 
 #[derive(Serialize)]
 struct Exported {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use asat_host::program;
 
 use super::alarms::{AlarmState, Due};
-use crate::wire::Names;
+use asat_wire::Names;
 
 /// How long the command may take.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use super::alarm_command::AlarmCommand;
 use super::alarms::{AlarmState, Alarms};
 use crate::config::AlarmConfig;
 use crate::daemon::{Handle, Notice};
-use crate::wire::Names;
+use asat_wire::Names;
 
 /// Tells of alarms, wherever somebody may look or listen.
 pub(super) struct Alarming {

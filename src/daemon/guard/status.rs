@@ -8,7 +8,7 @@ use asat_core::Problem;
 use asat_core::guard::{AlarmKey, Assessment, GuardEntry, Rung, Step};
 use jiff::Timestamp;
 
-use crate::wire::Names;
+use asat_wire::Names;
 
 /// How the guard stands after its last look.
 #[derive(Clone, Debug, Default)]

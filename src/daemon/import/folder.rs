@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::wire::{self, ExportedVersion, Manifest, Publication, exported_name, hex};
+use asat_wire::{self as wire, ExportedVersion, Manifest, Publication, exported_name, hex};
 
 /// The longest manifest and the longest list of checksums, in bytes: enough for a million versions.
 const MOST_TEXT: u64 = 1 << 30;

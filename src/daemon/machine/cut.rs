@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::hot::micros;
 use super::{Machine, lock};
 use crate::daemon::progress::{Meter, Storing};
-use crate::wire::Progress;
+use asat_wire::Progress;
 
 /// What the archive says of the publication that a version was made for, so that a lost catalogue can be rebuilt.
 #[derive(Clone, Default, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 use super::site::is_encrypted;
 use super::tokens;
 use crate::config::Token;
-use crate::wire::hex;
+use asat_wire::hex;
 
 /// How long a session lasts: a working day, and not the next one.
 const LASTS: SignedDuration = SignedDuration::from_hours(10);

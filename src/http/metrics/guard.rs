@@ -6,7 +6,7 @@ use asat_core::guard::{AlarmKind, Assessment, Target};
 
 use crate::daemon::GuardStatus;
 use crate::metrics::Family;
-use crate::wire::Names;
+use asat_wire::Names;
 
 pub(super) fn families(standing: &GuardStatus) -> Vec<Family> {
     let mut families = targets(standing);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::extract::Segments;
 use super::super::problem::Failure;
-use crate::wire::hex;
+use asat_wire::hex;
 
 struct Asset {
     path: String,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::words::{Moment, share};
 use crate::text::{counted, size};
-use crate::wire::{Brake, Capacity, CapacityTarget, PastAction, PlannedAction};
+use asat_wire::{Brake, Capacity, CapacityTarget, PastAction, PlannedAction};
 
 /// How many of the guard's last actions are shown.
 const MOST_ACTIONS: usize = 8;

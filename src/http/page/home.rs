@@ -25,7 +25,7 @@ use super::verdict::{self, Verdict};
 use super::words::Moment;
 use crate::config::Role;
 use crate::text::{counted, size};
-use crate::wire::{Lease, Store};
+use asat_wire::{Lease, Store};
 
 /// How many versions stand on one page.
 const MOST_VERSIONS: usize = 30;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::words::{Moment, shortened};
 use crate::text::{counted, size};
-use crate::wire::{Holding, Pin, Publication, Version};
+use asat_wire::{Holding, Pin, Publication, Version};
 
 /// How much of a note stands in the list. All of it is in the version's JSON.
 const MOST_OF_NOTE: usize = 240;

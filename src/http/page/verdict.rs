@@ -5,7 +5,7 @@ use asat_core::register::Register;
 use asat_core::{Backing, Policy};
 
 use crate::text::counted;
-use crate::wire::{Capacity, Store};
+use asat_wire::{Capacity, Store};
 
 /// How well the daemon and its stores are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

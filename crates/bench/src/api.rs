@@ -1,0 +1,105 @@
+//! The calls that a benchmark makes to its daemon.
+
+use std::time::{Duration, Instant};
+
+use asat_core::Problem;
+use serde_json::json;
+
+use super::failed;
+use super::site::Site;
+use super::statistics::ms_since;
+use asat_client::Request;
+use asat_wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
+
+/// How long to wait between two looks at what the daemon does.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Publishes the only store; answers also how many milliseconds the client waited.
+pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64), Problem> {
+    let since = Instant::now();
+    let published = certify(site, label).await?;
+    let waited_ms = ms_since(since);
+    if published.reused {
+        return Err(failed("go on", format!("{label} was published as unchanged")));
+    }
+    Ok((published, waited_ms))
+}
+
+/// Publishes the store, whether it has changed or not.
+pub(super) async fn certify(site: &Site, label: &str) -> Result<Published, Problem> {
+    let body = json!({ "label": label, "certified_by": "bench" });
+    site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await
+}
+
+/// A version as it is now.
+pub(super) async fn version(site: &Site, id: &str) -> Result<Version, Problem> {
+    site.client().ask(&Request::get(&["versions", id])).await
+}
+
+/// Opens a version.
+pub(super) async fn open(site: &Site, version: &str) -> Result<Mount, Problem> {
+    let body = json!({ "holder": "bench", "ttl_seconds": 3600 });
+    site.client().ask(&Request::post(&["versions", version, "mounts"]).json(&body)?.long()).await
+}
+
+/// Gives a lease on a version back.
+pub(super) async fn close(site: &Site, mount: &Mount) -> Result<(), Problem> {
+    let path = ["versions", mount.version.as_str(), "mounts", mount.lease.as_str()];
+    site.client().order(&Request::delete(&path)).await
+}
+
+/// Brings the only store back to a version.
+pub(super) async fn restore(site: &Site, version: &str) -> Result<Restored, Problem> {
+    let body = json!({ "version": version });
+    site.client().ask(&Request::post(&["stores", "report", "restore"]).json(&body)?.long()).await
+}
+
+/// Gives a version up.
+pub(super) async fn retire(site: &Site, version: &str) -> Result<(), Problem> {
+    let _: Version =
+        site.client().ask(&Request::delete(&["versions", version]).query("now", Some("true")).long()).await?;
+    Ok(())
+}
+
+/// What the archive of the only store takes, version by version.
+pub(super) async fn archive_stats(site: &Site) -> Result<ArchiveStats, Problem> {
+    site.client().ask(&Request::get(&["stores", "report", "archive"]).long()).await
+}
+
+/// Has a version's snapshot stay, or lets it go again.
+pub(super) async fn pin(site: &Site, id: &str, stays: bool) -> Result<Version, Problem> {
+    let pin = Request::put(&["versions", id, "pin"]).json(&json!({ "reason": "bench", "hot": true }))?;
+    let unpin = Request::delete(&["versions", id, "pin"]);
+    site.client().ask(if stays { &pin } else { &unpin }).await
+}
+
+/// How the guard stands.
+pub(super) async fn capacity(site: &Site) -> Result<Capacity, Problem> {
+    site.client().ask(&Request::get(&["capacity"])).await
+}
+
+/// What the archive of the only store takes on disk.
+pub(super) async fn archive_bytes(site: &Site) -> Result<u64, Problem> {
+    let list: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
+    Ok(list.stores.iter().map(|store| store.archive_bytes).sum())
+}
+
+/// Waits until compaction has ended; answers when it had, after so many milliseconds, and what is left.
+pub(super) async fn until_compact(site: &Site, since: Instant) -> Result<(f64, u64, u64), Problem> {
+    while is_busy(site).await? {
+        tokio::time::sleep(BETWEEN).await;
+    }
+    let compact_ms = ms_since(since);
+    Ok((compact_ms, archive_bytes(site).await?, archive_stats(site).await?.files))
+}
+
+/// Whether the daemon has something to do, be it in the background.
+async fn is_busy(site: &Site) -> Result<bool, Problem> {
+    let mut stream = site.client().stream(&Request::get(&["metrics"])).await?;
+    let mut metrics = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        metrics.extend_from_slice(&piece);
+    }
+    let is_open = |line: &str| line.starts_with("asat_open_effects{") && !line.ends_with(" 0");
+    Ok(String::from_utf8_lossy(&metrics).lines().any(is_open))
+}

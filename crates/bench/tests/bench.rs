@@ -1,0 +1,81 @@
+//! The benchmarks that need no volume and no mount, at a small size: each reports all that it measures, and leaves nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs a benchmark; answers its report.
+fn bench(arguments: &[&str]) -> Value {
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    let (dir, out) = (folder.path().join("bench"), folder.path().join("report.json"));
+    fs::create_dir(&dir).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asat-bench"));
+    command.args(arguments).arg("--dir").arg(&dir).arg("--out").arg(&out);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "nothing is left");
+    let report: Value = serde_json::from_slice(&fs::read(out).unwrap()).unwrap();
+    let (text, targets) = (String::from_utf8(output.stdout).unwrap(), report["targets"].as_array().unwrap());
+    assert!(!targets.is_empty() && text.contains("TARGET"), "{text}");
+    for target in targets {
+        assert!(text.contains(target["what"].as_str().unwrap()), "{target}: {text}");
+    }
+    report
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn an_idle_daemon_is_measured_without_watch_mode_and_with_it() {
+    let report = bench(&["idle", "--versions=3", "--size=1MB", "--seconds=1"]);
+    let figures = &report["figures"];
+    assert_eq!(figures["versions"], 3);
+    for kind in ["unwatched", "watched"] {
+        let idle = &figures[kind];
+        assert!(number(&idle["resident_bytes"]) > 1e6 && number(&idle["seconds"]) >= 1.0, "{report:#}");
+        assert!(number(&idle["looks"]) >= 1.0, "its guard looks: {report:#}");
+        assert!(number(&idle["processor_percent"]) < 100.0, "{report:#}");
+    }
+}
+
+#[test]
+fn lists_are_measured_alone_and_beside_publications() {
+    let options = ["--versions=300", "--requests=3", "--clients=4", "--seconds=1", "--rate=40"];
+    let report = bench(&[&["listing"], &options[..]].concat());
+    let busy = &report["figures"]["while_publishing"];
+    for kind in ["first", "through", "paced"] {
+        let (pages, waited) = (&busy[kind]["pages"], &busy[kind]["pages"]["waited_ms"]);
+        assert!(number(&pages["answers"]) > 0.0 && number(&busy[kind]["publications"]) > 0.0, "{report:#}");
+        assert!(number(&waited["median"]) <= number(&waited["p99"]), "{report:#}");
+    }
+    // The pace of all together, and no more.
+    assert!(number(&busy["paced"]["pages"]["answers"]) <= 44.0, "{report:#}");
+}
+
+#[test]
+fn publications_of_what_has_not_changed_are_measured_and_found_again() {
+    let report = bench(&["publishing", "--seconds=1", "--rounds=1"]);
+    let figures = &report["figures"];
+    assert_eq!(figures["answered"], figures["found"], "{report:#}");
+    for kind in ["healthz", "same", "new_alone", "new_many"] {
+        assert!(number(&figures[kind][0]["answers"]) > 0.0, "{kind}: {report:#}");
+    }
+}
+
+#[test]
+fn without_the_program_beside_it_nothing_is_measured() {
+    let own = Path::new(env!("CARGO_BIN_EXE_asat-bench"));
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir_in(own.parent().unwrap()).unwrap();
+    let alone = folder.path().join("asat-bench");
+    fs::hard_link(own, &alone).unwrap();
+    let output = Command::new(&alone).arg("idle").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains(&format!("no program {}", folder.path().join("asat").display())), "{said}");
+}
