@@ -9,11 +9,9 @@ use crate::fingerprint::{PageHash, hash_pages};
 use crate::index::check_of;
 use crate::view::{Frame, View};
 
-/// Frames of a segment with at most so much between them are read together.
+/// Frames of a segment with at most so much between them are read together. A disk is asked for all spans at once: with more
+/// between them, it would read little of a version and much of others.
 const GAP_BYTES: u64 = 4 << 10;
-
-/// The same where a disk has to read them: that much more takes it less time than beginning anew.
-const GAP_ON_DISK_BYTES: u64 = 64 << 10;
 
 /// What reading pages needs besides the pages.
 pub(crate) struct Pages {
@@ -66,7 +64,7 @@ impl Pages {
     ) -> Result<(), Error> {
         let page_len = view.page_size().as_usize();
         self.lost.clear();
-        self.gather(view, pages.clone(), GAP_BYTES)?;
+        self.gather(view, pages.clone())?;
         if !is_expected && self.spans.len() > 1 {
             self.expect(view);
         }
@@ -88,21 +86,16 @@ impl Pages {
 
     /// Has the system begin to read pages that are asked for soon.
     pub(crate) fn expect_pages(&mut self, view: &View, pages: impl Iterator<Item = usize>) {
-        if self.gather(view, pages, GAP_ON_DISK_BYTES).is_ok() {
+        if self.gather(view, pages).is_ok() {
             self.expect(view);
         }
     }
 
     /// Finds what has to be read for these pages.
-    fn gather(
-        &mut self,
-        view: &View,
-        pages: impl Iterator<Item = usize>,
-        gap_bytes: u64,
-    ) -> Result<(), Error> {
+    fn gather(&mut self, view: &View, pages: impl Iterator<Item = usize>) -> Result<(), Error> {
         self.spans.clear();
         let is_near = |kept: &Span, next: &Span| {
-            let (from, to) = (kept.start, kept.end.saturating_add(gap_bytes));
+            let (from, to) = (kept.start, kept.end.saturating_add(GAP_BYTES));
             next.segment == kept.segment && (from..=to).contains(&next.start)
         };
         for nth in pages {

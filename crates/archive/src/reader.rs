@@ -201,6 +201,10 @@ impl Reader {
     fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
         let count = pages.len() / self.page_len;
         let reached = self.reached.swap(nth + count, Ordering::Relaxed);
+        if nth == 0 {
+            // Whoever begins anew does so because nobody has kept what was read before.
+            self.expected.store(0, Ordering::Relaxed);
+        }
         let side_by_side = SIDE_BY_SIDE_BYTES / self.page_len;
         // A single page is no reading in order, even where it is the next one.
         let is_in_order = count > 1 && nth.abs_diff(reached) <= side_by_side;

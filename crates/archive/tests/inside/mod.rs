@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod ahead;
 mod contract;
 mod full;
 mod two_writers;
