@@ -26,6 +26,8 @@ use crate::objects::{Draft, Object, Objects, Stamp};
 const SUFFIX: &str = ".segment";
 /// What the name of one that is being written ends with.
 const UNFINISHED: &str = ".tmp";
+/// No archive comes to so many files. A higher number leaves none for those that follow it, so the file is foreign.
+const MOST_FILES: u64 = 1 << 62;
 /// A draft goes to the disk in pieces of this many bytes, while the next is written: little is left to do when it is to be durable.
 const PIECE_BYTES: u64 = 8 << 20;
 
@@ -83,7 +85,8 @@ impl Folder {
             let entry = entry.map_err(|source| Error::io("list", &self.path, source))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
-            if number.is_some_and(|number| draft_of(number) == name) {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && number.is_some_and(|number| draft_of(number) == name) {
                 found.freed_bytes += entry.metadata().map_or(0, |metadata| metadata.len());
                 unlink(&self.handle, &self.path, &name)?;
                 found.removed.push(name);
@@ -207,7 +210,7 @@ fn draft_of(number: u64) -> String {
 
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
-    (number > 0 && name_of(number) == name).then_some(number)
+    ((1..=MOST_FILES).contains(&number) && name_of(number) == name).then_some(number)
 }
 
 fn unlink(folder: &File, path: &Path, name: &str) -> Result<(), Error> {

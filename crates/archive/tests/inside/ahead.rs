@@ -46,6 +46,10 @@ impl Objects for Noting {
         self.folder.delete(number)
     }
 
+    fn room(&self) -> Option<u64> {
+        self.folder.room()
+    }
+
     fn name(&self, number: u64) -> PathBuf {
         self.folder.name(number)
     }
