@@ -189,6 +189,19 @@ impl History {
         Ok(())
     }
 
+    /// Passes over those blocks that cannot be read of all segments but one.
+    pub(crate) fn pass_over_others(&self, one: usize) -> Result<(), Error> {
+        for block in self.blocks() {
+            while let Err(error) = self.pages(block, |_| Ok(())) {
+                let other = self.place_of(&error).filter(|place| error.is_loss() && *place != one);
+                if !other.is_some_and(|other| self.without.borrow_mut().insert((other, block))) {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Finds out which live versions show which of a page's entries.
     fn show(&self, items: &mut [Item]) {
         let mut until = self.live.len();

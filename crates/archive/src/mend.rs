@@ -268,10 +268,12 @@ impl Inner {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
         for history in History::all(&state, &*self.objects)? {
-            let place = history.segments.iter().position(|segment| segment.number == file);
-            let without = place.iter().flat_map(|place| needless.iter().map(|block| (*place, *block)));
-            history.without.borrow_mut().extend(without);
-            if place.is_some() && matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
+            let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
+                continue;
+            };
+            history.without.borrow_mut().extend(needless.iter().map(|block| (place, *block)));
+            history.pass_over_others(place)?;
+            if matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
                 return Ok(Some(last));
             }
         }

@@ -139,7 +139,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Writes a segment whose bytes are not what was written once more, if all that is needed of it comes out.
+    /// Writes a segment once more. If its bytes are not what was written, all that is needed of it must come out.
     pub(crate) fn rewrite(
         &self,
         state: &State,
@@ -147,7 +147,9 @@ impl Inner {
         file: u64,
         pace: Pace<'_>,
     ) -> Result<Merged, Error> {
-        self.merge_unchecked(state, history, &[file].into(), true, pace)
+        let segment = history.segments.iter().find(|segment| segment.number == file);
+        let is_sound = segment.is_some_and(|segment| segment.check_bytes(|_| Ok(())).is_ok());
+        self.merge_unchecked(state, history, &[file].into(), !is_sound, pace)
     }
 }
 

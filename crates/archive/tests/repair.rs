@@ -391,3 +391,26 @@ fn what_was_mended_of_several_versions_is_given_back_and_compaction_ends() {
         assert_holds(&archive, &model);
     }
 }
+
+#[test]
+fn a_removed_file_that_is_open_is_written_once_more_though_another_one_is_damaged() {
+    let folder = common::folder();
+    let model = history(folder.path());
+    let archive = open(folder.path());
+    assert_holds(&archive, &model);
+    std::fs::remove_file(file_of(folder.path(), 2)).unwrap();
+    // The first byte but two of its only block: all of it is damaged.
+    let damaged = file_of(folder.path(), 3);
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    let footer = bytes.len() - 172;
+    let frames_end = u64::from_le_bytes(bytes[footer..footer + 8].try_into().unwrap());
+    bytes[usize::try_from(frames_end).unwrap() + 2] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let report = verify(&archive, None);
+    repair(&archive, &report.damage, &Contents::new());
+    drop(archive);
+    let archive = open(folder.path());
+    for number in 1..=2 {
+        assert!(read(&archive, number).unwrap() == model[&number].bytes(), "version {number}");
+    }
+}
