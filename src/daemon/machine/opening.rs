@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use asat_archive::Archive;
+use asat_archive::{Archive, Error};
 use asat_core::{Problem, StoreName};
 use asat_host::worker::Workers;
 
@@ -23,7 +23,7 @@ pub(in crate::daemon) fn open_archives(
 
 /// Opens a store's archive, and makes it where there is none.
 pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Problem> {
-    let (archive, opened) = Archive::open(&config.archive(name))?;
+    let (archive, opened) = Archive::open(&config.archive(name)).map_err(|error| refused(name, error))?;
     if !opened.removed.is_empty() {
         tracing::info!(store = %name, files = ?opened.removed, "{name}: removed what a crash had left");
     }
@@ -34,6 +34,19 @@ pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Arch
         tracing::warn!(store = %name, files = ?opened.foreign, "{name}: left alone what is not the archive's");
     }
     Ok(Arc::new(archive))
+}
+
+/// Why an archive cannot be opened. If none of its files can be read, asat asks somebody first: it would begin an empty one.
+fn refused(name: &StoreName, error: Error) -> Problem {
+    let is_loss = error.is_loss();
+    let problem = Problem::from(error);
+    if !is_loss {
+        return problem;
+    }
+    let detail = format!("no file of the archive of {name} can be read: {}", problem.detail);
+    let hint = "put the file back from a backup, or move the archive's files out of its folder to start without its versions \
+                (docs/recover.md)";
+    Problem::new(problem.code, detail, hint)
 }
 
 /// What opens stores: this program, started again.
