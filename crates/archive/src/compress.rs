@@ -1,7 +1,7 @@
 //! The compressing half of a write: a thread that turns changed pages into frames, as differences from those of the
 //! version before where that is shorter. It shares each batch with others, as far as there are processors.
 //!
-//! The caller hashes and compares on its own thread and workers over what changed through a bounded channel.
+//! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
 //! Where that is full, the caller waits. Only where somebody waits for the caller, as the store's writers do in a rollback-journal mode,
 //! what the thread has no time for yet goes into a [`Spool`].
 
@@ -25,7 +25,7 @@ use crate::view::View;
 
 /// Pages travel in batches of about this many bytes.
 const BATCH_BYTES: usize = 512 << 10;
-/// So many batches wait in memory at most; with those in worker at either end about 9 MiB are in flight.
+/// So many batches wait in memory at most; with those in hand at either end about 9 MiB are in flight.
 const BATCHES_WAITING: usize = 16;
 
 /// So many threads make frames of a batch at most, as long as each has this many pages.

@@ -3,6 +3,8 @@
 //! Files of another history, as of a copy of the state folder that went on by itself, are sound, and have other versions of the same
 //! numbers. What is recorded tells them apart.
 
+use std::collections::BTreeSet;
+
 use asat_archive::{Archive, Reader};
 use asat_core::version::Version;
 use asat_core::{Code, Fingerprint, Problem, StoreName, VersionId};
@@ -17,26 +19,35 @@ impl Machine {
     pub(in crate::daemon) fn read_archived(&self, id: &VersionId) -> Result<Reader, Problem> {
         let reader = self.archive(&id.store)?.read(id.number)?;
         let found = reader.meta().fingerprint;
-        let is_other = |driver: &crate::daemon::handle::Handle| {
+        let recorded = self.driver.get().and_then(|driver| {
             let engine = driver.engine();
-            engine.register().entry(id).is_ok_and(|entry| differs(&entry.version, found))
-        };
-        match self.driver.get().is_some_and(is_other) {
-            true => Err(Problem::new(Code::Damaged, of_another_history(id), ADVICE)),
-            false => Ok(reader),
+            engine.register().entry(id).ok().and_then(|entry| recorded(&entry.version))
+        });
+        match recorded {
+            Some(recorded) if recorded != found => {
+                Err(Problem::new(Code::Damaged, of_another_history(id), ADVICE))
+            }
+            _ => Ok(reader),
         }
     }
 
     /// The versions of which an archive has others than were certified.
     pub(super) fn of_another_history(&self, store: &StoreName, archive: &Archive) -> Vec<u64> {
         let Some(driver) = self.driver.get() else { return Vec::new() };
-        let engine = driver.engine();
-        let version = |number: &u64| {
-            let id = VersionId { store: store.clone(), number: *number };
-            engine.register().entry(&id).ok().map(|entry| &entry.version)
+        // Copied first: nothing is recorded as long as the engine is looked at, and the archive is read from the disk.
+        let recorded: Vec<(u64, Fingerprint)> = {
+            let engine = driver.engine();
+            let versions =
+                engine.register().history(store).into_iter().flat_map(|history| history.versions.values());
+            let versions = versions.map(|entry| &entry.version).filter(|version| version.is_archived());
+            versions.filter_map(|version| Some((version.id.number, recorded(version)?))).collect()
         };
-        let live = archive.live().into_iter();
-        live.filter(|number| version(number).is_some_and(|version| is_other(archive, version))).collect()
+        let live: BTreeSet<u64> = archive.live().into_iter().collect();
+        let recorded = recorded.into_iter().filter(|(number, _)| live.contains(number));
+        recorded
+            .filter(|(number, recorded)| has_another(archive, *number, *recorded))
+            .map(|(number, _)| number)
+            .collect()
     }
 }
 
@@ -47,13 +58,17 @@ pub(super) fn of_another_history(id: &VersionId) -> String {
     format!("the archive has another {id} than was certified: its files are of another history")
 }
 
-/// Whether an archive has another version than is recorded. What it cannot describe is damaged, and found as such.
+/// Whether an archive has another version than is recorded.
 pub(super) fn is_other(archive: &Archive, version: &Version) -> bool {
-    version.is_archived()
-        && archive.describe(version.id.number).is_ok_and(|meta| differs(version, meta.fingerprint))
+    let recorded = recorded(version).filter(|_| version.is_archived());
+    recorded.is_some_and(|recorded| has_another(archive, version.id.number, recorded))
 }
 
-fn differs(version: &Version, found: Fingerprint) -> bool {
-    let recorded = version.content.as_ref().and_then(|content| content.fingerprint);
-    recorded.is_some_and(|recorded| recorded != found)
+/// What an archive cannot describe is damaged, and found as such.
+fn has_another(archive: &Archive, number: u64, recorded: Fingerprint) -> bool {
+    archive.describe(number).is_ok_and(|meta| meta.fingerprint != recorded)
+}
+
+fn recorded(version: &Version) -> Option<Fingerprint> {
+    version.content.as_ref().and_then(|content| content.fingerprint)
 }
