@@ -202,7 +202,7 @@ impl Reader {
         let count = pages.len() / self.page_len;
         let reached = self.reached.swap(nth + count, Ordering::Relaxed);
         if nth == 0 {
-            // Whoever begins anew does so because nobody has kept what was read before.
+            // A reader that begins again may find nothing of it in memory: the system is told once more.
             self.expected.store(0, Ordering::Relaxed);
         }
         let side_by_side = SIDE_BY_SIDE_BYTES / self.page_len;

@@ -267,7 +267,7 @@ fn what_lies_upon_a_lost_file_is_kept_once_and_not_merged_for_ever() {
         let before = common::files(folder.path());
         archive.compact(&mut pace).unwrap();
         assert!(common::files(folder.path()) == before, "given up: {given_up}");
-        // After a start it is looked at once more, and left as it is.
+        // A compaction after a restart changes nothing either.
         drop(archive);
         let archive = open(folder.path());
         archive.compact(&mut pace).unwrap();

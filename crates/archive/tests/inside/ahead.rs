@@ -1,4 +1,4 @@
-//! Reading ahead: what the system is told of those who read in order.
+//! Reading ahead: which ranges the system is asked to read early, if somebody reads in order.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
