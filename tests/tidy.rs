@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     // It starts the program, asks it as a client does, and takes some of its parts to measure them alone.
     ("asat-bench", &["asat", "asat-catalogue", "asat-client", "asat-core", "asat-host", "asat-wire"]),
     ("asat-catalogue", &["asat-core"]),
-    // Whoever talks to a daemon takes it and the wire, and nothing of the daemon with them.
+    // A program that talks to a daemon can use both without any crate of the daemon.
     ("asat-client", &["asat-core"]),
     ("asat-core", &[]),
     // It feeds what each of them reads of others.

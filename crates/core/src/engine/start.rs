@@ -172,7 +172,7 @@ impl Engine {
                     draft.intend(intent.effect.clone());
                 }
             }
-            // Nobody was told of the lease, unless the copy is one that is made again; what is left of it goes with the other copies.
+            // Nobody was told of the lease, unless the copy is one that is made again; what is left of it is deleted with the other copies.
             // Archives are tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
             Effect::MakeCopy { .. }
             | Effect::Compact { .. }
