@@ -6,11 +6,12 @@
 mod driver;
 mod guard;
 mod handle;
+mod host;
 pub(crate) mod import;
-mod lanes;
 mod listen;
 mod machine;
 mod message;
+mod performers;
 mod progress;
 mod rebuild;
 mod reload;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_catalogue::Catalogue;
-use asat_core::{Backing, Code, Engine, Host, Problem};
+use asat_core::{Backing, Code, Engine, Problem};
 use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, socket};
 
@@ -40,6 +41,7 @@ use crate::config::Config;
 use crate::log;
 use crate::metrics::Metrics;
 use guard::Guarding;
+use host::Host as _;
 use signals::Signals;
 
 /// A daemon that has made catalogue and machine agree, and takes events.

@@ -7,10 +7,9 @@ mod seldom;
 
 use std::io::{self, IsTerminal as _};
 
-use asat_core::audit::By;
 use asat_core::{Code, Problem};
 use asat_host::journal;
-use tracing::{Span, Subscriber};
+use tracing::Subscriber;
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, fmt};
@@ -43,19 +42,6 @@ pub(crate) fn begin(config: &LogConfig) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-/// Where everything that is logged, and is begun, belongs to somebody's request; nowhere else where it is nobody's.
-#[must_use]
-pub(crate) fn caused_by(by: &By) -> Span {
-    by.request.as_deref().map_or_else(Span::none, request)
-}
-
-/// The same of a request by its name.
-#[must_use]
-pub(crate) fn request(name: &str) -> Span {
-    // Whatever is left out of the log, the name stays with what is in it.
-    tracing::error_span!("by", request = %name)
 }
 
 fn to_journal() -> io::Result<tracing_journald::Layer> {

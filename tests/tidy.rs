@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (
         "asat",
         &[
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "asat-client",
             "asat-core",
             "asat-host",
+            "asat-shell",
             "asat-upgrade",
             "asat-wire",
         ],
@@ -36,8 +37,10 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["asat", "asat-archive", "asat-catalogue", "asat-client", "asat-core", "asat-host", "asat-wire"],
     ),
     ("asat-host", &["asat-core"]),
-    // It drives engine, guard and catalogue together, as the root does, on a machine that is a model.
-    ("asat-sim", &["asat-catalogue", "asat-core"]),
+    // It drives the engine for the daemon and for the simulator.
+    ("asat-shell", &["asat-core"]),
+    // It has the shell drive engine, guard and catalogue together, as the root does, on a machine that is a model.
+    ("asat-sim", &["asat-catalogue", "asat-core", "asat-shell"]),
     // What it reads of the format before, it writes into an archive of today's.
     ("asat-upgrade", &["asat-archive", "asat-core"]),
     ("asat-wire", &["asat-core"]),

@@ -27,7 +27,7 @@ use asat_core::event::Event;
 use asat_core::guard::{self, HotVersion, Memory, Outcome, Plan, Policy, Step};
 use asat_core::harm::Harm;
 use asat_core::snapshot::{Origin, Snapshot};
-use asat_core::{Code, Host as _, Problem, VersionId};
+use asat_core::{Code, Problem, VersionId};
 use asat_host::lvm::report::Uuid;
 use asat_host::volume::DeviceUuid;
 
@@ -35,6 +35,7 @@ use alarming::Alarming;
 use asked::Asked;
 pub use status::{Alarm, Braked, Done, GuardStatus, Looks};
 
+use super::host::Host as _;
 use super::machine::{Look, Machine, Missing, Reserved, Room};
 use super::{Handle, Notice};
 use crate::config::{Config, GuardConfig};

@@ -1,7 +1,6 @@
 //! The way to the engine for everybody but the driver, and what the daemon tells those who listen.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -10,10 +9,11 @@ use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::GuardEntry;
 use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
+use asat_shell::{Heard, SharedEngine};
 use tokio::sync::{broadcast, oneshot};
 
 use super::guard::{Alarm, GuardStatus};
-use super::message::{Heard, Message};
+use super::message::Message;
 use super::watch::{Watched, Watches};
 use crate::metrics::Metrics;
 use asat_wire::Progress;
@@ -66,8 +66,7 @@ impl LastFound {
 #[derive(Clone)]
 pub struct Handle {
     messages: Sender<Message>,
-    engine: Arc<RwLock<Engine>>,
-    revision: Arc<AtomicU64>,
+    engine: Arc<SharedEngine>,
     catalogue: Arc<PathBuf>,
     notices: Notices,
     standing: Arc<RwLock<GuardStatus>>,
@@ -81,26 +80,16 @@ impl Handle {
     /// The way to a driver that hears these messages.
     pub(super) fn new(
         messages: Sender<Message>,
-        (engine, revision): (Arc<RwLock<Engine>>, Arc<AtomicU64>),
+        engine: Arc<SharedEngine>,
         catalogue: &Path,
         metrics: Arc<Metrics>,
         notices: Notices,
+        recording: LastFound,
     ) -> Self {
         let catalogue = Arc::new(catalogue.to_owned());
         let (standing, watches) = (Arc::default(), Watches::default());
-        let (recording, verified) = (LastFound::default(), LastFound::default());
-        Self {
-            messages,
-            engine,
-            revision,
-            catalogue,
-            notices,
-            standing,
-            recording,
-            verified,
-            watches,
-            metrics,
-        }
+        let verified = LastFound::default();
+        Self { messages, engine, catalogue, notices, standing, recording, verified, watches, metrics }
     }
 
     /// Sends what somebody wants, and waits for the answer.
@@ -127,8 +116,7 @@ impl Handle {
             // Somebody who has gone away needs no answer.
             if sender.send(answer).is_ok() { Heard::Caller } else { Heard::Nobody }
         };
-        let message = Message::Ask(by, Box::new(event), Box::new(listener));
-        self.messages.send(message).map_err(|_| stopping())?;
+        self.messages.send(Message::ask(by, event, listener)).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 
@@ -138,7 +126,7 @@ impl Handle {
             listener(answer);
             Heard::Daemon
         };
-        let _ = self.messages.send(Message::Ask(By::asat(), Box::new(event), Box::new(heard)));
+        let _ = self.messages.send(Message::ask(By::asat(), event, heard));
     }
 
     /// Has the engine go by another policy, and waits until what follows from it is committed.
@@ -164,14 +152,14 @@ impl Handle {
 
     /// The engine, to read. Do not hold it for long.
     pub fn engine(&self) -> RwLockReadGuard<'_, Engine> {
-        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+        self.engine.read()
     }
 
     /// How often the engine has taken something in: what was true of it is true still while this is the same. Whoever has it
     /// locked sees no change.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        self.revision.load(Ordering::Acquire)
+        self.engine.revision()
     }
 
     /// How the guard stands.

@@ -98,7 +98,7 @@ pub(super) async fn serve(
     if tokio::time::timeout(config.stop_timeout, &mut finished).await.is_err() {
         tracing::warn!("requests under way are broken off after {:?}", config.stop_timeout);
         // Publications under way end with an answer as soon as they notice.
-        asat_core::Host::stop(&*daemon.machine);
+        super::host::Host::stop(&*daemon.machine);
         if tokio::time::timeout(LAST_ANSWERS, finished).await.is_err() {
             tracing::warn!("some requests are left without an answer");
         }

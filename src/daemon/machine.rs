@@ -43,7 +43,7 @@ use asat_core::register::Register;
 use asat_core::retention::Weight;
 use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::version::{Content, Version};
-use asat_core::{Backing, Code, Host, Problem, StoreName, VersionId};
+use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
 use asat_host::lvm::Timing;
 use asat_host::lvm::names::InstallationId;
@@ -52,6 +52,7 @@ use asat_host::worker::Workers;
 use jiff::Timestamp;
 
 use super::handle::{Handle, Notice, Notices};
+use super::host::Host;
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;

@@ -17,7 +17,6 @@ use tracing::Instrument as _;
 
 use super::Face;
 use super::problem::{self, Crowded};
-use crate::log;
 
 /// The header in which a request is named, by the caller and to him.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -69,7 +68,7 @@ impl Names {
 pub(super) async fn observe(State(face): State<Arc<Face>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let name = Name::given(request.headers()).unwrap_or_else(|| face.names.make());
-    let span = log::request(name.text());
+    let span = asat_shell::request(name.text());
     let (method, route) = (counted(request.method()), request.extensions().get::<MatchedPath>().cloned());
     let wanted = match &route {
         Some(route) if route.as_str().starts_with("/versions/{id}") => segment(&mut request, "id").await,

@@ -10,7 +10,6 @@ pub mod engine;
 pub mod event;
 pub mod guard;
 pub mod harm;
-pub mod host;
 pub mod instant;
 pub mod labels;
 pub mod numbered;
@@ -29,7 +28,6 @@ pub mod problem;
 pub mod units;
 
 pub use engine::{Backing, Engine, GroupCommit, LeaseBounds, LeaseUse, Policy, StorePolicy, Toll, Waiting};
-pub use host::Host;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

@@ -124,6 +124,7 @@ impl Sim {
         if held > self.guard.brake_ms {
             return Err(Violation::new(format!("a writer was held for {held} ms")));
         }
-        self.ended(&brake.step, &Outcome::Done)
+        self.ended(&brake.step, &Outcome::Done);
+        Ok(())
     }
 }

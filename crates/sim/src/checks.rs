@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use asat_core::VersionId;
-use asat_core::event::{Change, Effect, Event};
+use asat_core::event::{Change, Effect};
 use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
+use asat_core::register::Register;
 use asat_core::version::{LeaseId, State, Version};
 
 use crate::Violation;
@@ -14,33 +15,30 @@ use crate::world::{EXTENT, Volume};
 
 impl Sim {
     pub(crate) fn version(&self, id: &VersionId) -> Option<&Version> {
-        let register = self.daemon.as_ref()?.engine.register();
-        register.entry(id).ok().map(|entry| &entry.version)
+        self.known()?.entry(id).ok().map(|entry| &entry.version)
     }
 
     pub(crate) fn versions(&self) -> impl Iterator<Item = &Version> {
-        let stores = self.daemon.iter().flat_map(|daemon| daemon.engine.register().stores());
+        let stores = self.known().into_iter().flat_map(Register::stores);
         stores.flat_map(|history| history.versions.values()).map(|entry| &entry.version)
     }
 
     fn is_leased(&self, id: &VersionId) -> bool {
         let now = self.clock();
-        let daemon = self.daemon.as_ref();
-        daemon
-            .is_some_and(|daemon| daemon.engine.register().leases_on(id).any(|lease| lease.expires_at > now))
+        self.known().is_some_and(|register| register.leases_on(id).any(|lease| lease.expires_at > now))
     }
 
     /// Of every change, before it is taken in.
-    pub(crate) fn check_change(&mut self, change: &Change, event: &Event) -> Result<(), Violation> {
+    pub(crate) fn check_change(&mut self, change: &Change) -> Result<(), Violation> {
         match change {
             Change::Published(publication) => {
                 self.acknowledged.entry(publication.version.clone()).or_insert(self.world.now);
                 Ok(())
             }
             Change::Discarded(id) if self.acknowledged.contains_key(id) => {
-                Err(Violation::new(format!("{id} was acknowledged, and is discarded by {event:?}")))
+                Err(Violation::new(format!("{id} was acknowledged, and is discarded")))
             }
-            Change::Version(new) => self.check_version(new, event),
+            Change::Version(new) => self.check_version(new),
             Change::LeaseEnded(id) => self.check_lease_ended(id),
             _ => Ok(()),
         }
@@ -65,9 +63,9 @@ impl Sim {
         )))
     }
 
-    fn check_version(&self, new: &Version, event: &Event) -> Result<(), Violation> {
+    fn check_version(&self, new: &Version) -> Result<(), Violation> {
         let id = &new.id;
-        let wrong = |what: &str| Err(Violation::new(format!("{id} {what} by {event:?}")));
+        let wrong = |what: &str| Err(Violation::new(format!("{id} {what}")));
         let before = self.version(id);
         let was = |state| before.is_some_and(|version| version.state == state);
         if self.acknowledged.contains_key(id) && matches!(new.state, State::Cutting | State::Failed) {
@@ -186,7 +184,7 @@ impl Sim {
         let thin = seen.pools.iter().flat_map(|pool| &pool.versions);
         let all = seen.snapshots.iter().map(|seen| &seen.version).chain(thin);
         let going = |id: &VersionId| {
-            let intents = self.daemon.iter().flat_map(|daemon| daemon.engine.register().intents());
+            let intents = self.known().into_iter().flat_map(Register::intents);
             let mut effects = intents.map(|intent| &intent.effect);
             effects.any(|effect| !matches!(effect, Effect::Cut { .. }) && effect.version() == Some(id))
         };
@@ -383,13 +381,11 @@ impl Sim {
         // Longer than any lease or pin, even if the clock was set back.
         let end = self.world.now + 24 * 3_600_000;
         while self.step(end)? {}
-        if self.is_busy()
-            || self.daemon.iter().any(|daemon| daemon.engine.register().intents().next().is_some())
-        {
+        if self.is_busy() || self.known().is_some_and(|register| register.intents().next().is_some()) {
             return Err(Violation::new("after a day of rest something is still under way"));
         }
         let register = self.records.load()?;
-        if self.daemon.as_ref().is_none_or(|daemon| *daemon.engine.register() != register) {
+        if self.daemon.as_ref().is_none_or(|daemon| *daemon.engine.read().register() != register) {
             return Err(Violation::new("the records are not what the daemon knows"));
         }
         self.check_after_start()?;

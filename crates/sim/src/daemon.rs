@@ -1,38 +1,22 @@
-//! The daemon: the engine with its lanes, as the driver has them, and whoever asks it.
+//! The daemon: the shell's driver on this machine, and whoever asks it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use asat_core::event::{Answer, Change, Effect, EffectId, Event, Intent, Open, Outcome};
+use asat_core::audit::By;
+use asat_core::event::{EffectId, Event, Open, Outcome};
 use asat_core::guard::{Memory, Scope, Step, Target};
 use asat_core::register::Register;
 use asat_core::version::{LeaseId, Version};
 use asat_core::{Engine, StoreName, VersionId, VersionRef};
+use asat_shell::{Driver, Request, SharedEngine};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Violation;
 use crate::braking::Brake;
 use crate::hardships;
+use crate::ports::Listener;
 use crate::sim::{Happening, Sim};
-
-/// Effects of a lane are performed one after another: each store has one, one for its archive and one for compaction;
-/// copies have one, and so have removals.
-type Lane = (u8, String);
-
-fn lane(effect: &Effect) -> Lane {
-    match effect {
-        Effect::Cut { version, .. } | Effect::Restore { version, .. } | Effect::Retire { version } => {
-            (0, version.store.to_string())
-        }
-        // Its stores are never published together.
-        Effect::CutSet { set, .. } => (5, set.to_string()),
-        Effect::Compact { store } | Effect::Weigh { store } | Effect::Repair { store } => {
-            (4, store.to_string())
-        }
-        Effect::Archive { version } => (1, version.store.to_string()),
-        Effect::DropSnapshot { .. } => (2, String::new()),
-        Effect::MakeCopy { .. } | Effect::DropCopy { .. } => (3, String::new()),
-    }
-}
 
 /// How long after anything that happened the engine gets a tick, in milliseconds.
 const TICK_MS: u64 = 60_000;
@@ -42,13 +26,12 @@ const IDLE_MS: u64 = 24 * 3_600_000;
 
 /// A daemon that runs.
 pub(crate) struct Daemon {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<SharedEngine>,
+    /// It is not here while it is at work.
+    driver: Option<Driver<Listener>>,
     pub(crate) memory: Memory,
-    lanes: BTreeMap<Lane, VecDeque<EffectId>>,
-    /// Who asks again once an effect has made room: of which store.
-    again: Vec<(EffectId, StoreName)>,
-    /// What the guard asked the engine for: over when these effects are.
-    pub(crate) deeds: Vec<(EffectId, Step, u64)>,
+    /// What the guard asked for and is not over, with the effect whose end is waited for, if it is one.
+    pub(crate) deeds: Vec<(Option<EffectId>, Step)>,
     /// The instants of the last cuts.
     pub(crate) last_cuts: BTreeMap<StoreName, Timestamp>,
     /// Where new publications are refused.
@@ -67,19 +50,20 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// The effects that have begun.
-    pub(crate) fn running(&self) -> impl Iterator<Item = EffectId> {
-        self.lanes.values().filter_map(|lane| lane.front().copied())
+    pub(crate) fn running(&self) -> Vec<EffectId> {
+        self.driver.as_ref().map_or_else(Vec::new, Driver::under_way)
     }
 }
 
 impl Sim {
-    pub(crate) fn wake_daemon(&mut self, register: Register) {
+    /// Starts a daemon that finds these records.
+    pub(crate) fn start_daemon(&mut self, register: Register) -> Result<(), Violation> {
         let now = self.world.now;
+        let engine = Arc::new(SharedEngine::new(Engine::new(self.policy.clone(), register)));
         self.daemon = Some(Daemon {
-            engine: Engine::new(self.policy.clone(), register),
+            engine: Arc::clone(&engine),
+            driver: None,
             memory: Memory::default(),
-            lanes: BTreeMap::new(),
-            again: Vec::new(),
             last_cuts: BTreeMap::new(),
             deeds: Vec::new(),
             refused: Vec::new(),
@@ -90,53 +74,47 @@ impl Sim {
             looked: (now, now),
             idle: 0,
         });
+        let driver = Driver::start(self, engine);
+        self.judge()?;
+        let driver =
+            driver.map_err(|problem| Violation::new(format!("the daemon does not start: {problem}")))?;
+        if let Some(daemon) = &mut self.daemon {
+            daemon.driver = Some(driver);
+        }
+        Ok(())
     }
 
-    /// An open effect.
-    pub(crate) fn intended(&self, id: EffectId) -> Option<Effect> {
-        let register = self.daemon.as_ref()?.engine.register();
-        register.intent(id).map(|intent| intent.effect.clone())
+    /// The records, while there is a daemon that knows them.
+    pub(crate) fn known(&self) -> Option<&Register> {
+        self.daemon.as_ref().map(|_| self.records.register())
     }
 
-    /// Decides, commits, takes in, checks, and hands on, as the driver does.
-    pub(crate) fn tell(&mut self, event: &Event) -> Result<Answer, Violation> {
-        let now = self.clock();
-        let Some(daemon) = &mut self.daemon else { return Err(Violation::new("nobody is there to be told")) };
-        let decision = daemon.engine.decide(now, event);
-        daemon.next_tick = daemon.next_tick.min(self.world.now + TICK_MS);
-        self.records.commit(&decision.changes)?;
-        for change in &decision.changes {
-            self.check_change(change, event)?;
-            if let Some(daemon) = &mut self.daemon {
-                daemon.engine.evolve(change);
-            }
-        }
-        for remark in &decision.remarks {
-            self.say(|| remark.text.clone());
-        }
-        if decision.changes.iter().any(|change| !matches!(change, Change::Clock(_))) {
-            // The guard is told that records have changed.
-            self.look_at_once();
-        }
-        let published = decision.changes.iter().any(|change| matches!(change, Change::Published(_)));
-        for change in decision.changes {
-            if let Change::Intended(Intent { id, effect, .. }) = change {
-                self.hand_on(id, &effect);
-            }
-        }
-        if published {
-            self.tell(&Event::Tick)?;
-        }
-        Ok(decision.answer)
+    /// What must not be and was seen meanwhile.
+    fn judge(&mut self) -> Result<(), Violation> {
+        self.violation.take().map_or(Ok(()), Err)
     }
 
-    fn hand_on(&mut self, id: EffectId, effect: &Effect) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let lane = daemon.lanes.entry(lane(effect)).or_default();
-        lane.push_back(id);
-        if lane.len() == 1 {
-            self.begin(id);
+    /// Has the driver do something.
+    fn drive(&mut self, work: impl FnOnce(&mut Driver<Listener>, &mut Self)) -> Result<(), Violation> {
+        let driver = self.daemon.as_mut().and_then(|daemon| daemon.driver.take());
+        let Some(mut driver) = driver else { return Err(Violation::new("nobody is there to be told")) };
+        work(&mut driver, self);
+        if let Some(daemon) = &mut self.daemon {
+            daemon.driver = Some(driver);
+            daemon.next_tick = daemon.next_tick.min(self.world.now + TICK_MS);
         }
+        self.judge()
+    }
+
+    /// Somebody asks something.
+    pub(crate) fn ask(&mut self, event: Event, listener: Listener) -> Result<(), Violation> {
+        let request = Request { by: By::asat(), event: Box::new(event), listener };
+        self.drive(|driver, sim| driver.ask(sim, request))
+    }
+
+    /// The same, if nobody cares for the answer.
+    pub(crate) fn tell(&mut self, event: Event) -> Result<(), Violation> {
+        self.ask(event, Listener::Nobody)
     }
 
     /// An effect is over, and the daemon hears of it.
@@ -145,67 +123,37 @@ impl Sim {
             return Err(Violation::new(format!("{id:?} is over, and nobody intended it")));
         };
         self.glance();
+        let outcome = self.as_it_is_now(&effect, outcome);
         let failed = failure(&outcome);
         let of = effect.version().map_or_else(String::new, ToString::to_string);
-        let kind = format!("{effect:?}");
-        let kind = kind.split(' ').next().unwrap_or_default();
         self.say(|| {
-            format!("{kind} {of} is over{}", failed.as_ref().map_or(String::new(), |why| format!(": {why}")))
+            let why = failed.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            format!("{} {of} is over{why}", effect.text())
         });
-        let outcome = self.as_it_is_now(&effect, outcome);
-        let answer = self.tell(&Event::Finished { effect: id, outcome })?;
-        self.settle_again(&effect, answer);
-        let made_room = failed.is_none();
-        self.settle_deeds(id, failed)?;
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
-        let lane = daemon.lanes.entry(lane(&effect)).or_default();
-        lane.pop_front();
-        if let Some(next) = lane.front().copied() {
-            self.begin(next);
-        }
-        self.ask_again(id, made_room)?;
+        self.drive(|driver, sim| driver.finished(sim, id, outcome))?;
+        self.settle_deeds(id, failed);
         self.wake();
-        Ok(())
-    }
-
-    /// Remembers who is to ask again.
-    fn settle_again(&mut self, effect: &Effect, answer: Answer) {
-        if let (Some(daemon), Answer::Again(room), Some(version)) =
-            (&mut self.daemon, answer, effect.version())
-        {
-            daemon.again.push((room, version.store.clone()));
-        }
-    }
-
-    /// An effect is over for which somebody waited, to ask again if it has made room.
-    fn ask_again(&mut self, effect: EffectId, made_room: bool) -> Result<(), Violation> {
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
-        let (due, open): (Vec<_>, Vec<_>) = daemon.again.drain(..).partition(|(room, _)| *room == effect);
-        daemon.again = open;
-        for (_, store) in due.into_iter().filter(|_| made_room) {
-            self.tally.count("publications after room was made");
-            self.tell(&Event::publish(&store))?;
-        }
         Ok(())
     }
 
     /// The periodic work. While nothing happens there is little of it.
     pub(crate) fn tick(&mut self) -> Result<(), Violation> {
-        let before = self.daemon.as_ref().map(|daemon| daemon.engine.register().next_effect());
-        self.tell(&Event::Clock(self.clocks()))?;
-        self.tell(&Event::Tick)?;
+        let before = self.known().map(Register::next_effect);
+        self.drive(|driver, sim| driver.tick(sim))?;
         self.tally.count("ticks");
         if self.believed().doubted {
             self.tally.count(hardships::DOUBTED);
         }
         let now = self.clock();
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
-        let register = daemon.engine.register();
+        let Some(register) = self.known() else { return Ok(()) };
         let busy = before != Some(register.next_effect()) || register.intents().next().is_some();
         let ends = register.leases().map(|lease| lease.expires_at).chain(pins(register));
         let until = ends.map(|end| end.duration_since(now).as_millis().max(1)).min();
         let until = until.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(IDLE_MS);
-        daemon.next_tick = self.world.now + if busy { TICK_MS } else { until.min(IDLE_MS) };
+        let next_tick = self.world.now + if busy { TICK_MS } else { until.min(IDLE_MS) };
+        if let Some(daemon) = &mut self.daemon {
+            daemon.next_tick = next_tick;
+        }
         self.wake();
         Ok(())
     }
@@ -225,13 +173,12 @@ impl Sim {
             return Ok(());
         }
         self.tally.count("publications");
-        self.tell(&Event::publish(&store)).map(drop)
+        self.tell(Event::publish(&store))
     }
 
     /// The newest version of a store that can be read.
     fn newest(&self, origin: usize) -> Option<VersionId> {
-        let register = self.daemon.as_ref()?.engine.register();
-        let history = register.history(&self.world.origins[origin].store).ok()?;
+        let history = self.known()?.history(&self.world.origins[origin].store).ok()?;
         history.newest_readable().map(|entry| entry.version.id.clone())
     }
 
@@ -241,7 +188,7 @@ impl Sim {
         let version = VersionRef::Exact(version);
         self.tally.count("leases");
         let open = Open { version, lease, holder: "ann".to_owned(), ttl_s: seconds, in_tree: false };
-        self.tell(&Event::Open(open)).map(drop)
+        self.tell(Event::Open(open))
     }
 
     pub(crate) fn pin(&mut self, origin: usize, hot: bool, seconds: i64) -> Result<(), Violation> {
@@ -249,7 +196,7 @@ impl Sim {
         let expires_at = self.clock().checked_add(SignedDuration::from_secs(seconds)).ok();
         let (version, reason) = (VersionRef::Exact(version), "audit".to_owned());
         self.tally.count("pins");
-        self.tell(&Event::Pin { version, reason, owner: None, expires_at, hot }).map(drop)
+        self.tell(Event::Pin { version, reason, owner: None, expires_at, hot })
     }
 
     /// Notes how much is free from now on.

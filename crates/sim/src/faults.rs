@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use asat_core::VersionId;
-use asat_core::event::Event;
 
 use crate::Violation;
 use crate::dice::Dice;
@@ -241,10 +240,7 @@ impl Sim {
         self.world.powered = true;
         self.faults.well_since = self.faults.well_since.max(self.world.now);
         let register = self.records.load()?;
-        self.wake_daemon(register);
-        let survey = self.survey();
-        self.tell(&Event::Clock(self.clocks()))?;
-        self.tell(&Event::Started(survey))?;
+        self.start_daemon(register)?;
         self.check_after_start()
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Where nothing can change that a look would show, none is made: time jumps to where one could matter.
 
-use asat_core::event::{Answer, Effect, EffectId, Event, Intent};
+use asat_core::event::{Effect, EffectId, Event, Intent};
 use asat_core::guard::{self, Action, Assessment, Level, Observation, Outcome, Plan, Rung, Step, Target};
+use asat_core::register::Register;
 use asat_core::version::Version;
 use asat_core::{Problem, VersionId};
 
 use crate::Violation;
 use crate::lvm::Task;
+use crate::ports::Listener;
 use crate::sim::Sim;
 
 impl Sim {
@@ -131,10 +133,10 @@ impl Sim {
     fn tell_overflowed(&mut self) -> Result<bool, Violation> {
         let Some(daemon) = &self.daemon else { return Ok(false) };
         let is_full = |id: &VersionId| self.world.snapshots.get(id).is_some_and(|volume| volume.lost);
-        let hot = daemon.engine.in_snapshots(self.clock());
+        let hot = daemon.engine.read().in_snapshots(self.clock());
         let full: Vec<VersionId> = hot.into_iter().map(|(seen, _)| seen.id).filter(is_full).collect();
         for id in &full {
-            self.tell(&Event::Overflowed(id.clone()))?;
+            self.tell(Event::Overflowed(id.clone()))?;
         }
         Ok(!full.is_empty())
     }
@@ -149,7 +151,7 @@ impl Sim {
         let gone: Vec<VersionId> = self.versions().filter(gone).map(|version| version.id.clone()).collect();
         let mut told = false;
         for id in gone {
-            self.tell(&Event::Vanished(id.clone()))?;
+            self.tell(Event::Vanished(id.clone()))?;
             let recorded = self.version(&id).is_some_and(|version| version.snapshot().is_some());
             if recorded && !self.is_worked_on(&id) {
                 return Err(Violation::new(format!("the snapshot of {id} is gone, and is recorded still")));
@@ -160,7 +162,7 @@ impl Sim {
     }
 
     fn is_worked_on(&self, id: &VersionId) -> bool {
-        let mut intents = self.daemon.iter().flat_map(|daemon| daemon.engine.register().intents());
+        let mut intents = self.known().into_iter().flat_map(Register::intents);
         intents.any(|intent| intent.effect.version() == Some(id))
     }
 
@@ -177,10 +179,10 @@ impl Sim {
                     true
                 }
                 Action::Extend { .. } => false,
-                Action::Demote { version } => self.ask(step, &Event::Demote(version.clone()))?,
+                Action::Demote { version } => self.want(step, Event::Demote(version.clone()))?,
                 Action::Retire { version } => {
                     let (version, why) = (version.clone(), step.reason.clone());
-                    self.ask(step, &Event::GiveUp { version, why })?
+                    self.want(step, Event::GiveUp { version, why })?
                 }
                 Action::Hurry { version } => self.hurry(step, version)?,
                 Action::Refuse { scope } => {
@@ -214,35 +216,49 @@ impl Sim {
     }
 
     /// An action of the guard is over.
-    pub(crate) fn ended(&mut self, step: &Step, outcome: &Outcome) -> Result<(), Violation> {
+    pub(crate) fn ended(&mut self, step: &Step, outcome: &Outcome) {
         self.say(|| format!("{:?}: {outcome:?}", step.action));
         let now = self.world.now;
         if *outcome != Outcome::Done {
             self.faults.failed_at = Some(now);
         }
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
+        let Some(daemon) = &mut self.daemon else { return };
         daemon.memory.ended(&self.guard, step, now, outcome);
         let entry = guard::GuardEntry::of(step, self.clock(), outcome.clone(), 0);
-        self.records.log(&entry)?;
+        if let Err(violation) = self.records.log(&entry) {
+            self.violation.get_or_insert(violation);
+        }
         self.look_at_once();
-        Ok(())
     }
 
-    /// Asks the engine for something, and remembers when it is over.
-    fn ask(&mut self, step: &Step, event: &Event) -> Result<bool, Violation> {
+    /// Asks the driver for something; it tells when that is over.
+    fn want(&mut self, step: &Step, event: Event) -> Result<bool, Violation> {
         self.began(step);
-        match self.tell(event)? {
-            Answer::After(effect) | Answer::Again(effect) => self.remember(effect, step),
-            Answer::Now(Ok(_)) => self.ended(step, &Outcome::Done)?,
-            Answer::Now(Err(problem)) => self.ended(step, &failed(&problem))?,
+        if let Some(daemon) = &mut self.daemon {
+            daemon.deeds.push((None, step.clone()));
         }
+        self.ask(event, Listener::Guard(step.clone()))?;
         Ok(true)
     }
 
+    /// The driver tells what came of a step. A version that is given up is over with its snapshot.
+    pub(crate) fn hear(&mut self, step: &Step, result: Result<(), Problem>) {
+        let dropping = step.action.version().and_then(|version| self.dropping(version));
+        let dropping = dropping.filter(|_| step.action.rung() == Rung::Retire && result.is_ok());
+        let Some(daemon) = &mut self.daemon else { return };
+        let Some(nth) = daemon.deeds.iter().position(|(_, deed)| deed == step) else { return };
+        match dropping {
+            Some(effect) => daemon.deeds[nth].0 = Some(effect),
+            None => {
+                daemon.deeds.remove(nth);
+                self.ended(step, &result.map_or_else(|problem| failed(&problem), |()| Outcome::Done));
+            }
+        }
+    }
+
     fn remember(&mut self, effect: EffectId, step: &Step) {
-        let now = self.world.now;
         if let Some(daemon) = &mut self.daemon {
-            daemon.deeds.push((effect, step.clone(), now));
+            daemon.deeds.push((Some(effect), step.clone()));
         }
     }
 
@@ -250,40 +266,33 @@ impl Sim {
     fn hurry(&mut self, step: &Step, version: &VersionId) -> Result<bool, Violation> {
         self.began(step);
         if self.archiving(version).is_none() {
-            self.tell(&Event::Tick)?;
+            self.tell(Event::Tick)?;
         }
         match self.archiving(version) {
             Some(effect) => self.remember(effect, step),
-            None => self.ended(step, &Outcome::Failed("it cannot be archived now".to_owned()))?,
+            None => self.ended(step, &Outcome::Failed("it cannot be archived now".to_owned())),
         }
         Ok(true)
     }
 
     fn archiving(&self, id: &VersionId) -> Option<EffectId> {
-        let mut intents = self.daemon.as_ref()?.engine.register().intents();
+        let mut intents = self.known()?.intents();
         let of_store = |intent: &&Intent| matches!(&intent.effect, Effect::Archive { version } if version.store == id.store);
         intents.find(of_store).map(|intent| intent.id)
     }
 
-    /// An effect is over, and with it what the guard asked for. A version that is given up is over with its
-    /// snapshot.
-    pub(crate) fn settle_deeds(&mut self, effect: EffectId, failed: Option<String>) -> Result<(), Violation> {
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
-        let (over, open): (Vec<_>, Vec<_>) = daemon.deeds.drain(..).partition(|(id, ..)| *id == effect);
+    /// An effect is over, and with it what the guard asked for.
+    pub(crate) fn settle_deeds(&mut self, effect: EffectId, failed: Option<String>) {
+        let Some(daemon) = &mut self.daemon else { return };
+        let (over, open): (Vec<_>, Vec<_>) =
+            daemon.deeds.drain(..).partition(|(waits_for, _)| *waits_for == Some(effect));
         daemon.deeds = open;
         let outcome = failed.map_or(Outcome::Done, Outcome::Failed);
-        for (_, step, _) in over {
-            let dropping = step.action.version().and_then(|version| self.dropping(version));
-            match dropping.filter(|_| step.action.rung() == Rung::Retire && outcome == Outcome::Done) {
-                Some(next) => self.remember(next, &step),
-                None => self.ended(&step, &outcome)?,
-            }
-        }
-        Ok(())
+        over.iter().for_each(|(_, step)| self.ended(step, &outcome));
     }
 
     fn dropping(&self, id: &VersionId) -> Option<EffectId> {
-        let mut intents = self.daemon.as_ref()?.engine.register().intents();
+        let mut intents = self.known()?.intents();
         let drops = |intent: &&Intent| matches!(&intent.effect, Effect::DropSnapshot { version, .. } if version == id);
         intents.find(drops).map(|intent| intent.id)
     }

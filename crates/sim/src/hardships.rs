@@ -106,7 +106,7 @@ impl Sim {
     fn claims(&self, seen: &Observation, plan: &Plan) -> Vec<Claim> {
         let deeds = self.daemon.iter().flat_map(|daemon| &daemon.deeds);
         let goes = |action: &Action| matches!(action.rung(), Rung::Demote | Rung::Retire);
-        let leaving = deeds.map(|(_, step, _)| &step.action).filter(|action| goes(action));
+        let leaving = deeds.map(|(_, step)| &step.action).filter(|action| goes(action));
         let leaving: Vec<&VersionId> = leaving.filter_map(Action::version).collect();
         let short = plan.assessments.iter().filter(|found| matches!(found.level, Level::Low | Level::Urgent));
         let origin = |target: &Target| {

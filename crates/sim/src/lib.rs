@@ -27,6 +27,7 @@ mod lvm;
 mod machine;
 mod observing;
 mod pool;
+mod ports;
 mod ranges;
 mod records;
 mod scenario;

@@ -7,6 +7,7 @@ use asat_core::event::{
     Outcome, Repaired, Retired, Survey, Surveyed,
 };
 use asat_core::guard;
+use asat_core::register::Register;
 use asat_core::retention::Weight;
 use asat_core::snapshot::{Cost, Hold, Snapshot};
 use asat_core::version::{Attributes, Content};
@@ -14,6 +15,7 @@ use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId, sizing};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Violation;
+use crate::daemon::Daemon;
 use crate::lvm::{Fate, Task};
 use crate::ranges::Ranges;
 use crate::sim::{Happening, Sim};
@@ -24,11 +26,15 @@ fn trouble(code: Code, what: &str) -> Problem {
 }
 
 impl Sim {
+    /// An open effect.
+    pub(crate) fn intended(&self, id: EffectId) -> Option<Effect> {
+        self.known()?.intent(id).map(|intent| intent.effect.clone())
+    }
+
     /// An effect begins; its end is put into the queue.
-    pub(crate) fn begin(&mut self, id: EffectId) {
-        let Some(effect) = self.intended(id) else { return };
+    pub(crate) fn begin_effect(&mut self, id: EffectId, effect: &Effect) {
         let life = self.life;
-        let takes = match &effect {
+        let takes = match effect {
             Effect::Cut { version, .. } => match self.unchanged(version) {
                 Some(same) => {
                     let outcome = Outcome::Cut(Ok(Cut {
@@ -158,7 +164,7 @@ impl Sim {
         let newest = held
             .filter(|(other, _)| other.store == id.store && *other < id)
             .max_by_key(|(other, _)| *other)?;
-        let known = self.daemon.as_ref()?.engine.register().entry(newest.0).ok()?;
+        let known = self.known()?.entry(newest.0).ok()?;
         let readable = known.version.state == asat_core::version::State::Ready;
         (readable && newest.1.fingerprint == Some(Fingerprint::of_model(live))).then_some(newest.0.number)
     }
@@ -313,7 +319,7 @@ impl Sim {
                 Task::Extend(step) => drop(self.extend(&step.action)),
             }
         }
-        let running: Vec<EffectId> = self.daemon.iter().flat_map(|daemon| daemon.running()).collect();
+        let running: Vec<EffectId> = self.daemon.iter().flat_map(Daemon::running).collect();
         let effects: Vec<Effect> = running.into_iter().filter_map(|id| self.intended(id)).collect();
         for effect in effects {
             let physical =
@@ -326,9 +332,7 @@ impl Sim {
     }
 
     /// What a daemon sees that starts now.
-    pub(crate) fn survey(&self) -> Survey {
-        let Some(daemon) = &self.daemon else { return Survey::default() };
-        let register = daemon.engine.register();
+    pub(crate) fn look_around(&self, register: &Register) -> Survey {
         let known = |id: &VersionId| register.entry(id).is_ok_and(|entry| entry.version.is_archived());
         let describe = |(id, described): (&VersionId, &Described)| Archived {
             version: id.clone(),

@@ -7,6 +7,8 @@ use asat_core::guard::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen,
 };
 
+use asat_core::register::Register;
+
 use crate::pool::{BLOCK, Harm};
 use crate::sim::Sim;
 use crate::world::{EXTENT, Volume};
@@ -47,13 +49,13 @@ impl Sim {
                 waiting: None,
             }],
             clock: Some((self.believed(), self.policy.clock)).filter(|(believed, _)| believed.doubted),
-            harms: self.daemon.as_ref().map_or_else(Vec::new, |daemon| daemon.engine.register().harms()),
+            harms: self.known().map_or_else(Vec::new, Register::harms),
         }
     }
 
     /// The versions in snapshots as the records have them. Those on their way out are not among them.
     fn hot(&self) -> BTreeMap<VersionId, HotVersion> {
-        let hot = self.daemon.iter().flat_map(|daemon| daemon.engine.in_snapshots(self.clock()));
+        let hot = self.daemon.iter().flat_map(|daemon| daemon.engine.read().in_snapshots(self.clock()));
         hot.map(|(version, _)| (version.id.clone(), version)).collect()
     }
 

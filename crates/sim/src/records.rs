@@ -1,5 +1,7 @@
-//! The records: what a daemon that starts again knows. In most runs they are kept in memory, since a catalogue takes
-//! its time; in some they are kept by the real one, in a file that lies in memory.
+//! The records: what a daemon that starts again knows. They are kept in memory, since a catalogue takes its time; in some runs also by
+//! the real one, in a file that lies in memory, which has to give back the same.
+
+use std::path::Path;
 
 use asat_catalogue::Catalogue;
 use asat_core::event::Change;
@@ -9,62 +11,76 @@ use tempfile::TempDir;
 
 use crate::Violation;
 
-/// Where the records are.
-pub(crate) enum Records {
-    Memory(Box<Register>),
-    File { folder: TempDir, catalogue: Option<Box<Catalogue>> },
+/// All that was committed.
+pub(crate) struct Records {
+    register: Register,
+    file: Option<File>,
+}
+
+/// The real catalogue. It is closed before its folder is removed.
+struct File {
+    catalogue: Option<Catalogue>,
+    folder: TempDir,
+}
+
+impl File {
+    fn new() -> Result<Self, Violation> {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder = folder.map_err(|error| Violation::new(format!("no folder for a catalogue: {error}")))?;
+        Ok(Self { catalogue: None, folder })
+    }
+
+    /// The catalogue; it is opened if it is not open.
+    fn catalogue(&mut self) -> Result<&mut Catalogue, Violation> {
+        let open = || Catalogue::open(&self.folder.path().join("catalogue.db"));
+        let catalogue = self.catalogue.take().map_or_else(open, Ok)?;
+        Ok(self.catalogue.insert(catalogue))
+    }
 }
 
 impl Records {
     pub(crate) fn new(real: bool) -> Result<Self, Violation> {
-        if !real {
-            return Ok(Self::Memory(Box::default()));
-        }
-        let memory = std::path::Path::new("/dev/shm");
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let folder = folder.map_err(|error| Violation::new(format!("no folder for a catalogue: {error}")))?;
-        let mut records = Self::File { folder, catalogue: None };
-        records.open()?;
-        Ok(records)
+        let file = real.then(File::new).transpose()?;
+        Ok(Self { register: Register::default(), file })
     }
 
-    fn open(&mut self) -> Result<(), Violation> {
-        if let Self::File { folder, catalogue } = self {
-            // The one before is closed first.
-            *catalogue = None;
-            *catalogue = Some(Box::new(Catalogue::open(&folder.path().join("catalogue.db"))?));
-        }
-        Ok(())
+    /// What is recorded.
+    pub(crate) fn register(&self) -> &Register {
+        &self.register
     }
 
-    /// Commits changes that a register has yet to take in.
+    /// Commits changes to the real catalogue, if there is one. Each has still to be taken in.
     pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<(), Violation> {
-        match self {
-            Self::Memory(register) => changes.iter().for_each(|change| register.evolve(change)),
-            Self::File { catalogue: Some(catalogue), .. } => catalogue.record(changes)?,
-            Self::File { .. } => return Err(Violation::new("the catalogue is closed")),
+        match &mut self.file {
+            Some(file) => Ok(file.catalogue()?.record(changes)?),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Takes a committed change in.
+    pub(crate) fn take_in(&mut self, change: &Change) {
+        self.register.evolve(change);
     }
 
     /// Logs what the guard did.
     pub(crate) fn log(&mut self, entry: &GuardEntry) -> Result<(), Violation> {
-        match self {
-            Self::File { catalogue: Some(catalogue), .. } => {
-                Ok(catalogue.log_guard(std::slice::from_ref(entry))?)
-            }
-            _ => Ok(()),
+        match &mut self.file {
+            Some(file) => Ok(file.catalogue()?.log_guard(std::slice::from_ref(entry))?),
+            None => Ok(()),
         }
     }
 
     /// What a daemon that starts now finds.
     pub(crate) fn load(&mut self) -> Result<Register, Violation> {
-        self.open()?;
-        match self {
-            Self::Memory(register) => Ok((**register).clone()),
-            Self::File { catalogue: Some(catalogue), .. } => Ok(catalogue.load()?),
-            Self::File { .. } => Err(Violation::new("the catalogue is closed")),
+        if let Some(file) = &mut self.file {
+            // It is closed first.
+            file.catalogue = None;
+            if file.catalogue()?.load()? != self.register {
+                return Err(Violation::new("the catalogue gives back other records than were committed"));
+            }
         }
+        Ok(self.register.clone())
     }
 }
 

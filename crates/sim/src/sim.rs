@@ -6,6 +6,7 @@ use asat_core::VersionId;
 use asat_core::clock::{self, Believed, Moment, Reading};
 use asat_core::event::{EffectId, Outcome};
 use asat_core::guard;
+use asat_core::register::Register;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::daemon::Daemon;
@@ -126,6 +127,8 @@ pub(crate) struct Sim {
     diary: VecDeque<String>,
     /// What was noted of the last look.
     pub(crate) noted: String,
+    /// What must not be, and was seen while the driver was at work.
+    pub(crate) violation: Option<Violation>,
 }
 
 impl Sim {
@@ -150,6 +153,7 @@ impl Sim {
             sequence: 0,
             diary: VecDeque::new(),
             noted: String::new(),
+            violation: None,
         };
         let told = |sim: &mut Self, violation: Violation| {
             let what = format!("after {} ms: {}", sim.world.now, violation.what);
@@ -271,7 +275,7 @@ impl Sim {
     }
 
     /// What the machine's clocks say.
-    pub(crate) fn clocks(&self) -> Reading {
+    pub(crate) fn read_clocks(&self) -> Reading {
         let begin = Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH);
         let ms = i64::try_from(self.world.now).unwrap_or(i64::MAX) + self.faults.clock_ms;
         let wall = begin.checked_add(SignedDuration::from_millis(ms)).unwrap_or(Timestamp::MAX);
@@ -281,8 +285,8 @@ impl Sim {
 
     /// What the daemon believes of them; where there is none, what they say.
     pub(crate) fn believed(&self) -> Believed {
-        let anchor = self.daemon.as_ref().and_then(|daemon| daemon.engine.register().clock());
-        clock::believed(anchor, &self.policy.clock, &self.clocks())
+        let anchor = self.known().and_then(Register::clock);
+        clock::believed(anchor, &self.policy.clock, &self.read_clocks())
     }
 
     /// The time that the daemon goes by.

@@ -1,20 +1,26 @@
 //! The driver on a machine that is made up: a volume group with room for two snapshots.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::sync::atomic::Ordering;
 
+use asat_core::audit::By;
 use asat_core::clock::{Anchor, Reading};
-use asat_core::event::{Cut, Filed, Kept, Publish, Reply, Retired, Survey};
+use asat_core::event::{
+    Change, Cut, CutFailure, Effect, Event, Filed, Kept, Outcome, Publish, Reply, Retired, Survey,
+};
 use asat_core::guard::{GuardEntry, Outcome as Came, Rung};
+use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, State};
-use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StorePolicy, VersionId};
+use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StoreName, StorePolicy, VersionId};
 use futures_util::FutureExt as _;
+use jiff::Timestamp;
 use tempfile::TempDir;
 
 use super::*;
-use crate::daemon::handle::notices;
+use crate::daemon::handle::{Notice, notices};
 
 /// A volume group with room for two snapshots.
 #[derive(Default)]
@@ -178,7 +184,7 @@ fn publish(handle: &Handle, version: &str) -> Result<Reply, Problem> {
 fn a_publication_without_room_waits_for_the_oldest_kept_snapshot_to_go() {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
-    let host = Arc::clone(&driver.host);
+    let host = Arc::clone(&driver.ports.host);
     let driver = std::thread::spawn(|| driver.run());
     let taken = || host.taken.lock().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
     publish(&handle, "report@1").unwrap();
@@ -202,7 +208,7 @@ fn a_publication_without_room_waits_for_the_oldest_kept_snapshot_to_go() {
 fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
-    let host = Arc::clone(&driver.host);
+    let host = Arc::clone(&driver.ports.host);
     let driver = std::thread::spawn(|| driver.run());
     publish(&handle, "report@1").unwrap();
     let hold =
@@ -220,7 +226,7 @@ fn what_somebody_holds_is_not_given_up_until_he_lets_it_go() {
 fn a_retirement_is_answered_by_what_is_recorded_whatever_becomes_of_the_pages() {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
-    let host = Arc::clone(&driver.host);
+    let host = Arc::clone(&driver.ports.host);
     let driver = std::thread::spawn(|| driver.run());
     ["report@1", "report@2", "report@3"].iter().for_each(|version| drop(publish(&handle, version).unwrap()));
     let id = |version: &str| version.parse::<VersionId>().unwrap();
@@ -388,7 +394,7 @@ fn another_policy_takes_up_what_it_adds_and_leaves_on_record_what_it_drops() {
     let mut changed = policy();
     let store = changed.stores.remove(&report).unwrap();
     changed.stores.insert(other.clone(), store);
-    driver.configure(changed).unwrap();
+    driver.shell.configure(&mut driver.ports, changed).unwrap();
     {
         let engine = handle.engine();
         assert!(engine.register().history(&report).is_ok() && engine.register().history(&other).is_ok());

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use asat_core::VersionId;
 use asat_core::event::Event;
 use asat_core::guard::{self, Action, GuardEntry, HotVersion, Observation, Outcome, Plan, Rung, Scope, Step};
 use asat_core::snapshot::Snapshot;
-use asat_core::{Host as _, VersionId};
 use tracing::field::display;
 
 use super::{Done, Guard, LAST_ACTIONS, Word};
 use crate::daemon::Notice;
+use crate::daemon::host::Host as _;
 use crate::daemon::machine::{Advice, Short};
 
 /// The version that a step is about, where it is about one.

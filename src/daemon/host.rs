@@ -1,16 +1,13 @@
-//! The machine as the engine's shell sees it: something that performs effects.
-//!
-//! The daemon implements it over archive and host; a simulator can implement it over a model.
+//! The machine as the driver sees it: something that many threads ask to perform effects.
 
+use asat_core::clock::{Anchor, Reading};
+use asat_core::event::{Effect, Outcome, Survey};
+use asat_core::register::Register;
+use asat_core::{Problem, StoreName, VersionId};
 use jiff::Timestamp;
 
-use crate::clock::{Anchor, Reading};
-use crate::event::{Effect, Outcome, Survey};
-use crate::register::Register;
-use crate::{Problem, StoreName, VersionId};
-
-/// Performs effects. Every method may block; the shell calls them from lanes of their own.
-pub trait Host: Send + Sync + 'static {
+/// Performs effects. Every method may block; effects are performed on threads of their own.
+pub(crate) trait Host: Send + Sync + 'static {
     /// The time as it is believed, in whole microseconds.
     fn now(&self) -> Timestamp;
 
@@ -41,6 +38,6 @@ pub trait Host: Send + Sync + 'static {
     /// Where that fails too; starting again settles it.
     fn undo(&self, effect: &Effect) -> Result<(), Problem>;
 
-    /// Asks long effects to end soon, with [`crate::Code::Stopping`].
+    /// Asks long effects to end soon, with [`asat_core::Code::Stopping`].
     fn stop(&self);
 }
