@@ -144,7 +144,7 @@ impl Inner {
         if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
             self.check_room(row.takes)?;
             // A merge of what was written last costs nothing for what was written before.
-            for history in History::from(&state, first, &*self.objects)? {
+            for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
                     return self.merge(&state, &history, &row.files, pace).map(Some);
                 }
@@ -153,7 +153,7 @@ impl Inner {
         if !has_garbage {
             return Ok(None);
         }
-        for history in History::all(&state, &*self.objects)? {
+        for history in History::all(&state)? {
             if let Some(Row { files, takes }) = self.garbage(&state, &history, passed, is_full)? {
                 let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
                 if let Ok(Merged::Done(file)) = merged {
@@ -186,7 +186,7 @@ impl Inner {
     fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
-            match slot.segment(&*self.objects) {
+            match slot.segment() {
                 Ok(segment) => of_size.entry(segment.page_size()).or_default().push(&slot.reference),
                 Err(error) if error.is_loss() => {}
                 Err(error) => return Err(error),

@@ -14,7 +14,6 @@ use crate::codec::{Decoder, Stored};
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::index::{BLOCK_PAGES, Encoding, Entry};
-use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
 
@@ -89,16 +88,16 @@ pub(crate) struct History {
 impl History {
     /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
     /// versions may need counts as needed.
-    pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
-        Self::from(state, 0, objects)
+    pub(crate) fn all(state: &State) -> Result<Vec<Self>, Error> {
+        Self::from(state, 0)
     }
 
     /// The same of what became of pages from a version on: what that lies upon below is not in it.
-    pub(crate) fn from(state: &State, first: u64, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
+    pub(crate) fn from(state: &State, first: u64) -> Result<Vec<Self>, Error> {
         let mut histories: Vec<Self> = Vec::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
-            let segment = match slot.segment(objects) {
+            let segment = match slot.segment() {
                 Ok(segment) => Arc::clone(segment),
                 Err(error) if error.is_loss() => {
                     lost.extend(slot.reference.first..=slot.reference.last);
@@ -118,7 +117,7 @@ impl History {
                 }),
             }
         }
-        let (live, alone) = (state.live_from(first, objects), state.alone(objects));
+        let (live, alone) = (state.live_from(first), state.alone());
         lost.retain(|number| *number >= first && state.is_live(*number) && !live.contains_key(number));
         for history in &mut histories {
             let mut of_segments: BTreeSet<u64> = BTreeSet::new();

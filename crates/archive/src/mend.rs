@@ -113,7 +113,7 @@ impl Archive {
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
-            let page_size = segment.segment(&*archive.objects)?.page_size();
+            let page_size = segment.segment()?.page_size();
             if self.put_pages(page_size, &given)? {
                 let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
                 let number = given.keys().map(|(_, version)| *version).max().unwrap_or(0);
@@ -209,16 +209,16 @@ impl Archive {
         let (number, page_count) = (meta.number, meta.page_count);
         // What cannot be opened at the moment may be what it is put below.
         let state = archive.state();
-        let mut errors = state.slots.iter().filter_map(|slot| slot.segment(&*archive.objects).err());
+        let mut errors = state.slots.iter().filter_map(|slot| slot.segment().err());
         if let Some(refused) = errors.find(|error| !error.is_loss()) {
             return Err(refused.into());
         }
-        let is_known = archive.state().may_have(number, &*archive.objects);
+        let is_known = state.may_have(number);
         let next = |state: &State| {
-            let live = state.all_live(&*archive.objects);
+            let live = state.live_from(0);
             live.into_keys().find(|live| *live > number && !is_known)
         };
-        let expected = next(&archive.state());
+        let expected = next(&state);
         let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
@@ -244,15 +244,13 @@ impl Archive {
             // The file that it was written in has nothing else.
             manifest.segments.retain(|other| (other.first, other.last) != (number, number));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            !is_disturbed
-                && state.is_live(number)
-                && (!must_live || state.live(number, &*archive.objects).is_some())
+            !is_disturbed && state.is_live(number) && (!must_live || state.live(number).is_some())
         })?;
         if is_disturbed {
             let what = "another version is being written, or was";
             return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
         }
-        let state = committed.ok_or_else(|| archive.no_such_version(number))?;
+        let state = committed.ok_or_else(|| state.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
     }
@@ -264,10 +262,10 @@ impl Inner {
         let state = self.state();
         let Some(slot) = state.slots.iter().find(|slot| slot.reference.file == file) else { return Ok(None) };
         let SegmentRef { first, last, .. } = slot.reference;
-        if slot.segment(&*self.objects).is_err() {
+        if slot.segment().is_err() {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
-        for history in History::all(&state, &*self.objects)? {
+        for history in History::all(&state)? {
             let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
                 continue;
             };
@@ -282,13 +280,13 @@ impl Inner {
 
     /// Has the archive do without a lost segment: all versions that it may have had are elsewhere or were given up, and no other one needs it.
     fn do_without(&self, state: &State, file: u64, versions: RangeInclusive<u64>) -> Result<bool, Error> {
-        let live = state.all_live(&*self.objects);
+        let live = state.live_from(0);
         let is_missed = |number: u64| state.is_live(number) && !live.contains_key(&number);
         if versions.clone().any(is_missed) {
             return Ok(false);
         }
         for number in live.range(versions.start()..).map(|(number, _)| *number) {
-            if state.seen_in(number, &*self.objects).any(|slot| slot.reference.file == file) {
+            if state.seen_in(number).any(|slot| slot.reference.file == file) {
                 self.open_version(state, number)?;
             }
         }

@@ -19,7 +19,6 @@ use crate::fingerprint::page_hash;
 use crate::history::{Assembler, History, Item, Live, base_of, needed};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
-use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::view::View;
@@ -102,7 +101,7 @@ impl Inner {
                 history.pages(block, |items| work.page(items))?;
             }
         }
-        let (builder, versions) = (work.builder, versions(&inputs, state, &*self.objects)?);
+        let (builder, versions) = (work.builder, versions(&inputs, state)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
@@ -122,7 +121,7 @@ impl Inner {
         self.rely_on(file, &after, |head| {
             let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
             let view = known.as_ref().and_then(|head| {
-                let view = View::without(&after, head.number, &*self.objects, true).ok();
+                let view = View::without_lost(&after, head.number).ok();
                 view.filter(|view| view.lost == head.view.lost)
             });
             match (known, view) {
@@ -199,18 +198,13 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
-fn versions(
-    inputs: &[&Arc<Segment>],
-    state: &State,
-    objects: &dyn Objects,
-) -> Result<Vec<(VersionRef, Description)>, Error> {
+fn versions(inputs: &[&Arc<Segment>], state: &State) -> Result<Vec<(VersionRef, Description)>, Error> {
     let mut versions = BTreeMap::new();
     for segment in inputs {
         for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
             // What another one says that was written later counts.
-            let is_described = |number: u64| {
-                state.described_in(number, objects).is_ok_and(|other| other.number == segment.number)
-            };
+            let is_described =
+                |number: u64| state.described_in(number).is_ok_and(|other| other.number == segment.number);
             let wanted = |version: &VersionRef| state.is_live(version.number) && is_described(version.number);
             if !together.iter().any(wanted) {
                 continue;

@@ -51,15 +51,15 @@ impl Archive {
         let archive = &*self.inner;
         let state = archive.state();
         if let Some(number) = number
-            && state.live(number, &*archive.objects).is_none()
+            && state.live(number).is_none()
         {
-            return Err(archive.no_such_version(number));
+            return Err(state.no_such_version(number));
         }
         let total_bytes = state.manifest.segments.iter().map(|segment| segment.bytes).sum();
         let mut check =
             Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
         check.files(number)?;
-        for history in History::all(&state, &*archive.objects)? {
+        for history in History::all(&state)? {
             check.history(&history, |live| number.is_none_or(|number| number == live))?;
         }
         let mut report = check.report;
@@ -75,14 +75,14 @@ impl Archive {
     /// one is, all of those that may need it: only then does it show which do.
     pub fn unreadable(&self) -> Result<BTreeMap<u64, Error>, Error> {
         let state = self.inner.state();
-        if state.lost(&*self.inner.objects).next().is_none() {
+        if state.lost().next().is_none() {
             return Ok(BTreeMap::new());
         }
         let needs = |number: u64| !self.inner.known_needless(&state, number);
         let (archive, progress) = (&*self.inner, &mut |_, _| ControlFlow::Continue(()));
         let report = Report::default();
         let mut check = Check { archive, state: &state, report, done_bytes: 0, total_bytes: 0, progress };
-        for history in History::all(&state, &*archive.objects)? {
+        for history in History::all(&state)? {
             check.history(&history, needs)?;
         }
         let report = check.report;
@@ -109,9 +109,7 @@ impl Check<'_> {
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
         let files: BTreeSet<u64> = match number {
-            Some(number) => {
-                self.state.seen_in(number, &*self.archive.objects).map(|slot| slot.reference.file).collect()
-            }
+            Some(number) => self.state.seen_in(number).map(|slot| slot.reference.file).collect(),
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
@@ -121,11 +119,11 @@ impl Check<'_> {
         }
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
-            let segment = slot.segment(objects);
+            let segment = slot.segment();
             let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
             if checked.is_ok() && Arc::ptr_eq(&self.archive.state(), state) {
                 // It may have been opened long before.
-                checked = slot.open(objects).map(drop);
+                checked = slot.open().map(drop);
             }
             match checked {
                 Ok(()) => {}
@@ -146,7 +144,7 @@ impl Check<'_> {
             let live = history.live.get(place).filter(|live| !live.is_lost);
             live.is_some_and(|live| which(live.number))
         };
-        let mut versions = Versions::of(self.state, history, &wanted, self.archive)?;
+        let mut versions = Versions::of(self.state, history, &wanted)?;
         if versions.open.is_empty() {
             return Ok(());
         }
@@ -198,13 +196,15 @@ impl Check<'_> {
         }
         let is_named = |number: &u64| blocked.values().any(|(_, affects)| affects.contains(number));
         for (number, error) in judged.into_iter().filter(|(number, _)| !is_named(number)) {
-            let (objects, Some(error)) = (&*self.archive.objects, error) else { continue };
+            let Some(error) = error else { continue };
             let mut files: Vec<PathBuf> = error.path().map(PathBuf::from).into_iter().collect();
             if files.is_empty() {
-                files.extend(self.state.lost_in(number, objects).into_iter().map(|file| objects.name(file)));
+                files.extend(
+                    self.state.lost_in(number).into_iter().map(|file| self.archive.objects.name(file)),
+                );
             }
             if files.is_empty() {
-                let described = self.state.described_in(number, objects);
+                let described = self.state.described_in(number);
                 files.extend(described.map(|segment| segment.name().to_owned()));
             }
             for file in files {
@@ -256,17 +256,10 @@ struct Open {
 }
 
 impl Versions {
-    fn of(
-        state: &State,
-        history: &History,
-        wanted: &impl Fn(usize) -> bool,
-        archive: &Inner,
-    ) -> Result<Self, Error> {
+    fn of(state: &State, history: &History, wanted: &impl Fn(usize) -> bool) -> Result<Self, Error> {
         let mut open = BTreeMap::new();
         for (place, live) in history.live.iter().enumerate().filter(|(place, _)| wanted(*place)) {
-            let meta = state
-                .described_in(live.number, &*archive.objects)
-                .and_then(|segment| segment.describe(live.number));
+            let meta = state.described_in(live.number).and_then(|segment| segment.describe(live.number));
             match meta {
                 Ok(meta) => {
                     let fingerprinter = Fingerprinter::new(meta.page_size, meta.page_count);
