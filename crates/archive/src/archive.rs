@@ -85,7 +85,7 @@ impl Archive {
     pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
         let (folder, found) = Folder::open(folder)?;
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
-            return Err(Error::Older { path: folder.place().join(name), found: 4 });
+            return Err(Error::Format { path: folder.place().join(name), found: 4 });
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
         let removed = found.removed.into_iter().chain(opened.removed).collect();

@@ -146,7 +146,7 @@ impl History {
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
         self.segments
             .iter()
-            .flat_map(|segment| segment.directory.blocks.iter().map(|block| block.block))
+            .flat_map(|segment| segment.directory.bands.iter().flatten().map(|block| block.block))
             .collect()
     }
 
@@ -225,6 +225,11 @@ pub(crate) fn base_of(items: &[Item], entry: &Entry) -> Option<usize> {
     found.filter(|_| is_difference)
 }
 
+/// The places of what a page is made of as it became at an item: that one, what it lies upon, and so on.
+pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(place), |place| base_of(items, &items.get(*place)?.entry))
+}
+
 /// Which items are needed: those that are shown, and what they lie upon.
 pub(crate) fn needed(items: &[Item]) -> Vec<bool> {
     let mut needed: Vec<bool> = items.iter().map(Item::is_shown).collect();
@@ -280,15 +285,9 @@ impl Assembler {
         place: usize,
         page: &mut [u8],
     ) -> Result<bool, Error> {
-        let mut chain = Vec::new();
-        let mut next = Some(place);
-        while let Some(item) = next.and_then(|place| items.get(place)) {
-            chain.push(*item);
-            next = base_of(items, &item.entry);
-        }
-        let is_whole = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
-        let mut came_out = is_whole;
-        for item in chain.iter().rev() {
+        let chain: Vec<&Item> = chain(items, place).filter_map(|place| items.get(place)).collect();
+        let mut came_out = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
+        for item in chain.into_iter().rev() {
             came_out = came_out && self.lay(history, item, page)?;
         }
         Ok(came_out)

@@ -16,7 +16,7 @@ use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::page_hash;
-use crate::history::{Assembler, History, Item, Live, base_of, needed};
+use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
 use crate::segment::Segment;
@@ -95,10 +95,13 @@ impl Inner {
         let mut builder = Builder::new(&self.objects, history.page_size, first)?;
         builder.dictionary = dictionary(history, &inputs)?;
         let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
-        for block in history.blocks() {
-            let has = |segment: &&Arc<Segment>| segment.directory.block(block).is_some();
-            if inputs.iter().any(has) {
-                history.pages(block, |items| work.page(items))?;
+        // Whoever reads the newest version finds its frames in a row, and nothing between that only older ones need.
+        for is_newest in [true, false] {
+            work.builder.begin_band();
+            for block in history.blocks() {
+                if inputs.iter().any(|segment| segment.directory.has(block)) {
+                    history.pages(block, |items| work.page(items, is_newest))?;
+                }
             }
         }
         let (builder, versions) = (work.builder, versions(&inputs, state)?);
@@ -177,7 +180,7 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
         |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
     let mut page = vec![0; history.page_size.as_usize()];
     let most = (SAMPLE_BYTES / page.len()).min(SAMPLED_PAGES);
-    let has = |block: &u32| inputs.iter().any(|segment| segment.directory.block(*block).is_some());
+    let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
     let (mut assembler, mut pages) = (Assembler::new()?, Vec::new());
@@ -270,10 +273,12 @@ impl<'a> Work<'a> {
         self.history.segments.get(item.segment).is_some_and(|segment| self.files.contains(&segment.number))
     }
 
-    /// Writes what is needed of a page.
-    fn page(&mut self, items: &mut [Item]) -> Result<(), Error> {
+    /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
+    fn page(&mut self, items: &[Item], is_newest: bool) -> Result<(), Error> {
         let plan = Plan::of(items, self.history, |item| self.is_merged(item));
-        for (place, item) in items.iter().enumerate() {
+        for (place, item) in
+            items.iter().enumerate().filter(|(place, _)| plan.newest.contains(place) == is_newest)
+        {
             match plan.deeds.get(place) {
                 Some(Deed::Copy) if self.is_made_otherwise(item)? => self.store(items, place, None)?,
                 Some(Deed::Copy) => {
@@ -315,7 +320,8 @@ impl<'a> Work<'a> {
         let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
-        if !decoder.decode_upon(stored, below, again) || again != page {
+        again.copy_from_slice(below);
+        if !decoder.decode(stored, again) || again != page {
             let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
             return Err(Error::Misuse(what));
         }
@@ -364,6 +370,8 @@ enum Deed {
 /// What is done with the items of a page.
 struct Plan {
     deeds: Vec<Deed>,
+    /// The places of those that the newest version that shows one is made of.
+    newest: BTreeSet<usize>,
 }
 
 impl Plan {
@@ -406,13 +414,15 @@ impl Plan {
                 shown_before = Some(place);
             }
         }
+        let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
+        let newest = shown_last.into_iter().flat_map(|place| chain(&after, place)).collect();
         let needed = needed(&after);
         for ((item, deed), needed) in items.iter().zip(&mut deeds).zip(needed) {
             if *deed == Deed::Leave && needed && is_merged(item) {
                 *deed = Deed::Copy;
             }
         }
-        Self { deeds }
+        Self { deeds, newest }
     }
 }
 

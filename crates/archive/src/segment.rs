@@ -51,8 +51,7 @@ impl Opened {
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
         let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
             Unfit::Damaged(what) => Error::damaged(object.name(), what),
-            Unfit::Older(found) => Error::Older { path: object.name().to_owned(), found },
-            Unfit::Newer(found) => Error::Newer { path: object.name().to_owned(), found },
+            Unfit::Format(found) => Error::Format { path: object.name().to_owned(), found },
         })?;
         Ok(Self { object, footer, end: (at, end) })
     }
@@ -147,14 +146,16 @@ impl Segment {
         self.directory.version(number)
     }
 
-    /// The entries of a block, in order.
-    pub(crate) fn entries(&self, block: u32, each: impl FnMut(Entry)) -> Result<(), Error> {
-        let Some(block) = self.directory.block(block) else { return Ok(()) };
-        let bytes =
-            self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
-        let range = (self.directory.first, self.directory.last);
-        let decoded = block.decode(&bytes, range, self.directory.page_size, each);
-        decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))
+    /// The entries of a block: those of each band are in order.
+    pub(crate) fn entries(&self, block: u32, mut each: impl FnMut(Entry)) -> Result<(), Error> {
+        for block in self.directory.blocks(block) {
+            let bytes =
+                self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+            let range = (self.directory.first, self.directory.last);
+            let decoded = block.decode(&bytes, range, self.directory.page_size, &mut each);
+            decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))?;
+        }
+        Ok(())
     }
 
     /// What its whole pages are compressed with, if it has that.
@@ -181,9 +182,7 @@ impl Segment {
 
     /// Has the system begin to read a block.
     pub(crate) fn expect_block(&self, block: u32) {
-        if let Some(block) = self.directory.block(block) {
-            self.object.expect(block.offset, block.len);
-        }
+        self.directory.blocks(block).for_each(|block| self.object.expect(block.offset, block.len));
     }
 
     /// Reads stored bytes into `buffer`, whose length says how many.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
-use crate::history::{Assembler, History, Item, Live, base_of, needed};
+use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
 use crate::index::{Encoding, check_of};
 use crate::mend::Damage;
 use crate::state::{State, lock};
@@ -415,14 +415,7 @@ impl<'a> Work<'a> {
 
     /// The segment that has what does not come out below an item.
     fn blame(&self, items: &[Item], place: usize, well: &[bool]) -> usize {
-        let mut blamed = items.get(place).map_or(0, |item| item.segment);
-        let mut next = items.get(place).and_then(|item| base_of(items, &item.entry));
-        while let Some(item) =
-            next.filter(|base| well.get(*base) != Some(&true)).and_then(|base| items.get(base))
-        {
-            blamed = item.segment;
-            next = base_of(items, &item.entry);
-        }
-        blamed
+        let lowest = chain(items, place).take_while(|place| well.get(*place) != Some(&true)).last();
+        lowest.and_then(|place| items.get(place)).map_or(0, |item| item.segment)
     }
 }

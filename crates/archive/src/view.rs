@@ -119,7 +119,7 @@ impl View {
             let is_as_long = self.page_count.min(end) == pages.min(end);
             let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
             let next = match known {
-                Some(known) if segment.directory.block(block).is_some() => {
+                Some(known) if segment.directory.has(block) => {
                     known.with(segment, place, block)?.map(Arc::new)
                 }
                 known => known.cloned(),
@@ -185,7 +185,7 @@ impl View {
 
     fn load(&self, number: u32) -> Result<Block, Error> {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
-        let counts = self.segments.iter().filter_map(|segment| segment.directory.block(number));
+        let counts = self.segments.iter().flat_map(|segment| segment.directory.blocks(number));
         let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
         let mut found: Vec<Found> = Vec::with_capacity(usize::min(count, MOST_RESERVED));
         for (place, segment) in (0..).zip(&self.segments) {
