@@ -13,12 +13,13 @@ use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
 use crate::head::Head;
+use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::Objects;
 use crate::reader::Reader;
 use crate::segment::Opened as OpenedFile;
-use crate::state::{State, lock};
+use crate::state::State;
 use crate::view::View;
 
 /// One store's archive. Cloning gives another handle on the same one.

@@ -16,10 +16,11 @@ use asat_core::PageSize;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
+use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// So many segments in a row become one.
 const FAN: usize = 8;

@@ -13,10 +13,11 @@ use asat_core::PageSize;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash};
+use crate::lock::lock;
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
-use crate::state::{Slot, State, lock};
+use crate::state::{Slot, State};
 use crate::view::View;
 
 /// So many pages are read at once.

@@ -17,11 +17,12 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
 use crate::index::{Check, Entry, check_of};
+use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
 use crate::meta::Meta;
 use crate::reader::Reader;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::archive::Inner;
 use crate::builder::{Builder, Description, Sealed};
 use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
-use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
 use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
@@ -56,27 +56,17 @@ impl Inner {
         files: &BTreeSet<u64>,
         pace: Pace<'_>,
     ) -> Result<Merged, Error> {
-        let inputs: Vec<&Arc<Segment>> =
-            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
-        for segment in &inputs {
-            // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
-            match segment.check_bytes(|_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) }) {
-                Ok(()) => {}
-                Err(error) if error.is_loss() => return Ok(Merged::Damaged(segment.number, error)),
-                Err(error) => return Err(error),
-            }
-        }
-        match self.merge_unchecked(state, history, files, false, pace) {
+        let inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
+        let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
+        let checked = inputs.into_iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
+        let merged = checked.and_then(|()| self.merge_unchecked(state, history, files, false, pace));
+        let damaged = merged.as_ref().err().filter(|error| error.is_loss());
+        let place = damaged.and_then(|error| history.segments.get(history.place_of(error)?));
+        match (place.map(|segment| segment.number).filter(|file| files.contains(file)), merged) {
             // The others are merged without it.
-            Err(error) if error.is_loss() => {
-                let place = history.place_of(&error).and_then(|place| history.segments.get(place));
-                let file = place.map(|segment| segment.number).filter(|file| files.contains(file));
-                match file {
-                    Some(file) => Ok(Merged::Damaged(file, error)),
-                    None => Err(error),
-                }
-            }
-            merged => merged,
+            (Some(file), Err(error)) => Ok(Merged::Damaged(file, error)),
+            (_, merged) => merged,
         }
     }
 
@@ -204,20 +194,11 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
 fn versions(inputs: &[&Arc<Segment>], state: &State) -> Result<Vec<(VersionRef, Description)>, Error> {
     let mut versions = BTreeMap::new();
     for segment in inputs {
-        for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
+        for version in segment.directory.versions.iter().filter(|version| state.is_live(version.number)) {
             // What another one says that was written later counts.
-            let is_described =
-                |number: u64| state.described_in(number).is_ok_and(|other| other.number == segment.number);
-            let wanted = |version: &VersionRef| state.is_live(version.number) && is_described(version.number);
-            if !together.iter().any(wanted) {
-                continue;
-            }
-            let metas = segment.descriptions(nth)?;
-            if metas.len() != together.len() {
-                return Err(segment.damaged("it describes other versions than it has"));
-            }
-            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
-                versions.insert(version.number, (*version, Description::of(&meta)?));
+            if state.described_in(version.number)?.number == segment.number {
+                let description = Description::of(&segment.describe(version.number)?)?;
+                versions.insert(version.number, (*version, description));
             }
         }
     }

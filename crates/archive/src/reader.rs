@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::Error;
+use crate::lock::lock;
 use crate::meta::Meta;
 use crate::pages::Pages;
-use crate::state::lock;
 use crate::view::View;
 
 /// Whole versions are read and written in pieces of this many bytes.

@@ -6,7 +6,7 @@ use asat_core::boundary;
 
 use crate::archive::Archive;
 use crate::error::Error;
-use crate::state::lock;
+use crate::lock::lock;
 
 /// What giving up a version did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use asat_core::PageSize;
 
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::fingerprint::{hash, matches};
 use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
+use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::{Object, Objects, Stamp};
@@ -74,8 +75,9 @@ impl Opened {
             .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
         let alone = directory.versions.iter().filter(|version| version.stands_alone);
         let alone = alone.map(|version| version.number).collect();
-        let dictionary = OnceLock::new();
-        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory, alone, dictionary }))
+        let (dictionary, described) = (OnceLock::new(), Mutex::default());
+        let Self { object, footer, .. } = self;
+        Ok(Some(Segment { number, object, footer, directory, alone, dictionary, described }))
     }
 
     /// A part of the file that was compared with its checksum.
@@ -107,6 +109,8 @@ pub(crate) struct Segment {
     pub(crate) alone: Vec<u64>,
     /// Its dictionary, once a page was read that needs it.
     dictionary: OnceLock<Arc<Dictionary>>,
+    /// The descriptions that were read last, by their place: who asks for one asks for its neighbours next.
+    described: Mutex<(Option<usize>, Vec<Meta>)>,
 }
 
 impl Segment {
@@ -201,9 +205,12 @@ impl Segment {
             .directory
             .nth(number)
             .ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
-        let metas = self.descriptions(nth / DESCRIBED_TOGETHER)?;
-        let meta = metas.into_iter().nth(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
-        meta.ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
+        let mut known = lock(&self.described);
+        if known.0 != Some(nth / DESCRIBED_TOGETHER) {
+            *known = (Some(nth / DESCRIBED_TOGETHER), self.descriptions(nth / DESCRIBED_TOGETHER)?);
+        }
+        let meta = known.1.get(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
+        meta.cloned().ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
     }
 
     /// The descriptions of the versions that are described together at a place.

@@ -3,9 +3,7 @@
 //! A state never changes. Whoever reads holds one, and whatever happens to the archive meanwhile makes another.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-
-use asat_core::boundary;
+use std::sync::{Arc, OnceLock};
 
 use crate::directory::VersionRef;
 use crate::error::Error;
@@ -219,24 +217,4 @@ impl State {
         }
         found.cloned().ok_or_else(|| lost.unwrap_or_else(|| self.no_such_version(number)))
     }
-}
-
-/// Locks what no panic can leave half-changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => wait_for(mutex),
-    }
-}
-
-#[cold]
-fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    while boundary::blocked("archive: lock") {
-        if let Ok(guard) = mutex.try_lock() {
-            boundary::step("archive: locked");
-            return guard;
-        }
-    }
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
 use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
 use crate::index::{Encoding, check_of};
+use crate::lock::lock;
 use crate::mend::Damage;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

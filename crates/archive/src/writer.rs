@@ -11,8 +11,8 @@ use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::head::Head;
+use crate::lock::lock;
 use crate::meta::{Cut, Meta};
-use crate::state::lock;
 use crate::view::View;
 
 /// The hashes of a version's pages may take this part of the machine's memory.
