@@ -7,7 +7,7 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::bytes::len_of;
-use crate::codec::Dictionary;
+use crate::codec::{Dictionary, Encoder};
 use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::hash;
@@ -142,6 +142,18 @@ impl Builder {
         self.last = self.last.max(entry.version);
         self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.first;
         self.sheet.append(frame)
+    }
+
+    /// Appends a page as it became at a version, whole.
+    pub(crate) fn add_whole(
+        &mut self,
+        (page, version): (u32, u64),
+        content: &[u8],
+        encoder: &mut Encoder,
+    ) -> Result<(), Error> {
+        let (encoding, frame) = encoder.encode(content, None);
+        let check = check_of(&hash(content));
+        self.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)
     }
 
     fn end_block(&mut self) {

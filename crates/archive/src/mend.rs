@@ -16,7 +16,7 @@ use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
-use crate::index::{Check, Entry, check_of};
+use crate::index::{Check, check_of};
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
@@ -156,12 +156,8 @@ impl Archive {
         let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
         let mut builder = Builder::new(&archive.objects, page_size, first)?;
         let mut encoder = Encoder::new(page_size.as_usize())?;
-        for ((page, version), content) in
-            pages.iter().filter(|(_, content)| content.len() == page_size.as_usize())
-        {
-            let (encoding, frame) = encoder.encode(content, None);
-            let (page, version, check) = (*page, *version, self::check(content));
-            builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        for (at, content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
+            builder.add_whole(*at, content, &mut encoder)?;
         }
         if builder.count == 0 {
             return Ok(false);
@@ -329,23 +325,16 @@ impl Rebuild {
             return Err(Error::Misuse(format!("page {} does not belong to the version", self.pages + 1)));
         }
         self.pages += 1;
-        let check = check_of(&self.fingerprinter.page(page));
-        let (encoding, frame) = self.encoder.encode(page, None);
+        self.fingerprinter.page(page);
         let (number, version) = (self.pages, self.meta.number);
-        self.builder
-            .add(Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        self.builder.add_whole((number, version), page, &mut self.encoder)?;
         if let Some(above) = &self.above
             && number <= above.meta().page_count
             && above.since(number)? < version
         {
             above.read_page(number, &mut self.page)?;
             if self.page != page {
-                let (version, check) = (above.meta().number, self::check(&self.page));
-                let (encoding, frame) = self.encoder.encode(&self.page, None);
-                self.builder.add(
-                    Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check },
-                    frame,
-                )?;
+                self.builder.add_whole((number, above.meta().number), &self.page, &mut self.encoder)?;
             }
         }
         Ok(())

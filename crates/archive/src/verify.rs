@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asat_core::Fingerprint;
+
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
@@ -247,51 +249,29 @@ struct Versions {
 
 struct Open {
     number: u64,
-    expected: asat_core::Fingerprint,
+    /// Its fingerprint, or why that is not known.
+    expected: Result<Fingerprint, Error>,
     fingerprinter: Fingerprinter,
     pages: u32,
     page_count: u32,
-    /// What is known to be wrong with it.
+    /// Whether a page of it does not come out.
     lost: bool,
-    error: Option<Error>,
 }
 
 impl Versions {
     fn of(state: &State, history: &History, wanted: &impl Fn(usize) -> bool) -> Result<Self, Error> {
         let mut open = BTreeMap::new();
         for (place, live) in history.live.iter().enumerate().filter(|(place, _)| wanted(*place)) {
-            let meta = state.described_in(live.number).and_then(|segment| segment.describe(live.number));
-            match meta {
-                Ok(meta) => {
-                    let fingerprinter = Fingerprinter::new(meta.page_size, meta.page_count);
-                    let (number, expected, page_count) = (live.number, meta.fingerprint, meta.page_count);
-                    let version = Open {
-                        number,
-                        expected,
-                        fingerprinter,
-                        pages: 0,
-                        page_count,
-                        lost: false,
-                        error: None,
-                    };
-                    open.insert(place, version);
-                }
-                Err(error) if error.is_loss() => {
-                    let (fingerprinter, expected) =
-                        (Fingerprinter::new(history.page_size, 0), asat_core::Fingerprint([0; 32]));
-                    let version = Open {
-                        number: live.number,
-                        expected,
-                        fingerprinter,
-                        pages: 0,
-                        page_count: 0,
-                        lost: false,
-                        error: Some(error),
-                    };
-                    open.insert(place, version);
-                }
-                Err(error) => return Err(error),
-            }
+            let meta = match state.describe(live.number) {
+                Err(error) if !error.is_loss() => return Err(error),
+                meta => meta,
+            };
+            let page_count = meta.as_ref().map_or(0, |meta| meta.page_count);
+            let fingerprinter = Fingerprinter::new(history.page_size, page_count);
+            let expected = meta.map(|meta| meta.fingerprint);
+            let version =
+                Open { number: live.number, expected, fingerprinter, pages: 0, page_count, lost: false };
+            open.insert(place, version);
         }
         Ok(Self { open })
     }
@@ -301,16 +281,16 @@ impl Versions {
         let wrong = |version: Open| {
             let Open { number, expected, pages, page_count, .. } = version;
             let found = version.fingerprinter.finish();
-            let what = match version.error {
+            let what = match expected {
                 _ if version.lost => return Some((number, None)),
-                Some(error) => return Some((number, Some(error))),
-                None if pages != page_count => {
+                Err(error) => return Some((number, Some(error))),
+                Ok(_) if pages != page_count => {
                     format!("{pages} of {page_count} pages of version {number} are there")
                 }
-                None if found != expected => {
+                Ok(expected) if found != expected => {
                     format!("version {number} was written with fingerprint {expected}, and has {found}")
                 }
-                None => return None,
+                Ok(_) => return None,
             };
             Some((number, Some(Error::Damaged { path: PathBuf::new(), what })))
         };
