@@ -10,7 +10,6 @@ use asat_core::{StoreName, boundary};
 use crate::builder::Sealed;
 use crate::directory::VersionRef;
 use crate::error::Error;
-use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
 use crate::head::Head;
 use crate::lock::lock;
@@ -71,8 +70,6 @@ struct Files {
 pub struct Opened {
     /// Files removed: half-written ones, and those that nothing needs since a crash.
     pub removed: Vec<String>,
-    /// The bytes that this gave back.
-    pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
 }
@@ -90,7 +87,7 @@ impl Archive {
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
         let removed = found.removed.into_iter().chain(opened.removed).collect();
-        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign }))
+        Ok((archive, Opened { removed, foreign: found.foreign }))
     }
 
     /// Opens the archive whose files are these objects.
@@ -244,17 +241,10 @@ impl Inner {
         if lock(&self.needs_none_of).get(&number) == Some(&lost) {
             return Ok(reader);
         }
-        let mut fingerprinter = Fingerprinter::new(reader.meta().page_size, reader.meta().page_count);
-        let mut page = vec![0; reader.meta().page_size.as_usize()];
-        for nth in 1..=reader.meta().page_count {
-            match reader.read_page(nth, &mut page) {
-                Ok(()) => _ = fingerprinter.page(&page),
-                Err(damage) if damage.is_loss() => return Err(error),
-                Err(refused) => return Err(refused),
-            }
-        }
-        if fingerprinter.finish() != reader.meta().fingerprint {
-            return Err(error);
+        match reader.fingerprint() {
+            Ok(found) if found == reader.meta().fingerprint => {}
+            Err(refused) if !refused.is_loss() => return Err(refused),
+            _ => return Err(error),
         }
         self.note_needless(state, [number]);
         Ok(reader)

@@ -55,10 +55,6 @@ struct Row {
 pub struct Compacted {
     /// What it gave back on disk.
     pub freed_bytes: u64,
-    /// How many segments there were.
-    pub segments_before: usize,
-    /// How many there are now.
-    pub segments_after: usize,
     /// Whether there is more to do: the pace ended it.
     pub more: bool,
 }
@@ -70,7 +66,6 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
-        let segments_before = archive.state().slots.len();
         let (mut more, mut is_full, mut first_error) = (false, false, None);
         let mut passed = Passed::default();
         loop {
@@ -108,9 +103,8 @@ impl Archive {
         if let Some(error) = first_error {
             return Err(error);
         }
-        let segments_after = archive.state().slots.len();
         let freed_bytes = bytes_before.saturating_sub(self.bytes());
-        Ok(Compacted { freed_bytes, segments_before, segments_after, more })
+        Ok(Compacted { freed_bytes, more })
     }
 
     /// Whether [`Self::compact`] may have something to do. To know more takes reading indexes.

@@ -169,33 +169,14 @@ impl Archive {
         Ok(committed.is_some())
     }
 
-    /// Writes a live version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more.
+    /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more. Unless it
+    /// `must_live`, it need not be there any more: that it was not given up, the caller knows.
     /// `None`: that is not the content of the version, and nothing has changed.
     ///
     /// # Errors
     /// [`Error::Busy`] if a version is being written when `read` is through: it may lie upon what would be replaced. So `read` ends with
     /// [`Archive::wait_for_writer`], where others write. Where the version was given up, where `read` fails, or where the machine refuses.
-    pub fn rebuild(
-        &self,
-        number: u64,
-        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
-    ) -> Result<Option<PathBuf>, Problem> {
-        self.write_anew(self.describe(number)?, true, read)
-    }
-
-    /// The same for a version that is not there any more, and was not given up: that it was not, the caller knows.
-    ///
-    /// # Errors
-    /// As [`Self::rebuild`].
     pub fn put_back(
-        &self,
-        meta: Meta,
-        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
-    ) -> Result<Option<PathBuf>, Problem> {
-        self.write_anew(meta, false, read)
-    }
-
-    fn write_anew(
         &self,
         meta: Meta,
         must_live: bool,

@@ -131,9 +131,9 @@ impl File {
                 Version { page_count, is_whole: coded & 1 == 1, stands_alone: coded & 2 == 2 },
             );
         }
-        let (mut entries, mut block, mut frame, mut place) = (BTreeMap::new(), 0, 12, dictionary.end);
+        let (mut entries, mut frame, mut place) = (BTreeMap::new(), 12, dictionary.end);
         for _ in 0..take(&bytes, &mut at) {
-            block = 0;
+            let mut block = 0;
             for _ in 0..take(&bytes, &mut at) {
                 block += take(&bytes, &mut at);
                 let [count, len, frames_len] = [(); 3].map(|()| take(&bytes, &mut at));
@@ -440,7 +440,7 @@ proptest! {
                     if let Some(number) = nth.checked_rem(live.len()).map(|nth| live[nth]) {
                         let meta = archive.describe(number).unwrap();
                         let pages = &model[&number].pages;
-                        let put = archive.put_back(meta, |rebuild| Ok(pages.iter().try_for_each(|page| rebuild.page(page))?));
+                        let put = archive.put_back(meta, false, |rebuild| Ok(pages.iter().try_for_each(|page| rebuild.page(page))?));
                         prop_assert!(put.unwrap().is_some());
                     }
                 }
