@@ -10,15 +10,15 @@ use asat_core::{StoreName, boundary};
 use crate::builder::Sealed;
 use crate::directory::VersionRef;
 use crate::error::Error;
-use crate::fingerprint::Fingerprinter;
 use crate::folder::Folder;
 use crate::head::Head;
+use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::Objects;
 use crate::reader::Reader;
 use crate::segment::Opened as OpenedFile;
-use crate::state::{State, lock};
+use crate::state::State;
 use crate::view::View;
 
 /// One store's archive. Cloning gives another handle on the same one.
@@ -70,8 +70,6 @@ struct Files {
 pub struct Opened {
     /// Files removed: half-written ones, and those that nothing needs since a crash.
     pub removed: Vec<String>,
-    /// The bytes that this gave back.
-    pub freed_bytes: u64,
     /// Files that are not the archive's. They are left alone.
     pub foreign: Vec<String>,
 }
@@ -85,18 +83,18 @@ impl Archive {
     pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
         let (folder, found) = Folder::open(folder)?;
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
-            return Err(Error::Older { path: folder.place().join(name), found: 4 });
+            return Err(Error::Format { path: folder.place().join(name), found: 4 });
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
         let removed = found.removed.into_iter().chain(opened.removed).collect();
-        Ok((archive, Opened { removed, freed_bytes: found.freed_bytes, foreign: found.foreign }))
+        Ok((archive, Opened { removed, foreign: found.foreign }))
     }
 
     /// Opens the archive whose files are these objects.
     pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (mut manifest, files) = newest_manifest(&*objects)?;
-        take_in(&*objects, &mut manifest, &files);
-        let state = Arc::new(State::new(manifest, &State::default()));
+        take_in(&objects, &mut manifest, &files);
+        let state = Arc::new(State::new(Arc::clone(&objects), manifest));
         let inner = Inner {
             objects,
             state: Mutex::new(state),
@@ -125,8 +123,8 @@ impl Archive {
     /// archive is opened again.
     #[must_use]
     pub fn unread(&self) -> Vec<Error> {
-        let (state, objects) = (self.inner.state(), &*self.inner.objects);
-        let lost = state.slots.iter().filter_map(|slot| slot.segment(objects).err());
+        let state = self.inner.state();
+        let lost = state.slots.iter().filter_map(|slot| slot.segment().err());
         lost.chain(self.inner.unread(&state)).collect()
     }
 
@@ -138,16 +136,15 @@ impl Archive {
         let mut lost = BTreeMap::new();
         for slot in &state.slots {
             let unknown = (slot.reference.first..=slot.reference.last)
-                .filter(|number| state.is_live(*number) && state.live(*number, objects).is_none());
-            lost.extend(unknown.filter_map(|number| Some((number, slot.segment(objects).err()?))));
+                .filter(|number| state.is_live(*number) && state.live(*number).is_none());
+            lost.extend(unknown.filter_map(|number| Some((number, slot.segment().err()?))));
         }
         let (unread, mut below) = (&state.manifest.unread, u64::MAX);
         let last = unread.iter().rev().map(|(file, up_to)| {
             below = below.saturating_sub(1).min(*up_to);
             (below, file)
         });
-        let last =
-            last.filter(|(number, _)| state.is_live(*number) && state.live(*number, objects).is_none());
+        let last = last.filter(|(number, _)| state.is_live(*number) && state.live(*number).is_none());
         lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
         lost
     }
@@ -155,13 +152,13 @@ impl Archive {
     /// The live versions, oldest first.
     #[must_use]
     pub fn live(&self) -> Vec<u64> {
-        self.inner.state().all_live(&*self.inner.objects).into_keys().collect()
+        self.inner.state().live_from(0).into_keys().collect()
     }
 
     /// The highest number of a live version.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
-        self.inner.state().newest(&*self.inner.objects)
+        self.inner.state().newest()
     }
 
     /// Whether nothing was stored of versions from this number on.
@@ -173,12 +170,12 @@ impl Archive {
     /// Whether a version can be read.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
-        self.inner.state().live(number, &*self.inner.objects).is_some()
+        self.inner.state().live(number).is_some()
     }
 
     /// What is recorded of a live version. Whether its pages can be had, [`Self::read`] finds out.
     pub fn describe(&self, number: u64) -> Result<Meta, Error> {
-        self.inner.look(number, |state| state.described_in(number, &*self.inner.objects)?.describe(number))
+        self.inner.look(number, |state| state.describe(number))
     }
 
     /// What all files take on disk, in bytes.
@@ -190,7 +187,7 @@ impl Archive {
     /// What a live version took when it was written; older ones may hold pages of it too.
     #[must_use]
     pub fn stored_bytes(&self, number: u64) -> Option<u64> {
-        self.inner.state().live(number, &*self.inner.objects).map(|version| version.bytes)
+        self.inner.state().live(number).map(|version| version.bytes)
     }
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
@@ -216,7 +213,7 @@ impl Inner {
         loop {
             let state = self.state();
             if !state.is_live(number) {
-                return Err(self.no_such_version(number));
+                return Err(state.no_such_version(number));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
@@ -227,8 +224,8 @@ impl Inner {
 
     /// Opens a version.
     pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
-        let meta = state.described_in(number, &*self.objects)?.describe(number)?;
-        match View::new(state, number, &*self.objects) {
+        let meta = state.describe(number)?;
+        match View::new(state, number) {
             Ok(view) => Ok(Reader::new(meta, view)),
             Err(error) if error.is_loss() => self.read_without(state, meta, error),
             Err(error) => Err(error),
@@ -239,22 +236,15 @@ impl Inner {
     /// fingerprint without. That is found out once, as it takes reading all of them.
     fn read_without(&self, state: &State, meta: Meta, error: Error) -> Result<Reader, Error> {
         let number = meta.number;
-        let view = View::without(state, number, &*self.objects, true)?;
+        let view = View::without_lost(state, number)?;
         let (lost, reader) = (view.lost.clone(), Reader::new(meta, view));
         if lock(&self.needs_none_of).get(&number) == Some(&lost) {
             return Ok(reader);
         }
-        let mut fingerprinter = Fingerprinter::new(reader.meta().page_size, reader.meta().page_count);
-        let mut page = vec![0; reader.meta().page_size.as_usize()];
-        for nth in 1..=reader.meta().page_count {
-            match reader.read_page(nth, &mut page) {
-                Ok(()) => _ = fingerprinter.page(&page),
-                Err(damage) if damage.is_loss() => return Err(error),
-                Err(refused) => return Err(refused),
-            }
-        }
-        if fingerprinter.finish() != reader.meta().fingerprint {
-            return Err(error);
+        match reader.fingerprint() {
+            Ok(found) if found == reader.meta().fingerprint => {}
+            Err(refused) if !refused.is_loss() => return Err(refused),
+            _ => return Err(error),
         }
         self.note_needless(state, [number]);
         Ok(reader)
@@ -262,19 +252,15 @@ impl Inner {
 
     /// Takes note of versions that need nothing of what is lost: what was not lost when that was found out is open still.
     pub(crate) fn note_needless(&self, state: &State, versions: impl IntoIterator<Item = u64>) {
-        let lost = versions.into_iter().map(|number| (number, state.lost_in(number, &*self.objects)));
+        let lost = versions.into_iter().map(|number| (number, state.lost_in(number)));
         let lost: Vec<_> = lost.filter(|(_, lost)| !lost.is_empty()).collect();
         lock(&self.needs_none_of).extend(lost);
     }
 
     /// Whether a version was found to need nothing of what is lost, or nothing is that it may need.
     pub(crate) fn known_needless(&self, state: &State, number: u64) -> bool {
-        let lost = state.lost_in(number, &*self.objects);
+        let lost = state.lost_in(number);
         lost.is_empty() || lock(&self.needs_none_of).get(&number) == Some(&lost)
-    }
-
-    pub(crate) fn no_such_version(&self, number: u64) -> Error {
-        Error::NoSuchVersion { number, folder: self.objects.place().to_owned() }
     }
 
     /// Changes the archive: writes one more file, whose manifest is the newest one after `change`. That hears of the state which it
@@ -307,7 +293,7 @@ impl Inner {
         files.highest = number;
         files.there.insert(number, len_of(&*self.objects, number));
         files.fallback = before.manifest.files().collect();
-        let after = Arc::new(State::new(manifest, &before));
+        let after = Arc::new(before.then(manifest));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
         self.sweep(&mut files);
@@ -418,16 +404,16 @@ fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
 /// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
 /// nothing of them, as it stands alone; and a version must see what it lies upon, and
 /// nothing that was written without it below.
-fn take_in(objects: &dyn Objects, manifest: &mut Manifest, files: &Files) {
+fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
     let unread = std::mem::take(&mut manifest.unread);
     for (&file, &up_to) in &unread {
-        let opened = manifest_of(objects, file)
-            .and_then(|said| Ok((said, OpenedFile::open(objects, file)?.segment(file)?)));
+        let opened = manifest_of(&**objects, file)
+            .and_then(|said| Ok((said, OpenedFile::open(&**objects, file)?.segment(file)?)));
         match opened {
             Ok((said, Some(segment))) => {
-                let state = State::new(manifest.clone(), &State::default());
+                let state = State::new(Arc::clone(objects), manifest.clone());
                 let is_missing = |version: &VersionRef| {
-                    state.is_live(version.number) && state.live(version.number, objects).is_none()
+                    state.is_live(version.number) && state.live(version.number).is_none()
                 };
                 // The newest version that there was when it was written.
                 let upon =

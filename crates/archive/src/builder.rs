@@ -7,7 +7,7 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::bytes::len_of;
-use crate::codec::Dictionary;
+use crate::codec::{Dictionary, Encoder};
 use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::hash;
@@ -77,7 +77,7 @@ pub(crate) struct Builder {
     /// Whether an entry lies upon a version below the first.
     pub(crate) needs_below: bool,
     block: Option<BlockBuilder>,
-    blocks: Vec<BlockRef>,
+    bands: Vec<Vec<BlockRef>>,
     blocks_bytes: Vec<u8>,
     /// How many entries there are.
     pub(crate) count: u64,
@@ -98,7 +98,7 @@ impl Builder {
             last: first,
             needs_below: false,
             block: None,
-            blocks: Vec::new(),
+            bands: Vec::new(),
             blocks_bytes: Vec::new(),
             count: 0,
             dictionary: None,
@@ -116,7 +116,15 @@ impl Builder {
         self.sheet.len() + len_of(&self.blocks_bytes)
     }
 
-    /// Appends the next entry, in the order of pages and of versions, with its frame.
+    /// Begins a band: what follows is in the order of pages anew.
+    pub(crate) fn begin_band(&mut self) {
+        self.end_block();
+        if self.bands.last().is_none_or(|band| !band.is_empty()) {
+            self.bands.push(Vec::new());
+        }
+    }
+
+    /// Appends the next entry of a band, in the order of pages and of versions, with its frame.
     pub(crate) fn add(&mut self, mut entry: Entry, frame: &[u8]) -> Result<(), Error> {
         entry.len =
             u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
@@ -136,16 +144,33 @@ impl Builder {
         self.sheet.append(frame)
     }
 
+    /// Appends a page as it became at a version, whole.
+    pub(crate) fn add_whole(
+        &mut self,
+        (page, version): (u32, u64),
+        content: &[u8],
+        encoder: &mut Encoder,
+    ) -> Result<(), Error> {
+        let (encoding, frame) = encoder.encode(content, None);
+        let check = check_of(&hash(content));
+        self.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)
+    }
+
     fn end_block(&mut self) {
         let Some(block) = self.block.take() else { return };
-        self.blocks.push(BlockRef {
-            block: block.block,
-            count: block.count,
-            offset: 0,
-            len: len_of(&block.bytes),
-            frames_at: 0,
-            frames_len: block.frames_len,
-            check: check_of(&hash(&block.bytes)),
+        if self.bands.is_empty() {
+            self.bands.push(Vec::new());
+        }
+        self.bands.last_mut().into_iter().for_each(|band| {
+            band.push(BlockRef {
+                block: block.block,
+                count: block.count,
+                offset: 0,
+                len: len_of(&block.bytes),
+                frames_at: 0,
+                frames_len: block.frames_len,
+                check: check_of(&hash(&block.bytes)),
+            })
         });
         self.blocks_bytes.extend(block.bytes);
     }
@@ -153,6 +178,7 @@ impl Builder {
     /// Ends the segment with these versions, in order; all but the manifest is written then.
     pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Description)>) -> Result<Sealed, Error> {
         self.end_block();
+        self.bands.retain(|band| !band.is_empty());
         let frames_end = self.sheet.len();
         let dictionary = self.dictionary.take().filter(|_| self.needs_dictionary);
         let append_dictionary = |sheet: &mut Sheet| {
@@ -177,8 +203,8 @@ impl Builder {
         let dictionary = copies.map(|(first, second)| [first, second]);
         let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
         let last = self.last.max(versions.last().map_or(0, |version| version.number));
-        let (page_size, first, blocks) = (self.page_size, self.first, self.blocks);
-        let directory = Directory { page_size, first, last, versions, blocks, descriptions, dictionary };
+        let (page_size, first, bands) = (self.page_size, self.first, self.bands);
+        let directory = Directory { page_size, first, last, versions, bands, descriptions, dictionary };
         let directory = directory.encode();
         let directory_at = self.sheet.len();
         self.sheet.append(&directory)?;

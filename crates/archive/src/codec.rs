@@ -151,53 +151,44 @@ pub(crate) struct Stored<'a> {
 /// Turns frames into pages.
 pub(crate) struct Decoder {
     context: DCtx<'static>,
-    /// The page before, while a difference from it is decoded in its place.
+    /// For frames that were made with a segment's dictionary. In a context that decodes nothing else, zstd need not take it for one that
+    /// is not in the processor's cache, and goes the shorter way.
+    with_dictionary: DCtx<'static>,
+    /// What a difference lies upon, while it is decoded in the place of that.
     before: Vec<u8>,
 }
 
 impl Decoder {
     pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { context: DCtx::try_create().ok_or_else(unusable)?, before: Vec::new() })
+        let context = || DCtx::try_create().ok_or_else(unusable);
+        Ok(Self { context: context()?, with_dictionary: context()?, before: Vec::new() })
     }
 
-    /// Decodes a frame. Where it is a difference, `page` holds the page before; answers whether a whole page
-    /// came out.
+    /// Decodes a frame into `page`. If it is a difference, that holds the page which it lies upon; answers whether a whole page came out.
     pub(crate) fn decode(&mut self, stored: Stored<'_>, page: &mut [u8]) -> bool {
-        let mut before = std::mem::take(&mut self.before);
-        if stored.encoding == Encoding::Difference {
-            before.clear();
-            before.extend_from_slice(page);
-        }
-        let decoded = self.decode_upon(stored, &before, page);
-        self.before = before;
-        decoded
-    }
-
-    /// The same where the page before is elsewhere.
-    pub(crate) fn decode_upon(&mut self, stored: Stored<'_>, before: &[u8], page: &mut [u8]) -> bool {
+        let Self { context, with_dictionary, before } = self;
         let Stored { encoding, frame, dictionary } = stored;
-        let len = page.len();
         let decoded = match encoding {
-            Encoding::Raw if frame.len() == len => {
+            Encoding::Raw if frame.len() == page.len() => {
                 page.copy_from_slice(frame);
                 return true;
             }
             Encoding::Raw => return false,
-            Encoding::Zstd => self.context.decompress(page, frame),
+            Encoding::Zstd => context.decompress(page, frame),
             Encoding::Difference => match frame.strip_prefix(&[patch::MARK]) {
-                Some(patch) if before.len() == len => {
-                    page.copy_from_slice(before);
-                    return patch::lay(patch, page);
+                Some(patch) => return patch::lay(patch, page),
+                None => {
+                    before.clear();
+                    before.extend_from_slice(page);
+                    context.decompress_using_dict(page, frame, before)
                 }
-                Some(_) => return false,
-                None => self.context.decompress_using_dict(page, frame, before),
             },
             Encoding::Dictionary => match dictionary {
-                Some(dictionary) => self.context.decompress_using_ddict(page, frame, &dictionary.prepared),
+                Some(dictionary) => with_dictionary.decompress_using_ddict(page, frame, &dictionary.prepared),
                 None => return false,
             },
         };
-        decoded == Ok(len)
+        decoded == Ok(page.len())
     }
 }
 

@@ -16,10 +16,11 @@ use asat_core::PageSize;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::history::History;
+use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace, Spare, spare};
 use crate::segment::Segment;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// So many segments in a row become one.
 const FAN: usize = 8;
@@ -54,10 +55,6 @@ struct Row {
 pub struct Compacted {
     /// What it gave back on disk.
     pub freed_bytes: u64,
-    /// How many segments there were.
-    pub segments_before: usize,
-    /// How many there are now.
-    pub segments_after: usize,
     /// Whether there is more to do: the pace ended it.
     pub more: bool,
 }
@@ -69,7 +66,6 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
-        let segments_before = archive.state().slots.len();
         let (mut more, mut is_full, mut first_error) = (false, false, None);
         let mut passed = Passed::default();
         loop {
@@ -107,9 +103,8 @@ impl Archive {
         if let Some(error) = first_error {
             return Err(error);
         }
-        let segments_after = archive.state().slots.len();
         let freed_bytes = bytes_before.saturating_sub(self.bytes());
-        Ok(Compacted { freed_bytes, segments_before, segments_after, more })
+        Ok(Compacted { freed_bytes, more })
     }
 
     /// Whether [`Self::compact`] may have something to do. To know more takes reading indexes.
@@ -144,7 +139,7 @@ impl Inner {
         if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
             self.check_room(row.takes)?;
             // A merge of what was written last costs nothing for what was written before.
-            for history in History::from(&state, first, &*self.objects)? {
+            for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
                     return self.merge(&state, &history, &row.files, pace).map(Some);
                 }
@@ -153,7 +148,7 @@ impl Inner {
         if !has_garbage {
             return Ok(None);
         }
-        for history in History::all(&state, &*self.objects)? {
+        for history in History::all(&state)? {
             if let Some(Row { files, takes }) = self.garbage(&state, &history, passed, is_full)? {
                 let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
                 if let Ok(Merged::Done(file)) = merged {
@@ -186,7 +181,7 @@ impl Inner {
     fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
-            match slot.segment(&*self.objects) {
+            match slot.segment() {
                 Ok(segment) => of_size.entry(segment.page_size()).or_default().push(&slot.reference),
                 Err(error) if error.is_loss() => {}
                 Err(error) => return Err(error),

@@ -18,7 +18,7 @@ use crate::builder::Builder;
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::{PageHash, SIDE_BY_SIDE};
-use crate::index::{Encoding, Entry, check_of};
+use crate::index::{Check, Encoding, Entry, check_of};
 use crate::pages::Pages;
 use crate::spool::{Batch, Spool};
 use crate::view::View;
@@ -78,36 +78,33 @@ impl Compressor {
         if self.batch.data.capacity() == 0 {
             self.batch.data.reserve_exact(BATCH_BYTES + page.len());
         }
-        self.batch.pages.push((number, hash));
+        self.batch.pages.push((number, check_of(&hash)));
         self.batch.data.extend_from_slice(page);
         if self.batch.data.len() < BATCH_BYTES {
             return Ok(true);
         }
         let batch = std::mem::take(&mut self.batch);
         match self.spool.take() {
-            Some(spool) => self.put_aside(Ok(spool), batch),
+            Some(spool) => self.put_aside(spool, batch),
             None => match self.sender.try_send(batch) {
                 Ok(()) => Ok(true),
                 Err(TrySendError::Disconnected(_)) => Ok(false),
-                Err(TrySendError::Full(batch)) if self.hurries => {
-                    self.put_aside(Spool::create(&self.folder), batch)
-                }
-                Err(TrySendError::Full(batch)) => Ok(self.send(batch)),
+                Err(TrySendError::Full(batch)) => match Spool::create(&self.folder) {
+                    Ok(spool) if self.hurries => self.put_aside(spool, batch),
+                    _ => Ok(self.send(batch)),
+                },
             },
         }
     }
 
     /// Lets a batch wait on disk, or the caller where the disk has no room.
-    fn put_aside(&mut self, spool: io::Result<Spool>, batch: Batch) -> io::Result<bool> {
-        match spool {
-            Ok(mut spool) => {
-                if spool.push(&batch).is_ok() {
-                    self.spool = Some(spool);
-                    return Ok(true);
-                }
-                Ok(self.drain(spool)? && self.send(batch))
+    fn put_aside(&mut self, mut spool: Spool, batch: Batch) -> io::Result<bool> {
+        match spool.push(batch) {
+            Ok(()) => {
+                self.spool = Some(spool);
+                Ok(true)
             }
-            Err(_) => Ok(self.send(batch)),
+            Err(batch) => Ok(self.drain(spool)? && self.send(batch)),
         }
     }
 
@@ -219,7 +216,7 @@ struct Worker {
 /// A frame that was made.
 struct Made {
     page: u32,
-    hash: PageHash,
+    check: Check,
     encoding: Encoding,
     base: u64,
     len: usize,
@@ -231,19 +228,19 @@ impl Worker {
         Ok(Self { encoder, reader, page_len, before: Vec::new(), made: Vec::new(), bytes: Vec::new() })
     }
 
-    fn encode(&mut self, pages: &[(u32, PageHash)], data: &[u8], before: Option<&View>) {
+    fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) {
         let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
         for (pages, data) in groups {
             let bases = before.map(|view| self.read(view, pages)).unwrap_or_default();
             let mut bases = bases.into_iter().chain(std::iter::repeat(None));
-            for (&(number, hash), page) in pages.iter().zip(data.chunks_exact(self.page_len)) {
+            for (&(number, check), page) in pages.iter().zip(data.chunks_exact(self.page_len)) {
                 let base = bases.next().flatten();
                 let below =
                     base.and_then(|base: Base| self.before.chunks_exact(self.page_len).nth(base.place));
                 let depth = base.map_or(0, |base| base.depth);
                 let (encoding, frame) = self.encoder.encode_upon(depth, page, below);
                 let base = base.map_or(0, |base| base.since);
-                self.made.push(Made { page: number, hash, encoding, base, len: frame.len() });
+                self.made.push(Made { page: number, check, encoding, base, len: frame.len() });
                 self.bytes.extend_from_slice(frame);
             }
         }
@@ -251,7 +248,7 @@ impl Worker {
 
     /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
     /// read, or as many differences already.
-    fn read(&mut self, view: &View, pages: &[(u32, PageHash)]) -> Vec<Option<Base>> {
+    fn read(&mut self, view: &View, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
         let mut wanted = Vec::new();
         let mut bases: Vec<Option<Base>> = pages
             .iter()
@@ -277,10 +274,9 @@ impl Worker {
     /// Appends what was made.
     fn deliver(&mut self, version: u64, builder: &mut Builder) -> Result<(), Error> {
         let mut rest = self.bytes.as_slice();
-        for Made { page, hash, encoding, base, len } in self.made.drain(..) {
+        for Made { page, check, encoding, base, len } in self.made.drain(..) {
             let (frame, after) = rest.split_at(len.min(rest.len()));
             let base = if encoding == Encoding::Difference { base } else { 0 };
-            let check = check_of(&hash);
             builder.add(Entry { page, version, encoding, base, offset: 0, len: 0, check }, frame)?;
             rest = after;
         }

@@ -49,8 +49,8 @@ pub(crate) struct Directory {
     pub(crate) last: u64,
     /// The versions, in order.
     pub(crate) versions: Vec<VersionRef>,
-    /// The blocks that have entries, in order.
-    pub(crate) blocks: Vec<BlockRef>,
+    /// The blocks that have entries, in bands: those of a band are in order, and so are their frames.
+    pub(crate) bands: Vec<Vec<BlockRef>>,
     /// The descriptions of the versions, in order.
     pub(crate) descriptions: Vec<PartRef>,
     /// What whole pages are compressed with, if there is one, and once more: all of these pages need it.
@@ -78,15 +78,18 @@ impl Directory {
             put(version.bytes);
             before = version.number;
         }
-        put(count(&self.blocks));
-        let mut before = 0;
-        for block in &self.blocks {
-            put_varint(&mut bytes, u64::from(block.block - before));
-            put_varint(&mut bytes, u64::from(block.count));
-            put_varint(&mut bytes, block.len);
-            put_varint(&mut bytes, block.frames_len);
-            bytes.extend(block.check);
-            before = block.block;
+        put(count(&self.bands));
+        for band in &self.bands {
+            put_varint(&mut bytes, count(band));
+            let mut before = 0;
+            for block in band {
+                put_varint(&mut bytes, u64::from(block.block - before));
+                put_varint(&mut bytes, u64::from(block.count));
+                put_varint(&mut bytes, block.len);
+                put_varint(&mut bytes, block.frames_len);
+                bytes.extend(block.check);
+                before = block.block;
+            }
         }
         put_varint(&mut bytes, count(&self.descriptions));
         for part in &self.descriptions {
@@ -106,7 +109,10 @@ impl Directory {
         let (mut frames_at, mut offset) = (frames.start, rest.start);
         let dictionary = take_dictionary(&mut taker, &mut offset)?;
         let versions = take_versions(&mut taker, first..=last)?;
-        let blocks = take_blocks(&mut taker, &mut frames_at, &mut offset)?;
+        let mut bands = Vec::new();
+        for _ in 0..taker.varint()? {
+            bands.push(take_blocks(&mut taker, &mut frames_at, &mut offset)?);
+        }
         let described = taker.varint()?;
         let mut descriptions = Vec::new();
         for _ in 0..described {
@@ -124,7 +130,7 @@ impl Directory {
             first,
             last,
             versions,
-            blocks,
+            bands,
             descriptions,
             dictionary,
         })
@@ -140,10 +146,16 @@ impl Directory {
         self.versions.binary_search_by_key(&number, |version| version.number).ok()
     }
 
-    /// A block, if it has entries.
-    pub(crate) fn block(&self, block: u32) -> Option<&BlockRef> {
-        let nth = self.blocks.binary_search_by_key(&block, |block| block.block).ok()?;
-        self.blocks.get(nth)
+    /// A block of each band that has entries of it.
+    pub(crate) fn blocks(&self, block: u32) -> impl Iterator<Item = &BlockRef> {
+        self.bands
+            .iter()
+            .filter_map(move |band| band.get(band.binary_search_by_key(&block, |block| block.block).ok()?))
+    }
+
+    /// Whether there are entries of a block.
+    pub(crate) fn has(&self, block: u32) -> bool {
+        self.blocks(block).next().is_some()
     }
 }
 
@@ -195,7 +207,7 @@ fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> 
         *frames_at = frames_at.checked_add(frames_len)?;
         before = block;
     }
-    Some(blocks)
+    Some(blocks).filter(|blocks| !blocks.is_empty())
 }
 
 fn count<T>(items: &[T]) -> u64 {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use asat_core::{Code, Problem};
 
+use crate::layout::VERSION;
+
 /// An error of the archive.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,17 +38,9 @@ pub enum Error {
         /// What is wrong with it, with page and version where they are known.
         what: String,
     },
-    /// A file is of a format that is not read any more.
-    #[error("{} has format version {found}, and this asat reads {} alone", .path.display(), crate::layout::VERSION)]
-    Older {
-        /// The file.
-        path: PathBuf,
-        /// The format version that it has.
-        found: u32,
-    },
-    /// A file is of a format that this build does not know.
-    #[error("{} has format version {found}, and this asat reads {}", .path.display(), crate::layout::VERSION)]
-    Newer {
+    /// A file is of another format than this build reads.
+    #[error("{} has format version {found}, and this asat reads {} alone", .path.display(), VERSION)]
+    Format {
         /// The file.
         path: PathBuf,
         /// The format version that it has.
@@ -149,8 +143,13 @@ impl Error {
             Self::Damaged { .. } => {
                 "verify the archive: that puts right what it can, and says which versions are affected; for the rest, restore this file from a backup"
             }
-            Self::Older { .. } => "have it taken over into today's format: asat archive upgrade",
-            Self::Newer { .. } => "use the asat that wrote it, or a newer one",
+            Self::Format { found: ..=4, .. } => {
+                "have it taken over into today's format: asat archive upgrade"
+            }
+            Self::Format { found: ..VERSION, .. } => {
+                "export the versions with the asat that wrote it, and import them into an empty archive"
+            }
+            Self::Format { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
             Self::TooManyPages { .. } => {
                 "run `PRAGMA integrity_check` on the store: its header may be forged; a store of that size needs more memory"
@@ -181,7 +180,7 @@ impl From<Error> for Problem {
             Error::Damaged { .. } => Code::Damaged,
             Error::Io { .. } if error.is_of_stored_data() => Code::Damaged,
             Error::Io { ref source, .. } if is_out_of_files(source) => Code::TooManyFiles,
-            Error::Older { .. } | Error::Newer { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
+            Error::Format { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
             Error::TooManyPages { .. } => Code::StoreUnreadable,
             Error::Stopped => Code::Stopping,

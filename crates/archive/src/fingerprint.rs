@@ -14,6 +14,8 @@ pub type PageHash = [u8; 32];
 
 /// So many pages are hashed side by side where a page is too short to fill the processor's vectors by itself.
 pub(crate) const SIDE_BY_SIDE: usize = 16;
+/// Fewer are faster one by one: each has several chunks of its own.
+const LEAST_SIDE_BY_SIDE: usize = 4;
 
 /// BLAKE3 of bytes that are at hand.
 pub(crate) fn hash(bytes: &[u8]) -> [u8; 32] {
@@ -36,7 +38,9 @@ pub fn page_hash(page: &[u8]) -> PageHash {
 pub(crate) fn hash_pages(pages: &[u8], page_len: usize, hashes: &mut Vec<PageHash>) {
     for group in pages.chunks(SIDE_BY_SIDE * page_len) {
         match page_len {
-            1024 | 2048 | 4096 | 8192 => hash_side_by_side(group, page_len, hashes),
+            1024 | 2048 | 4096 | 8192 if group.len() >= LEAST_SIDE_BY_SIDE * page_len => {
+                hash_side_by_side(group, page_len, hashes);
+            }
             _ => hashes.extend(group.chunks(page_len).map(page_hash)),
         }
     }

@@ -42,9 +42,8 @@ pub(crate) struct Folder {
 /// What was found in a folder when it was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Names of half-written files, which are removed, and how long they were.
+    /// Names of half-written files, which are removed.
     pub(crate) removed: Vec<String>,
-    pub(crate) freed_bytes: u64,
     /// Names that are no object's.
     pub(crate) foreign: Vec<String>,
 }
@@ -87,7 +86,6 @@ impl Folder {
             let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             if is_file && number.is_some_and(|number| draft_of(number) == name) {
-                found.freed_bytes += entry.metadata().map_or(0, |metadata| metadata.len());
                 unlink(&self.handle, &self.path, &name)?;
                 found.removed.push(name);
             } else if number_of(&name).is_none() {

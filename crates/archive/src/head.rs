@@ -13,10 +13,11 @@ use asat_core::PageSize;
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash};
+use crate::lock::lock;
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
-use crate::state::{Slot, State, lock};
+use crate::state::{Slot, State};
 use crate::view::View;
 
 /// So many pages are read at once.
@@ -96,10 +97,10 @@ impl Inner {
     /// Whether all files that the version may be read of are there as they were.
     fn is_as_read(&self, known: &Head) -> bool {
         let state = self.state();
-        let mut seen = state.seen_in(known.number, &*self.objects);
+        let mut seen = state.seen_in(known.number);
         seen.all(|slot| {
             let file = slot.reference.file;
-            match slot.segment(&*self.objects) {
+            match slot.segment() {
                 Ok(segment) => {
                     let stamp = segment.stamp();
                     stamp.is_some() && known.files.get(&file).copied() == stamp
@@ -117,13 +118,13 @@ impl Inner {
         known: Option<&Head>,
         go_on: GoOn<'_>,
     ) -> Result<Head, Error> {
-        let view = View::without(state, number, &*self.objects, true)?;
+        let view = View::without_lost(state, number)?;
         let files: BTreeMap<u64, Stamp> =
             view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
         // What is open already may be gone, or what it was opened by be damaged.
         let is_there = |slot: &&Arc<Slot>| !view.lost.contains(&slot.reference.file);
-        let mut seen = state.seen_in(number, &*self.objects).filter(is_there);
-        seen.try_for_each(|slot| slot.open(&*self.objects).map(drop))?;
+        let mut seen = state.seen_in(number).filter(is_there);
+        seen.try_for_each(|slot| slot.open().map(drop))?;
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };
@@ -155,7 +156,7 @@ impl Inner {
                 return Err(Error::Stopped);
             }
         }
-        let meta = state.described_in(number, &*self.objects)?.describe(number)?;
+        let meta = state.describe(number)?;
         let found = Fingerprinter::of_hashes(meta.page_size, meta.page_count, &hashes);
         if (lost.is_empty() || !view.lost.is_empty()) && found != meta.fingerprint {
             let what = format!(
@@ -172,7 +173,7 @@ impl Inner {
     /// out, or was taken from them, was read then.
     pub(crate) fn rely_on(&self, file: u64, state: &State, change: impl FnOnce(&mut Option<Head>) -> bool) {
         let slot = state.slots.iter().find(|slot| slot.reference.file == file);
-        let stamp = slot.and_then(|slot| slot.segment(&*self.objects).ok()?.stamp());
+        let stamp = slot.and_then(|slot| slot.segment().ok()?.stamp());
         let mut head = lock(&self.head);
         if change(&mut head)
             && let (Some(head), Some(stamp)) = (head.as_mut(), stamp)

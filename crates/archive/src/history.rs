@@ -14,7 +14,6 @@ use crate::codec::{Decoder, Stored};
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::index::{BLOCK_PAGES, Encoding, Entry};
-use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
 
@@ -89,16 +88,16 @@ pub(crate) struct History {
 impl History {
     /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
     /// versions may need counts as needed.
-    pub(crate) fn all(state: &State, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
-        Self::from(state, 0, objects)
+    pub(crate) fn all(state: &State) -> Result<Vec<Self>, Error> {
+        Self::from(state, 0)
     }
 
     /// The same of what became of pages from a version on: what that lies upon below is not in it.
-    pub(crate) fn from(state: &State, first: u64, objects: &dyn Objects) -> Result<Vec<Self>, Error> {
+    pub(crate) fn from(state: &State, first: u64) -> Result<Vec<Self>, Error> {
         let mut histories: Vec<Self> = Vec::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
-            let segment = match slot.segment(objects) {
+            let segment = match slot.segment() {
                 Ok(segment) => Arc::clone(segment),
                 Err(error) if error.is_loss() => {
                     lost.extend(slot.reference.first..=slot.reference.last);
@@ -118,7 +117,7 @@ impl History {
                 }),
             }
         }
-        let (live, alone) = (state.live_from(first, objects), state.alone(objects));
+        let (live, alone) = (state.live_from(first), state.alone());
         lost.retain(|number| *number >= first && state.is_live(*number) && !live.contains_key(number));
         for history in &mut histories {
             let mut of_segments: BTreeSet<u64> = BTreeSet::new();
@@ -147,7 +146,7 @@ impl History {
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
         self.segments
             .iter()
-            .flat_map(|segment| segment.directory.blocks.iter().map(|block| block.block))
+            .flat_map(|segment| segment.directory.bands.iter().flatten().map(|block| block.block))
             .collect()
     }
 
@@ -226,6 +225,11 @@ pub(crate) fn base_of(items: &[Item], entry: &Entry) -> Option<usize> {
     found.filter(|_| is_difference)
 }
 
+/// The places of what a page is made of as it became at an item: that one, what it lies upon, and so on.
+pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(place), |place| base_of(items, &items.get(*place)?.entry))
+}
+
 /// Which items are needed: those that are shown, and what they lie upon.
 pub(crate) fn needed(items: &[Item]) -> Vec<bool> {
     let mut needed: Vec<bool> = items.iter().map(Item::is_shown).collect();
@@ -281,15 +285,9 @@ impl Assembler {
         place: usize,
         page: &mut [u8],
     ) -> Result<bool, Error> {
-        let mut chain = Vec::new();
-        let mut next = Some(place);
-        while let Some(item) = next.and_then(|place| items.get(place)) {
-            chain.push(*item);
-            next = base_of(items, &item.entry);
-        }
-        let is_whole = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
-        let mut came_out = is_whole;
-        for item in chain.iter().rev() {
+        let chain: Vec<&Item> = chain(items, place).filter_map(|place| items.get(place)).collect();
+        let mut came_out = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
+        for item in chain.into_iter().rev() {
             came_out = came_out && self.lay(history, item, page)?;
         }
         Ok(came_out)

@@ -9,7 +9,7 @@ use crate::bytes::Taker;
 use crate::fingerprint::{hash, matches};
 
 /// The format version that this build writes, and the only one that it reads.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 /// The header's length: magic, format version.
 pub(crate) const HEADER_LEN: u64 = 12;
 /// The footer's length.
@@ -53,10 +53,8 @@ pub(crate) struct Footer {
 pub(crate) enum Unfit {
     /// It is damaged, or no file of an archive.
     Damaged(String),
-    /// It has an older format version.
-    Older(u32),
-    /// It has a newer format version.
-    Newer(u32),
+    /// It has another format version.
+    Format(u32),
 }
 
 impl Footer {
@@ -117,7 +115,7 @@ impl Footer {
     }
 }
 
-/// Tells a foreign, a damaged, an older and a newer file apart by the bytes that keep their meaning: the first 12 and the last 12.
+/// Tells a foreign file, a damaged one, and one of another format apart by the bytes that keep their meaning: the first 12 and the last 12.
 fn check_versions(header: &[u8], footer: &[u8]) -> Result<(), Unfit> {
     let damaged = |what: &str| Err(Unfit::Damaged(what.to_owned()));
     let mut fields = Taker(header);
@@ -134,9 +132,8 @@ fn check_versions(header: &[u8], footer: &[u8]) -> Result<(), Unfit> {
         (Some(found), Some(again)) if found != again => {
             Err(Unfit::Damaged(format!("it names two format versions, {found} and {again}")))
         }
-        (Some(found), _) if found > VERSION => Err(Unfit::Newer(found)),
         (Some(VERSION), _) => Ok(()),
-        (Some(found @ 1..VERSION), _) => Err(Unfit::Older(found)),
+        (Some(found @ 1..), _) => Err(Unfit::Format(found)),
         _ => damaged("its format version does not exist"),
     }
 }

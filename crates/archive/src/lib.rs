@@ -21,6 +21,7 @@ mod head;
 mod history;
 mod index;
 mod layout;
+mod lock;
 mod manifest;
 mod mend;
 mod merge;

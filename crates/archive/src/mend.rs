@@ -16,12 +16,13 @@ use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
-use crate::index::{Check, Entry, check_of};
+use crate::index::{Check, check_of};
+use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
 use crate::meta::Meta;
 use crate::reader::Reader;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl Archive {
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
-            let page_size = segment.segment(&*archive.objects)?.page_size();
+            let page_size = segment.segment()?.page_size();
             if self.put_pages(page_size, &given)? {
                 let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
                 let number = given.keys().map(|(_, version)| *version).max().unwrap_or(0);
@@ -155,12 +156,8 @@ impl Archive {
         let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
         let mut builder = Builder::new(&archive.objects, page_size, first)?;
         let mut encoder = Encoder::new(page_size.as_usize())?;
-        for ((page, version), content) in
-            pages.iter().filter(|(_, content)| content.len() == page_size.as_usize())
-        {
-            let (encoding, frame) = encoder.encode(content, None);
-            let (page, version, check) = (*page, *version, self::check(content));
-            builder.add(Entry { page, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        for (at, content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
+            builder.add_whole(*at, content, &mut encoder)?;
         }
         if builder.count == 0 {
             return Ok(false);
@@ -172,33 +169,14 @@ impl Archive {
         Ok(committed.is_some())
     }
 
-    /// Writes a live version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more.
+    /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more. Unless it
+    /// `must_live`, it need not be there any more: that it was not given up, the caller knows.
     /// `None`: that is not the content of the version, and nothing has changed.
     ///
     /// # Errors
     /// [`Error::Busy`] if a version is being written when `read` is through: it may lie upon what would be replaced. So `read` ends with
     /// [`Archive::wait_for_writer`], where others write. Where the version was given up, where `read` fails, or where the machine refuses.
-    pub fn rebuild(
-        &self,
-        number: u64,
-        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
-    ) -> Result<Option<PathBuf>, Problem> {
-        self.write_anew(self.describe(number)?, true, read)
-    }
-
-    /// The same for a version that is not there any more, and was not given up: that it was not, the caller knows.
-    ///
-    /// # Errors
-    /// As [`Self::rebuild`].
     pub fn put_back(
-        &self,
-        meta: Meta,
-        read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
-    ) -> Result<Option<PathBuf>, Problem> {
-        self.write_anew(meta, false, read)
-    }
-
-    fn write_anew(
         &self,
         meta: Meta,
         must_live: bool,
@@ -209,16 +187,16 @@ impl Archive {
         let (number, page_count) = (meta.number, meta.page_count);
         // What cannot be opened at the moment may be what it is put below.
         let state = archive.state();
-        let mut errors = state.slots.iter().filter_map(|slot| slot.segment(&*archive.objects).err());
+        let mut errors = state.slots.iter().filter_map(|slot| slot.segment().err());
         if let Some(refused) = errors.find(|error| !error.is_loss()) {
             return Err(refused.into());
         }
-        let is_known = archive.state().may_have(number, &*archive.objects);
+        let is_known = state.may_have(number);
         let next = |state: &State| {
-            let live = state.all_live(&*archive.objects);
+            let live = state.live_from(0);
             live.into_keys().find(|live| *live > number && !is_known)
         };
-        let expected = next(&archive.state());
+        let expected = next(&state);
         let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
@@ -244,15 +222,13 @@ impl Archive {
             // The file that it was written in has nothing else.
             manifest.segments.retain(|other| (other.first, other.last) != (number, number));
             segment.into_iter().for_each(|segment| manifest.insert(segment));
-            !is_disturbed
-                && state.is_live(number)
-                && (!must_live || state.live(number, &*archive.objects).is_some())
+            !is_disturbed && state.is_live(number) && (!must_live || state.live(number).is_some())
         })?;
         if is_disturbed {
             let what = "another version is being written, or was";
             return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
         }
-        let state = committed.ok_or_else(|| archive.no_such_version(number))?;
+        let state = committed.ok_or_else(|| state.no_such_version(number))?;
         *lock(&archive.head) = None;
         Ok(Some(archive.objects.name(state.manifest.number)))
     }
@@ -264,10 +240,10 @@ impl Inner {
         let state = self.state();
         let Some(slot) = state.slots.iter().find(|slot| slot.reference.file == file) else { return Ok(None) };
         let SegmentRef { first, last, .. } = slot.reference;
-        if slot.segment(&*self.objects).is_err() {
+        if slot.segment().is_err() {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
-        for history in History::all(&state, &*self.objects)? {
+        for history in History::all(&state)? {
             let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
                 continue;
             };
@@ -282,13 +258,13 @@ impl Inner {
 
     /// Has the archive do without a lost segment: all versions that it may have had are elsewhere or were given up, and no other one needs it.
     fn do_without(&self, state: &State, file: u64, versions: RangeInclusive<u64>) -> Result<bool, Error> {
-        let live = state.all_live(&*self.objects);
+        let live = state.live_from(0);
         let is_missed = |number: u64| state.is_live(number) && !live.contains_key(&number);
         if versions.clone().any(is_missed) {
             return Ok(false);
         }
         for number in live.range(versions.start()..).map(|(number, _)| *number) {
-            if state.seen_in(number, &*self.objects).any(|slot| slot.reference.file == file) {
+            if state.seen_in(number).any(|slot| slot.reference.file == file) {
                 self.open_version(state, number)?;
             }
         }
@@ -330,23 +306,16 @@ impl Rebuild {
             return Err(Error::Misuse(format!("page {} does not belong to the version", self.pages + 1)));
         }
         self.pages += 1;
-        let check = check_of(&self.fingerprinter.page(page));
-        let (encoding, frame) = self.encoder.encode(page, None);
+        self.fingerprinter.page(page);
         let (number, version) = (self.pages, self.meta.number);
-        self.builder
-            .add(Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check }, frame)?;
+        self.builder.add_whole((number, version), page, &mut self.encoder)?;
         if let Some(above) = &self.above
             && number <= above.meta().page_count
             && above.since(number)? < version
         {
             above.read_page(number, &mut self.page)?;
             if self.page != page {
-                let (version, check) = (above.meta().number, self::check(&self.page));
-                let (encoding, frame) = self.encoder.encode(&self.page, None);
-                self.builder.add(
-                    Entry { page: number, version, encoding, base: 0, offset: 0, len: 0, check },
-                    frame,
-                )?;
+                self.builder.add_whole((number, above.meta().number), &self.page, &mut self.encoder)?;
             }
         }
         Ok(())

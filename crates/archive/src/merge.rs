@@ -13,13 +13,12 @@ use std::sync::Arc;
 use crate::archive::Inner;
 use crate::builder::{Builder, Description, Sealed};
 use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
-use crate::directory::{DESCRIBED_TOGETHER, VersionRef};
+use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
-use crate::history::{Assembler, History, Item, Live, base_of, needed};
+use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
-use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::view::View;
@@ -57,27 +56,17 @@ impl Inner {
         files: &BTreeSet<u64>,
         pace: Pace<'_>,
     ) -> Result<Merged, Error> {
-        let inputs: Vec<&Arc<Segment>> =
-            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
-        for segment in &inputs {
-            // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
-            match segment.check_bytes(|_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) }) {
-                Ok(()) => {}
-                Err(error) if error.is_loss() => return Ok(Merged::Damaged(segment.number, error)),
-                Err(error) => return Err(error),
-            }
-        }
-        match self.merge_unchecked(state, history, files, false, pace) {
+        let inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
+        let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
+        let checked = inputs.into_iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
+        let merged = checked.and_then(|()| self.merge_unchecked(state, history, files, false, pace));
+        let damaged = merged.as_ref().err().filter(|error| error.is_loss());
+        let place = damaged.and_then(|error| history.segments.get(history.place_of(error)?));
+        match (place.map(|segment| segment.number).filter(|file| files.contains(file)), merged) {
             // The others are merged without it.
-            Err(error) if error.is_loss() => {
-                let place = history.place_of(&error).and_then(|place| history.segments.get(place));
-                let file = place.map(|segment| segment.number).filter(|file| files.contains(file));
-                match file {
-                    Some(file) => Ok(Merged::Damaged(file, error)),
-                    None => Err(error),
-                }
-            }
-            merged => merged,
+            (Some(file), Err(error)) => Ok(Merged::Damaged(file, error)),
+            (_, merged) => merged,
         }
     }
 
@@ -96,13 +85,16 @@ impl Inner {
         let mut builder = Builder::new(&self.objects, history.page_size, first)?;
         builder.dictionary = dictionary(history, &inputs)?;
         let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
-        for block in history.blocks() {
-            let has = |segment: &&Arc<Segment>| segment.directory.block(block).is_some();
-            if inputs.iter().any(has) {
-                history.pages(block, |items| work.page(items))?;
+        // Whoever reads the newest version finds its frames in a row, and nothing between that only older ones need.
+        for is_newest in [true, false] {
+            work.builder.begin_band();
+            for block in history.blocks() {
+                if inputs.iter().any(|segment| segment.directory.has(block)) {
+                    history.pages(block, |items| work.page(items, is_newest))?;
+                }
             }
         }
-        let (builder, versions) = (work.builder, versions(&inputs, state, &*self.objects)?);
+        let (builder, versions) = (work.builder, versions(&inputs, state)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
@@ -122,7 +114,7 @@ impl Inner {
         self.rely_on(file, &after, |head| {
             let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
             let view = known.as_ref().and_then(|head| {
-                let view = View::without(&after, head.number, &*self.objects, true).ok();
+                let view = View::without_lost(&after, head.number).ok();
                 view.filter(|view| view.lost == head.view.lost)
             });
             match (known, view) {
@@ -178,7 +170,7 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
         |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
     let mut page = vec![0; history.page_size.as_usize()];
     let most = (SAMPLE_BYTES / page.len()).min(SAMPLED_PAGES);
-    let has = |block: &u32| inputs.iter().any(|segment| segment.directory.block(*block).is_some());
+    let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
     let (mut assembler, mut pages) = (Assembler::new()?, Vec::new());
@@ -199,28 +191,14 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
-fn versions(
-    inputs: &[&Arc<Segment>],
-    state: &State,
-    objects: &dyn Objects,
-) -> Result<Vec<(VersionRef, Description)>, Error> {
+fn versions(inputs: &[&Arc<Segment>], state: &State) -> Result<Vec<(VersionRef, Description)>, Error> {
     let mut versions = BTreeMap::new();
     for segment in inputs {
-        for (nth, together) in segment.directory.versions.chunks(DESCRIBED_TOGETHER).enumerate() {
+        for version in segment.directory.versions.iter().filter(|version| state.is_live(version.number)) {
             // What another one says that was written later counts.
-            let is_described = |number: u64| {
-                state.described_in(number, objects).is_ok_and(|other| other.number == segment.number)
-            };
-            let wanted = |version: &VersionRef| state.is_live(version.number) && is_described(version.number);
-            if !together.iter().any(wanted) {
-                continue;
-            }
-            let metas = segment.descriptions(nth)?;
-            if metas.len() != together.len() {
-                return Err(segment.damaged("it describes other versions than it has"));
-            }
-            for (version, meta) in together.iter().zip(metas).filter(|(version, _)| wanted(version)) {
-                versions.insert(version.number, (*version, Description::of(&meta)?));
+            if state.described_in(version.number)?.number == segment.number {
+                let description = Description::of(&segment.describe(version.number)?)?;
+                versions.insert(version.number, (*version, description));
             }
         }
     }
@@ -276,10 +254,12 @@ impl<'a> Work<'a> {
         self.history.segments.get(item.segment).is_some_and(|segment| self.files.contains(&segment.number))
     }
 
-    /// Writes what is needed of a page.
-    fn page(&mut self, items: &mut [Item]) -> Result<(), Error> {
+    /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
+    fn page(&mut self, items: &[Item], is_newest: bool) -> Result<(), Error> {
         let plan = Plan::of(items, self.history, |item| self.is_merged(item));
-        for (place, item) in items.iter().enumerate() {
+        for (place, item) in
+            items.iter().enumerate().filter(|(place, _)| plan.newest.contains(place) == is_newest)
+        {
             match plan.deeds.get(place) {
                 Some(Deed::Copy) if self.is_made_otherwise(item)? => self.store(items, place, None)?,
                 Some(Deed::Copy) => {
@@ -321,7 +301,8 @@ impl<'a> Work<'a> {
         let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
-        if !decoder.decode_upon(stored, below, again) || again != page {
+        again.copy_from_slice(below);
+        if !decoder.decode(stored, again) || again != page {
             let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
             return Err(Error::Misuse(what));
         }
@@ -370,6 +351,8 @@ enum Deed {
 /// What is done with the items of a page.
 struct Plan {
     deeds: Vec<Deed>,
+    /// The places of those that the newest version that shows one is made of.
+    newest: BTreeSet<usize>,
 }
 
 impl Plan {
@@ -412,13 +395,15 @@ impl Plan {
                 shown_before = Some(place);
             }
         }
+        let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
+        let newest = shown_last.into_iter().flat_map(|place| chain(&after, place)).collect();
         let needed = needed(&after);
         for ((item, deed), needed) in items.iter().zip(&mut deeds).zip(needed) {
             if *deed == Deed::Leave && needed && is_merged(item) {
                 *deed = Deed::Copy;
             }
         }
-        Self { deeds }
+        Self { deeds, newest }
     }
 }
 

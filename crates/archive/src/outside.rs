@@ -82,7 +82,7 @@ pub fn segment(folder: &Path) -> Result<usize, Error> {
     opened.manifest()?;
     let Some(segment) = opened.segment(1)? else { return Ok(0) };
     let mut entries = 0;
-    for block in &segment.directory.blocks {
+    for block in segment.directory.bands.iter().flatten() {
         segment.entries(block.block, |_| entries += 1)?;
     }
     for nth in 0..segment.directory.descriptions.len() {

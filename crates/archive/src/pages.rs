@@ -19,8 +19,6 @@ pub(crate) struct Pages {
     /// In the order of segments, and within one in the order of bytes; no two of them touch.
     spans: Vec<Span>,
     bytes: Vec<u8>,
-    /// The page before, while a difference from it is decoded.
-    before: Vec<u8>,
     /// The hash of each page that was read last.
     pub(crate) hashes: Vec<PageHash>,
     /// Those that did not come out, by their places among the pages that were read last.
@@ -46,9 +44,8 @@ impl Span {
 
 impl Pages {
     pub(crate) fn new() -> Result<Self, Error> {
-        let (spans, bytes, before) = (Vec::new(), Vec::new(), Vec::new());
-        let (hashes, lost) = (Vec::new(), Vec::new());
-        Ok(Self { decoder: Decoder::new()?, spans, bytes, before, hashes, lost })
+        let (spans, bytes, hashes, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { decoder: Decoder::new()?, spans, bytes, hashes, lost })
     }
 
     /// Reads these pages, counted from 0, one after another into `out`. What does not come out is told by [`Self::lost`].
@@ -150,19 +147,12 @@ impl Pages {
 
     /// Puts a page together; answers whether one came out.
     fn decode(&mut self, view: &View, frames: &[Frame], page: &mut [u8]) -> Result<bool, Error> {
-        let Self { decoder, spans, bytes, before, .. } = self;
-        before.resize(page.len(), 0);
-        // What the page became first is made in either place, and each next one in the other, so that the last is made in `page`.
-        let (mut here, mut there) = (page, before.as_mut_slice());
-        if frames.len().is_multiple_of(2) {
-            std::mem::swap(&mut here, &mut there);
-        }
+        let Self { decoder, spans, bytes, .. } = self;
         for frame in frames.iter().rev() {
             let Some(stored) = stored(view, spans, bytes, frame)? else { return Ok(false) };
-            if !decoder.decode_upon(stored, there, here) {
+            if !decoder.decode(stored, page) {
                 return Ok(false);
             }
-            std::mem::swap(&mut here, &mut there);
         }
         Ok(!frames.is_empty())
     }

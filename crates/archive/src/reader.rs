@@ -1,17 +1,19 @@
 //! Reads a version. Every page is compared with its hash before anybody sees it.
 
 use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use asat_core::Fingerprint;
+
 use crate::error::Error;
+use crate::fingerprint::Fingerprinter;
+use crate::lock::lock;
 use crate::meta::Meta;
 use crate::pages::Pages;
-use crate::state::lock;
 use crate::view::View;
 
 /// Whole versions are read and written in pieces of this many bytes.
@@ -129,17 +131,18 @@ impl Reader {
         }
     }
 
-    /// Writes the whole version to a stream.
-    pub fn write_to(&self, out: &mut impl Write, path: &Path) -> Result<(), Error> {
+    /// Reads the whole version, and answers the fingerprint of what came out.
+    pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
+        let mut fingerprinter = Fingerprinter::new(self.meta.page_size, self.meta.page_count);
         let mut pages = vec![0; self.piece_pages() * self.page_len];
         self.with_scratch(|scratch| {
             for piece in self.pieces() {
                 let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
                 self.fill(piece.start, pages, scratch)?;
                 self.prepare(scratch);
-                out.write_all(pages).map_err(|source| Error::io("write", path, source))?;
+                scratch.pages.hashes.iter().for_each(|hash| fingerprinter.hash(hash));
             }
-            Ok(())
+            Ok(fingerprinter.finish())
         })
     }
 

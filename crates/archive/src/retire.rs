@@ -6,7 +6,7 @@ use asat_core::boundary;
 
 use crate::archive::Archive;
 use crate::error::Error;
-use crate::state::lock;
+use crate::lock::lock;
 
 /// What giving up a version did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +27,13 @@ impl Archive {
     pub fn retire(&self, number: u64) -> Result<Retired, Error> {
         let archive = &*self.inner;
         boundary::step("archive: give up a version");
-        if !archive.state().may_have(number, &*archive.objects) {
+        if !archive.state().may_have(number) {
             return Ok(Retired::AlreadyGone);
         }
         let before = self.bytes();
         let (mut is_newest, mut is_written_upon) = (false, false);
         let committed = archive.commit_manifest(|state, manifest| {
-            let below = state.newest_beside(number, &*archive.objects).unwrap_or(0);
+            let below = state.newest_beside(number).unwrap_or(0);
             // What cannot be read may lie upon it.
             is_newest = below < number && manifest.unread.values().all(|up_to| *up_to < number);
             is_written_upon = is_newest && *lock(&archive.writing);
@@ -47,7 +47,7 @@ impl Archive {
                 manifest.segments.retain(|segment| segment.first <= below);
             }
             manifest.forget();
-            state.may_have(number, &*archive.objects) && !is_written_upon
+            state.may_have(number) && !is_written_upon
         })?;
         if is_written_upon {
             let what = "a version is being written on top of this one";

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use asat_core::PageSize;
 
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::fingerprint::{hash, matches};
 use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
+use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::{Object, Objects, Stamp};
@@ -51,8 +52,7 @@ impl Opened {
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
         let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
             Unfit::Damaged(what) => Error::damaged(object.name(), what),
-            Unfit::Older(found) => Error::Older { path: object.name().to_owned(), found },
-            Unfit::Newer(found) => Error::Newer { path: object.name().to_owned(), found },
+            Unfit::Format(found) => Error::Format { path: object.name().to_owned(), found },
         })?;
         Ok(Self { object, footer, end: (at, end) })
     }
@@ -75,8 +75,9 @@ impl Opened {
             .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
         let alone = directory.versions.iter().filter(|version| version.stands_alone);
         let alone = alone.map(|version| version.number).collect();
-        let dictionary = OnceLock::new();
-        Ok(Some(Segment { number, object: self.object, footer: self.footer, directory, alone, dictionary }))
+        let (dictionary, described) = (OnceLock::new(), Mutex::default());
+        let Self { object, footer, .. } = self;
+        Ok(Some(Segment { number, object, footer, directory, alone, dictionary, described }))
     }
 
     /// A part of the file that was compared with its checksum.
@@ -108,6 +109,8 @@ pub(crate) struct Segment {
     pub(crate) alone: Vec<u64>,
     /// Its dictionary, once a page was read that needs it.
     dictionary: OnceLock<Arc<Dictionary>>,
+    /// The descriptions that were read last, by their place: who asks for one asks for its neighbours next.
+    described: Mutex<(Option<usize>, Vec<Meta>)>,
 }
 
 impl Segment {
@@ -147,14 +150,16 @@ impl Segment {
         self.directory.version(number)
     }
 
-    /// The entries of a block, in order.
-    pub(crate) fn entries(&self, block: u32, each: impl FnMut(Entry)) -> Result<(), Error> {
-        let Some(block) = self.directory.block(block) else { return Ok(()) };
-        let bytes =
-            self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
-        let range = (self.directory.first, self.directory.last);
-        let decoded = block.decode(&bytes, range, self.directory.page_size, each);
-        decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))
+    /// The entries of a block: those of each band are in order.
+    pub(crate) fn entries(&self, block: u32, mut each: impl FnMut(Entry)) -> Result<(), Error> {
+        for block in self.directory.blocks(block) {
+            let bytes =
+                self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+            let range = (self.directory.first, self.directory.last);
+            let decoded = block.decode(&bytes, range, self.directory.page_size, &mut each);
+            decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))?;
+        }
+        Ok(())
     }
 
     /// What its whole pages are compressed with, if it has that.
@@ -181,9 +186,7 @@ impl Segment {
 
     /// Has the system begin to read a block.
     pub(crate) fn expect_block(&self, block: u32) {
-        if let Some(block) = self.directory.block(block) {
-            self.object.expect(block.offset, block.len);
-        }
+        self.directory.blocks(block).for_each(|block| self.object.expect(block.offset, block.len));
     }
 
     /// Reads stored bytes into `buffer`, whose length says how many.
@@ -202,9 +205,12 @@ impl Segment {
             .directory
             .nth(number)
             .ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
-        let metas = self.descriptions(nth / DESCRIBED_TOGETHER)?;
-        let meta = metas.into_iter().nth(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
-        meta.ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
+        let mut known = lock(&self.described);
+        if known.0 != Some(nth / DESCRIBED_TOGETHER) {
+            *known = (Some(nth / DESCRIBED_TOGETHER), self.descriptions(nth / DESCRIBED_TOGETHER)?);
+        }
+        let meta = known.1.get(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
+        meta.cloned().ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
     }
 
     /// The descriptions of the versions that are described together at a place.

@@ -6,79 +6,55 @@
 //! nobody waits it would only take longer, by what is written to the disk and read back.
 //! A crash leaves nothing of the file.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-use crate::fingerprint::PageHash;
+use crate::index::Check;
 
-/// Changed pages on their way to the compressing thread: numbers and hashes, and the pages one after another.
+/// Changed pages on their way to the compressing thread: numbers and checks, and the pages one after another.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) pages: Vec<(u32, PageHash)>,
+    pub(crate) pages: Vec<(u32, Check)>,
     pub(crate) data: Vec<u8>,
 }
 
-/// Batches in a file, first in, first out.
+/// Batches, first in, first out: their pages are in a file.
 pub(crate) struct Spool {
-    file: BufWriter<File>,
-    waiting: usize,
+    file: File,
+    /// The numbers and checks of each, and how many bytes it has in the file.
+    waiting: VecDeque<(Vec<(u32, Check)>, usize)>,
 }
 
 impl Spool {
-    /// An empty one, in an unnamed file in `folder`.
+    /// An empty one, with an unnamed file in `folder`.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(folder)?);
-        Ok(Self { file, waiting: 0 })
+        Ok(Self { file: tempfile::tempfile_in(folder)?, waiting: VecDeque::new() })
     }
 
-    /// Takes a batch. Where that fails, the spool must not be pushed to again, and holds what it held before.
-    pub(crate) fn push(&mut self, batch: &Batch) -> io::Result<()> {
-        for length in [batch.pages.len(), batch.data.len()] {
-            self.file.write_all(&u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes())?;
-        }
-        for (number, hash) in &batch.pages {
-            self.file.write_all(&number.to_le_bytes())?;
-            self.file.write_all(hash)?;
-        }
-        self.file.write_all(&batch.data)?;
+    /// Takes a batch, or gives it back where that fails: then the spool must not be pushed to again, and holds what it held before.
+    pub(crate) fn push(&mut self, batch: Batch) -> Result<(), Batch> {
         // A batch counts once it is in the file: a full disk must not show later, when it would be lost.
-        self.file.flush()?;
-        self.waiting += 1;
+        if self.file.write_all(&batch.data).is_err() {
+            return Err(batch);
+        }
+        self.waiting.push_back((batch.pages, batch.data.len()));
         Ok(())
     }
 
     /// Gives every batch to `take`, in order, until that says that it takes no more.
-    pub(crate) fn drain(self, mut take: impl FnMut(Batch) -> bool) -> io::Result<()> {
-        let (mut file, _) = self.file.into_parts();
-        file.seek(SeekFrom::Start(0))?;
-        let mut file = BufReader::with_capacity(1 << 20, file);
-        for _ in 0..self.waiting {
-            if !take(read(&mut file)?) {
+    pub(crate) fn drain(mut self, mut take: impl FnMut(Batch) -> bool) -> io::Result<()> {
+        self.file.rewind()?;
+        for (pages, len) in self.waiting {
+            let mut data = vec![0; len];
+            self.file.read_exact(&mut data)?;
+            if !take(Batch { pages, data }) {
                 break;
             }
         }
         Ok(())
     }
-}
-
-fn read(file: &mut BufReader<File>) -> io::Result<Batch> {
-    let (pages, bytes) = (length(file)?, length(file)?);
-    let mut batch = Batch { pages: Vec::with_capacity(pages), data: vec![0; bytes] };
-    let (mut number, mut hash) = ([0; 4], [0; 32]);
-    for _ in 0..pages {
-        file.read_exact(&mut number)?;
-        file.read_exact(&mut hash)?;
-        batch.pages.push((u32::from_le_bytes(number), hash));
-    }
-    file.read_exact(&mut batch.data)?;
-    Ok(batch)
-}
-
-fn length(file: &mut BufReader<File>) -> io::Result<usize> {
-    let mut bytes = [0; 8];
-    file.read_exact(&mut bytes)?;
-    usize::try_from(u64::from_le_bytes(bytes)).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -90,11 +66,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         let batch = |n: u32| Batch {
-            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 32])).collect(),
+            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 8])).collect(),
             data: vec![u8::try_from(n).unwrap(); 600 * usize::try_from(n).unwrap()],
         };
         for n in [3, 0, 200, 1] {
-            spool.push(&batch(n)).unwrap();
+            assert!(spool.push(batch(n)).is_ok());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
         let mut out = Vec::new();

@@ -3,13 +3,12 @@
 //! A state never changes. Whoever reads holds one, and whatever happens to the archive meanwhile makes another.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-
-use asat_core::boundary;
+use std::sync::{Arc, OnceLock};
 
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::manifest::{Manifest, SegmentRef};
+use crate::meta::Meta;
 use crate::objects::Objects;
 use crate::segment::{Opened, Segment};
 
@@ -17,14 +16,11 @@ use crate::segment::{Opened, Segment};
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) reference: SegmentRef,
+    objects: Arc<dyn Objects>,
     opened: OnceLock<Arc<Segment>>,
 }
 
 impl Slot {
-    pub(crate) fn new(reference: SegmentRef) -> Arc<Self> {
-        Arc::new(Self { reference, opened: OnceLock::new() })
-    }
-
     /// Whether its file is open, and not there any more under its name.
     pub(crate) fn is_gone(&self) -> bool {
         self.opened.get().is_some_and(|segment| segment.stamp().is_none())
@@ -36,56 +32,69 @@ impl Slot {
     }
 
     /// Whether it has a version, or may have it, as it cannot be opened.
-    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.covers(number) && self.segment(objects).map_or(true, |segment| segment.version(number).is_some())
+    pub(crate) fn may_have(&self, number: u64) -> bool {
+        self.covers(number) && self.segment().map_or(true, |segment| segment.version(number).is_some())
     }
 
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
-    pub(crate) fn segment(&self, objects: &dyn Objects) -> Result<&Arc<Segment>, Error> {
+    pub(crate) fn segment(&self) -> Result<&Arc<Segment>, Error> {
         match self.opened.get() {
             Some(segment) => Ok(segment),
-            None => self.open(objects).map(|segment| self.opened.get_or_init(|| Arc::new(segment))),
+            None => self.open().map(|segment| self.opened.get_or_init(|| Arc::new(segment))),
         }
     }
 
     /// Opens the segment, be it open already: whoever opens it next has nothing else.
-    pub(crate) fn open(&self, objects: &dyn Objects) -> Result<Segment, Error> {
+    pub(crate) fn open(&self) -> Result<Segment, Error> {
         let file = self.reference.file;
-        let segment = Opened::open(objects, file)?.segment(file)?;
+        let segment = Opened::open(&*self.objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
             Some(segment) => Ok(segment),
             None => {
-                Err(Error::damaged(&objects.name(file), "it is another file than the one of this number"))
+                let name = self.objects.name(file);
+                Err(Error::damaged(&name, "it is another file than the one of this number"))
             }
         }
     }
 }
 
 /// What the archive is. Making one takes as long as there are segments, however many versions these have.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
+    objects: Arc<dyn Objects>,
     pub(crate) manifest: Manifest,
     /// The segments, in the order of the manifest. The versions of one that cannot be opened are not known.
     pub(crate) slots: Vec<Arc<Slot>>,
 }
 
 impl State {
-    /// The state that a manifest describes; what is open in `before` stays open.
-    pub(crate) fn new(manifest: Manifest, before: &Self) -> Self {
-        let known: BTreeMap<u64, &Arc<Slot>> =
-            before.slots.iter().map(|slot| (slot.reference.file, slot)).collect();
-        let slot = |reference: &SegmentRef| match known.get(&reference.file) {
-            Some(slot) => Arc::clone(slot),
-            None => Slot::new(reference.clone()),
+    /// What a manifest says of an archive whose files are these objects.
+    pub(crate) fn new(objects: Arc<dyn Objects>, manifest: Manifest) -> Self {
+        Self { objects, manifest: Manifest::default(), slots: Vec::new() }.then(manifest)
+    }
+
+    /// What the next manifest says; what is open stays open.
+    pub(crate) fn then(&self, manifest: Manifest) -> Self {
+        let slot = |reference: &SegmentRef| {
+            let known = self.slots.iter().find(|slot| slot.reference.file == reference.file);
+            known.cloned().unwrap_or_else(|| {
+                let (reference, objects) = (reference.clone(), Arc::clone(&self.objects));
+                Arc::new(Slot { reference, objects, opened: OnceLock::new() })
+            })
         };
         let slots = manifest.segments.iter().map(slot).collect();
-        Self { manifest, slots }
+        Self { objects: Arc::clone(&self.objects), manifest, slots }
+    }
+
+    /// What is said of a version that is not there.
+    pub(crate) fn no_such_version(&self, number: u64) -> Error {
+        Error::NoSuchVersion { number, folder: self.objects.place().to_owned() }
     }
 
     /// A version that can be read.
-    pub(crate) fn live(&self, number: u64, objects: &dyn Objects) -> Option<VersionRef> {
-        let segment = self.described_in(number, objects).ok()?;
+    pub(crate) fn live(&self, number: u64) -> Option<VersionRef> {
+        let segment = self.described_in(number).ok()?;
         segment.version(number).copied().filter(|_| self.is_live(number))
     }
 
@@ -94,18 +103,13 @@ impl State {
         !self.manifest.is_retired(number) && !self.manifest.is_void(number)
     }
 
-    /// The versions that can be read, by number.
-    pub(crate) fn all_live(&self, objects: &dyn Objects) -> BTreeMap<u64, VersionRef> {
-        self.live_from(0, objects)
-    }
-
-    /// Those from a number on.
-    pub(crate) fn live_from(&self, first: u64, objects: &dyn Objects) -> BTreeMap<u64, VersionRef> {
+    /// The versions that can be read, by number, from one on.
+    pub(crate) fn live_from(&self, first: u64) -> BTreeMap<u64, VersionRef> {
         let mut newest_first: Vec<&Arc<Slot>> =
             self.slots.iter().filter(|slot| slot.reference.last >= first).collect();
         newest_first.sort_by_key(|slot| std::cmp::Reverse(slot.reference.file));
         let mut live = BTreeMap::new();
-        for segment in newest_first.into_iter().filter_map(|slot| slot.segment(objects).ok()) {
+        for segment in newest_first.into_iter().filter_map(|slot| slot.segment().ok()) {
             let versions = segment.directory.versions.iter().filter(|version| version.number >= first);
             for version in versions.filter(|version| self.is_live(version.number)) {
                 live.entry(version.number).or_insert(*version);
@@ -115,18 +119,18 @@ impl State {
     }
 
     /// The newest version that can be read.
-    pub(crate) fn newest(&self, objects: &dyn Objects) -> Option<u64> {
+    pub(crate) fn newest(&self) -> Option<u64> {
         let newest = |slot: &Arc<Slot>| {
-            let versions = &slot.segment(objects).ok()?.directory.versions;
+            let versions = &slot.segment().ok()?.directory.versions;
             versions.iter().rev().map(|version| version.number).find(|number| self.is_live(*number))
         };
         self.slots.iter().filter_map(newest).max()
     }
 
     /// The newest version beside one that was not given up, be it that it is lost.
-    pub(crate) fn newest_beside(&self, number: u64, objects: &dyn Objects) -> Option<u64> {
+    pub(crate) fn newest_beside(&self, number: u64) -> Option<u64> {
         let is_it = |other: &u64| *other != number && self.is_live(*other);
-        let newest = |slot: &Arc<Slot>| match slot.segment(objects) {
+        let newest = |slot: &Arc<Slot>| match slot.segment() {
             Ok(segment) => segment.directory.versions.iter().rev().map(|version| version.number).find(is_it),
             Err(_) => (slot.reference.first..=slot.reference.last).rev().find(is_it),
         };
@@ -134,33 +138,33 @@ impl State {
     }
 
     /// The files of segments that cannot be opened.
-    pub(crate) fn lost(&self, objects: &dyn Objects) -> impl Iterator<Item = u64> {
-        let lost = self.slots.iter().filter(|slot| slot.segment(objects).is_err());
+    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> {
+        let lost = self.slots.iter().filter(|slot| slot.segment().is_err());
         lost.map(|slot| slot.reference.file)
     }
 
     /// The lost files that a version may need.
-    pub(crate) fn lost_in(&self, number: u64, objects: &dyn Objects) -> BTreeSet<u64> {
-        let lost = self.seen_in(number, objects).filter(|slot| slot.segment(objects).is_err());
+    pub(crate) fn lost_in(&self, number: u64) -> BTreeSet<u64> {
+        let lost = self.seen_in(number).filter(|slot| slot.segment().is_err());
         lost.map(|slot| slot.reference.file).collect()
     }
 
     /// Whether something is lost that would be seen in whatever is written upon a version, were it put back.
-    pub(crate) fn is_lost_above(&self, number: u64, objects: &dyn Objects) -> bool {
+    pub(crate) fn is_lost_above(&self, number: u64) -> bool {
         let is_above = |slot: &&Arc<Slot>| slot.reference.last > number;
         // The first version above such a file stands alone, and so do those after it.
         self.manifest.unread.values().any(|up_to| *up_to >= number)
-            || self.slots.iter().filter(is_above).any(|slot| slot.segment(objects).is_err())
+            || self.slots.iter().filter(is_above).any(|slot| slot.segment().is_err())
     }
 
     /// Whether a version was not given up that is there, or is in a lost segment.
-    pub(crate) fn may_have(&self, number: u64, objects: &dyn Objects) -> bool {
-        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number, objects))
+    pub(crate) fn may_have(&self, number: u64) -> bool {
+        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number))
     }
 
     /// The versions that stand alone, in order.
-    pub(crate) fn alone(&self, objects: &dyn Objects) -> Vec<u64> {
-        let segments = self.slots.iter().filter_map(|slot| slot.segment(objects).ok());
+    pub(crate) fn alone(&self) -> Vec<u64> {
+        let segments = self.slots.iter().filter_map(|slot| slot.segment().ok());
         let alone = segments.flat_map(|segment| segment.alone.iter().copied());
         let mut alone: Vec<u64> = alone.filter(|number| !self.manifest.is_void(*number)).collect();
         alone.sort_unstable();
@@ -168,12 +172,12 @@ impl State {
     }
 
     /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
-    pub(crate) fn floor(&self, number: u64, objects: &dyn Objects) -> u64 {
-        if self.live(number, objects).is_some_and(|version| version.is_whole) {
+    pub(crate) fn floor(&self, number: u64) -> u64 {
+        if self.live(number).is_some_and(|version| version.is_whole) {
             return number;
         }
         let newest = |slot: &Arc<Slot>| {
-            let alone = &slot.segment(objects).ok()?.alone;
+            let alone = &slot.segment().ok()?.alone;
             let up_to = alone.get(..alone.partition_point(|alone| *alone <= number)).unwrap_or_default();
             up_to.iter().rev().copied().find(|alone| !self.manifest.is_void(*alone))
         };
@@ -182,8 +186,8 @@ impl State {
     }
 
     /// The segments of which something may be seen in a version, newest first.
-    pub(crate) fn seen_in(&self, number: u64, objects: &dyn Objects) -> impl Iterator<Item = &Arc<Slot>> {
-        let floor = self.floor(number, objects);
+    pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
+        let floor = self.floor(number);
         let mut seen: Vec<&Arc<Slot>> = self
             .slots
             .iter()
@@ -193,11 +197,16 @@ impl State {
         seen.into_iter()
     }
 
+    /// What is recorded of a version.
+    pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
+        self.described_in(number)?.describe(number)
+    }
+
     /// The segment that describes a version: of several, the one that was written last.
-    pub(crate) fn described_in(&self, number: u64, objects: &dyn Objects) -> Result<Arc<Segment>, Error> {
+    pub(crate) fn described_in(&self, number: u64) -> Result<Arc<Segment>, Error> {
         let (mut found, mut lost): (Option<&Arc<Segment>>, _) = (None, None);
         for slot in self.slots.iter().filter(|slot| slot.covers(number)) {
-            match slot.segment(objects) {
+            match slot.segment() {
                 Ok(segment) if segment.version(number).is_none() => {}
                 Ok(segment) if found.is_some_and(|found| found.number > segment.number) => {}
                 Ok(segment) => found = Some(segment),
@@ -206,28 +215,6 @@ impl State {
                 Err(error) => return Err(error),
             }
         }
-        let nowhere =
-            || lost.unwrap_or_else(|| Error::NoSuchVersion { number, folder: objects.place().to_owned() });
-        found.cloned().ok_or_else(nowhere)
+        found.cloned().ok_or_else(|| lost.unwrap_or_else(|| self.no_such_version(number)))
     }
-}
-
-/// Locks what no panic can leave half-changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => wait_for(mutex),
-    }
-}
-
-#[cold]
-fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    while boundary::blocked("archive: lock") {
-        if let Ok(guard) = mutex.try_lock() {
-            boundary::step("archive: locked");
-            return guard;
-        }
-    }
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -43,7 +43,7 @@ impl Archive {
         for part in weight.parts.iter().filter(|part| part.first == part.last) {
             *alone.entry(part.first).or_default() += part.bytes;
         }
-        let live = state.all_live(&*self.inner.objects);
+        let live = state.live_from(0);
         let versions = live.values().map(|version| VersionStats {
             number: version.number,
             bytes: version.bytes,
@@ -56,7 +56,7 @@ impl Archive {
     pub fn weigh(&self) -> Result<Weight, Error> {
         let state = self.inner.state();
         let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-        for history in History::all(&state, &*self.inner.objects)? {
+        for history in History::all(&state)? {
             for block in history.blocks() {
                 history.pages(block, |items| {
                     // What something lies upon is needed by whoever needs that.

@@ -8,13 +8,16 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asat_core::Fingerprint;
+
 use crate::archive::{Archive, Inner};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
-use crate::history::{Assembler, History, Item, Live, base_of, needed};
+use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
 use crate::index::{Encoding, check_of};
+use crate::lock::lock;
 use crate::mend::Damage;
-use crate::state::{State, lock};
+use crate::state::State;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,15 +54,15 @@ impl Archive {
         let archive = &*self.inner;
         let state = archive.state();
         if let Some(number) = number
-            && state.live(number, &*archive.objects).is_none()
+            && state.live(number).is_none()
         {
-            return Err(archive.no_such_version(number));
+            return Err(state.no_such_version(number));
         }
         let total_bytes = state.manifest.segments.iter().map(|segment| segment.bytes).sum();
         let mut check =
             Check { archive, state: &state, report: Report::default(), done_bytes: 0, total_bytes, progress };
         check.files(number)?;
-        for history in History::all(&state, &*archive.objects)? {
+        for history in History::all(&state)? {
             check.history(&history, |live| number.is_none_or(|number| number == live))?;
         }
         let mut report = check.report;
@@ -75,14 +78,14 @@ impl Archive {
     /// one is, all of those that may need it: only then does it show which do.
     pub fn unreadable(&self) -> Result<BTreeMap<u64, Error>, Error> {
         let state = self.inner.state();
-        if state.lost(&*self.inner.objects).next().is_none() {
+        if state.lost().next().is_none() {
             return Ok(BTreeMap::new());
         }
         let needs = |number: u64| !self.inner.known_needless(&state, number);
         let (archive, progress) = (&*self.inner, &mut |_, _| ControlFlow::Continue(()));
         let report = Report::default();
         let mut check = Check { archive, state: &state, report, done_bytes: 0, total_bytes: 0, progress };
-        for history in History::all(&state, &*archive.objects)? {
+        for history in History::all(&state)? {
             check.history(&history, needs)?;
         }
         let report = check.report;
@@ -109,9 +112,7 @@ impl Check<'_> {
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
         let files: BTreeSet<u64> = match number {
-            Some(number) => {
-                self.state.seen_in(number, &*self.archive.objects).map(|slot| slot.reference.file).collect()
-            }
+            Some(number) => self.state.seen_in(number).map(|slot| slot.reference.file).collect(),
             None => self.state.slots.iter().map(|slot| slot.reference.file).collect(),
         };
         let (state, objects) = (self.state, &*self.archive.objects);
@@ -121,11 +122,11 @@ impl Check<'_> {
         }
         for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
             self.report.segments += 1;
-            let segment = slot.segment(objects);
+            let segment = slot.segment();
             let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
             if checked.is_ok() && Arc::ptr_eq(&self.archive.state(), state) {
                 // It may have been opened long before.
-                checked = slot.open(objects).map(drop);
+                checked = slot.open().map(drop);
             }
             match checked {
                 Ok(()) => {}
@@ -146,7 +147,7 @@ impl Check<'_> {
             let live = history.live.get(place).filter(|live| !live.is_lost);
             live.is_some_and(|live| which(live.number))
         };
-        let mut versions = Versions::of(self.state, history, &wanted, self.archive)?;
+        let mut versions = Versions::of(self.state, history, &wanted)?;
         if versions.open.is_empty() {
             return Ok(());
         }
@@ -198,13 +199,15 @@ impl Check<'_> {
         }
         let is_named = |number: &u64| blocked.values().any(|(_, affects)| affects.contains(number));
         for (number, error) in judged.into_iter().filter(|(number, _)| !is_named(number)) {
-            let (objects, Some(error)) = (&*self.archive.objects, error) else { continue };
+            let Some(error) = error else { continue };
             let mut files: Vec<PathBuf> = error.path().map(PathBuf::from).into_iter().collect();
             if files.is_empty() {
-                files.extend(self.state.lost_in(number, objects).into_iter().map(|file| objects.name(file)));
+                files.extend(
+                    self.state.lost_in(number).into_iter().map(|file| self.archive.objects.name(file)),
+                );
             }
             if files.is_empty() {
-                let described = self.state.described_in(number, objects);
+                let described = self.state.described_in(number);
                 files.extend(described.map(|segment| segment.name().to_owned()));
             }
             for file in files {
@@ -246,58 +249,29 @@ struct Versions {
 
 struct Open {
     number: u64,
-    expected: asat_core::Fingerprint,
+    /// Its fingerprint, or why that is not known.
+    expected: Result<Fingerprint, Error>,
     fingerprinter: Fingerprinter,
     pages: u32,
     page_count: u32,
-    /// What is known to be wrong with it.
+    /// Whether a page of it does not come out.
     lost: bool,
-    error: Option<Error>,
 }
 
 impl Versions {
-    fn of(
-        state: &State,
-        history: &History,
-        wanted: &impl Fn(usize) -> bool,
-        archive: &Inner,
-    ) -> Result<Self, Error> {
+    fn of(state: &State, history: &History, wanted: &impl Fn(usize) -> bool) -> Result<Self, Error> {
         let mut open = BTreeMap::new();
         for (place, live) in history.live.iter().enumerate().filter(|(place, _)| wanted(*place)) {
-            let meta = state
-                .described_in(live.number, &*archive.objects)
-                .and_then(|segment| segment.describe(live.number));
-            match meta {
-                Ok(meta) => {
-                    let fingerprinter = Fingerprinter::new(meta.page_size, meta.page_count);
-                    let (number, expected, page_count) = (live.number, meta.fingerprint, meta.page_count);
-                    let version = Open {
-                        number,
-                        expected,
-                        fingerprinter,
-                        pages: 0,
-                        page_count,
-                        lost: false,
-                        error: None,
-                    };
-                    open.insert(place, version);
-                }
-                Err(error) if error.is_loss() => {
-                    let (fingerprinter, expected) =
-                        (Fingerprinter::new(history.page_size, 0), asat_core::Fingerprint([0; 32]));
-                    let version = Open {
-                        number: live.number,
-                        expected,
-                        fingerprinter,
-                        pages: 0,
-                        page_count: 0,
-                        lost: false,
-                        error: Some(error),
-                    };
-                    open.insert(place, version);
-                }
-                Err(error) => return Err(error),
-            }
+            let meta = match state.describe(live.number) {
+                Err(error) if !error.is_loss() => return Err(error),
+                meta => meta,
+            };
+            let page_count = meta.as_ref().map_or(0, |meta| meta.page_count);
+            let fingerprinter = Fingerprinter::new(history.page_size, page_count);
+            let expected = meta.map(|meta| meta.fingerprint);
+            let version =
+                Open { number: live.number, expected, fingerprinter, pages: 0, page_count, lost: false };
+            open.insert(place, version);
         }
         Ok(Self { open })
     }
@@ -307,16 +281,16 @@ impl Versions {
         let wrong = |version: Open| {
             let Open { number, expected, pages, page_count, .. } = version;
             let found = version.fingerprinter.finish();
-            let what = match version.error {
+            let what = match expected {
                 _ if version.lost => return Some((number, None)),
-                Some(error) => return Some((number, Some(error))),
-                None if pages != page_count => {
+                Err(error) => return Some((number, Some(error))),
+                Ok(_) if pages != page_count => {
                     format!("{pages} of {page_count} pages of version {number} are there")
                 }
-                None if found != expected => {
+                Ok(expected) if found != expected => {
                     format!("version {number} was written with fingerprint {expected}, and has {found}")
                 }
-                None => return None,
+                Ok(_) => return None,
             };
             Some((number, Some(Error::Damaged { path: PathBuf::new(), what })))
         };
@@ -422,14 +396,7 @@ impl<'a> Work<'a> {
 
     /// The segment that has what does not come out below an item.
     fn blame(&self, items: &[Item], place: usize, well: &[bool]) -> usize {
-        let mut blamed = items.get(place).map_or(0, |item| item.segment);
-        let mut next = items.get(place).and_then(|item| base_of(items, &item.entry));
-        while let Some(item) =
-            next.filter(|base| well.get(*base) != Some(&true)).and_then(|base| items.get(base))
-        {
-            blamed = item.segment;
-            next = base_of(items, &item.entry);
-        }
-        blamed
+        let lowest = chain(items, place).take_while(|place| well.get(*place) != Some(&true)).last();
+        lowest.and_then(|place| items.get(place)).map_or(0, |item| item.segment)
     }
 }

@@ -11,7 +11,6 @@ use asat_core::PageSize;
 
 use crate::error::Error;
 use crate::index::{BLOCK_PAGES, Check, Encoding, Entry};
-use crate::objects::Objects;
 use crate::segment::Segment;
 use crate::state::State;
 
@@ -81,34 +80,28 @@ type Found = (Entry, u32);
 
 impl View {
     /// The view of a live version. All segments that it may need must be there: without one, older content could be taken for its own.
-    pub(crate) fn new(state: &State, number: u64, objects: &dyn Objects) -> Result<Self, Error> {
-        Self::without(state, number, objects, false)
+    pub(crate) fn new(state: &State, number: u64) -> Result<Self, Error> {
+        state.seen_in(number).try_for_each(|slot| slot.segment().map(drop))?;
+        Self::without_lost(state, number)
     }
 
-    /// The same without the segments that are lost, if `may_lack` says so. Then nothing may be believed of it unless all of it has the
-    /// version's fingerprint.
-    pub(crate) fn without(
-        state: &State,
-        number: u64,
-        objects: &dyn Objects,
-        may_lack: bool,
-    ) -> Result<Self, Error> {
-        let nowhere = || Error::NoSuchVersion { number, folder: objects.place().to_owned() };
-        let version = state.live(number, objects).ok_or_else(nowhere)?;
-        let page_size = state.described_in(number, objects)?.page_size();
+    /// The same without the segments that are lost. Nothing may be believed of it then unless all of it has the version's fingerprint.
+    pub(crate) fn without_lost(state: &State, number: u64) -> Result<Self, Error> {
+        let version = state.live(number).ok_or_else(|| state.no_such_version(number))?;
+        let page_size = state.described_in(number)?.page_size();
         let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
-        for slot in state.seen_in(number, objects) {
-            match slot.segment(objects) {
+        for slot in state.seen_in(number) {
+            match slot.segment() {
                 Ok(segment) if segment.page_size() == page_size => segments.push(Arc::clone(segment)),
                 Ok(_) => {}
-                Err(error) if may_lack && error.is_loss() => _ = lost.insert(slot.reference.file),
+                Err(error) if error.is_loss() => _ = lost.insert(slot.reference.file),
                 Err(error) => return Err(error),
             }
         }
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
         let count = version.page_count.div_ceil(BLOCK_PAGES);
         let blocks = (0..count).map(|_| OnceLock::new()).collect();
-        let (floor, voided) = (state.floor(number, objects), state.manifest.voided.clone());
+        let (floor, voided) = (state.floor(number), state.manifest.voided.clone());
         Ok(Self { number, page_size, page_count, floor, voided, segments, lost, blocks })
     }
 
@@ -126,7 +119,7 @@ impl View {
             let is_as_long = self.page_count.min(end) == pages.min(end);
             let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
             let next = match known {
-                Some(known) if segment.directory.block(block).is_some() => {
+                Some(known) if segment.directory.has(block) => {
                     known.with(segment, place, block)?.map(Arc::new)
                 }
                 known => known.cloned(),
@@ -192,7 +185,7 @@ impl View {
 
     fn load(&self, number: u32) -> Result<Block, Error> {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
-        let counts = self.segments.iter().filter_map(|segment| segment.directory.block(number));
+        let counts = self.segments.iter().flat_map(|segment| segment.directory.blocks(number));
         let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
         let mut found: Vec<Found> = Vec::with_capacity(usize::min(count, MOST_RESERVED));
         for (place, segment) in (0..).zip(&self.segments) {

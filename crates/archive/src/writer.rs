@@ -11,8 +11,8 @@ use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::head::Head;
+use crate::lock::lock;
 use crate::meta::{Cut, Meta};
-use crate::state::lock;
 use crate::view::View;
 
 /// The hashes of a version's pages may take this part of the machine's memory.
@@ -83,7 +83,7 @@ impl Archive {
             broken: false,
         };
         // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest, &*self.inner.objects);
+        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
         if let Some(newest) = self.newest().filter(|newest| !is_lost_above(newest)) {
             writer.head = match self.inner.head(newest, &|| true) {
                 Ok(head) => Some(head),
@@ -277,10 +277,8 @@ impl Writer {
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
         let upon = self.comparable().map(|head| head.number).filter(|_| !stands_alone);
         let number = self.number;
-        let objects = Arc::clone(&self.archive.objects);
         let state = self.archive.commit(sealed, |state, segment, manifest| {
-            let holds =
-                upon.is_none_or(|upon| state.live(upon, &*objects).is_some()) && manifest.highest < number;
+            let holds = upon.is_none_or(|upon| state.live(upon).is_some()) && manifest.highest < number;
             manifest.highest = manifest.highest.max(number);
             segment.into_iter().for_each(|segment| manifest.insert(segment));
             holds
@@ -290,10 +288,10 @@ impl Writer {
             return Err(Error::Busy { folder: self.archive.objects.place().to_owned(), what });
         };
         let before = self.head.as_ref().map(|head| head.number);
-        let segment = state.described_in(number, &*self.archive.objects);
+        let segment = state.described_in(number);
         let view = segment.and_then(|segment| match self.comparable().filter(|_| !stands_alone) {
             Some(head) => head.view.next(&segment, number, self.page_count),
-            None => View::new(&state, number, &*self.archive.objects),
+            None => View::new(&state, number),
         });
         // It is stored. If it cannot be opened now, the next version reads it first.
         let head = view.ok().map(|view| Head {
@@ -312,7 +310,7 @@ impl Writer {
             }
             is_known
         });
-        Ok(state.live(number, &*self.archive.objects).map_or(0, |version| version.bytes))
+        Ok(state.live(number).map_or(0, |version| version.bytes))
     }
 
     fn unchanged_since(&self) -> Option<u64> {

@@ -29,14 +29,16 @@ fn lose(folder: &Path, file: u64) {
 }
 
 fn put_back(archive: &Archive, meta: &Meta, content: &Content) -> Result<(), Code> {
-    let put_back = archive
-        .put_back(meta.clone(), |rebuild| content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
+    let put_back = archive.put_back(meta.clone(), false, |rebuild| {
+        content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+    });
     put_back.map(|file| assert!(file.is_some(), "it is another content")).map_err(|problem| problem.code)
 }
 
 fn rebuild(archive: &Archive, number: u64, content: &Content) -> Result<(), Code> {
-    let rebuilt =
-        archive.rebuild(number, |rebuild| content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
+    let rebuilt = common::rebuild(archive, number, |rebuild| {
+        content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+    });
     rebuilt.map(|file| assert!(file.is_some(), "it is another content")).map_err(|problem| problem.code)
 }
 
@@ -155,13 +157,14 @@ fn a_version_that_was_given_up_does_not_come_back() {
     }
     // Nor where it is given up meanwhile; and what is no content of it changes nothing.
     let pages = model[&5].pages.clone();
-    let rebuilt = archive.rebuild(5, |rebuild| {
+    let rebuilt = common::rebuild(&archive, 5, |rebuild| {
         archive.retire(5)?;
         pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
     });
     assert_eq!(rebuilt.unwrap_err().code, Code::NotReadable);
     model.remove(&5);
-    let other = archive.rebuild(6, |rebuild| pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
+    let other =
+        common::rebuild(&archive, 6, |rebuild| pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
     assert_eq!(other.unwrap(), None);
     assert_settles(archive, &model);
 }
@@ -182,7 +185,7 @@ fn a_version_can_be_written_while_the_content_of_another_is_read_that_is_written
         content.edit(0, 300, 7);
         content.edit(3, 300, 7);
         let pages = &model[&7].pages;
-        let put_back = archive.put_back(meta.clone(), |rebuild| {
+        let put_back = archive.put_back(meta.clone(), false, |rebuild| {
             write(&archive, 8, &content).unwrap();
             pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
         });
@@ -208,7 +211,7 @@ fn versions_are_published_and_given_up_while_one_is_written_anew() {
             let archive = open(folder.path());
             let mut model = history(&archive, 7);
             let (mut last, content) = (model[&7].clone(), model[&number].clone());
-            let rebuilt = archive.rebuild(number, |rebuild| {
+            let rebuilt = common::rebuild(&archive, number, |rebuild| {
                 for next in [8, 9] {
                     last.edit(0, 300, 5);
                     last.edit(next % 4, 200, 9);
@@ -247,7 +250,7 @@ fn what_is_published_while_an_unknown_version_is_put_back_shows_nothing_of_it() 
             second.pages.iter().for_each(|page| _ = fingerprinter.page(page));
             let meta =
                 Meta { number: 2, fingerprint: fingerprinter.finish(), ..archive.describe(1).unwrap() };
-            let put_back = archive.put_back(meta, |rebuild| {
+            let put_back = archive.put_back(meta, false, |rebuild| {
                 content.edit(4, 40, 1);
                 write(&archive, meanwhile, &content)?;
                 model.insert(meanwhile, content.clone());

@@ -95,7 +95,7 @@ impl File {
     fn manifest(&self) -> Value {
         let (bytes, footer) = (&self.bytes, self.footer());
         assert_eq!((&bytes[..8], &bytes[footer + 164..]), (&b"asat-seg"[..], &b"asat-end"[..]));
-        assert_eq!((number(bytes, 8, 4), number(bytes, footer + 160, 4)), (5, 5));
+        assert_eq!((number(bytes, 8, 4), number(bytes, footer + 160, 4)), (6, 6));
         assert_eq!(size(number(bytes, footer + 24, 8)), bytes.len());
         let [_, directory, manifest] = self.parts();
         assert_eq!(self.hash(128), blake3::hash(&bytes[footer..footer + 128]).as_bytes());
@@ -131,33 +131,36 @@ impl File {
                 Version { page_count, is_whole: coded & 1 == 1, stands_alone: coded & 2 == 2 },
             );
         }
-        let (mut entries, mut block, mut frame, mut place) = (BTreeMap::new(), 0, 12, dictionary.end);
+        let (mut entries, mut frame, mut place) = (BTreeMap::new(), 12, dictionary.end);
         for _ in 0..take(&bytes, &mut at) {
-            block += take(&bytes, &mut at);
-            let [count, len, frames_len] = [(); 3].map(|()| take(&bytes, &mut at));
-            let end = place + size(len);
-            assert_eq!(take_check(&bytes, &mut at), blake3::hash(&bytes[place..end]).as_bytes()[..8]);
-            let (frames_end, mut before) = (frame + size(frames_len), None);
-            let mut page = block * 256;
-            for _ in 0..count {
-                let further = take(&bytes, &mut place);
-                page += further;
-                let version = match before {
-                    Some(before) if further == 0 => before,
-                    _ => first,
-                } + take(&bytes, &mut place);
-                let coded = take(&bytes, &mut place);
-                let encoding = coded & 3;
-                let base = if encoding == 2 { version - take(&bytes, &mut place) } else { 0 };
-                let end = frame + size(coded >> 2);
-                let check = take_check(&bytes, &mut place);
-                entries.insert(
-                    (u32::try_from(page).unwrap(), version),
-                    Entry { encoding, base, frame: (frame, end), check },
-                );
-                (frame, before) = (end, Some(version));
+            let mut block = 0;
+            for _ in 0..take(&bytes, &mut at) {
+                block += take(&bytes, &mut at);
+                let [count, len, frames_len] = [(); 3].map(|()| take(&bytes, &mut at));
+                let end = place + size(len);
+                assert_eq!(take_check(&bytes, &mut at), blake3::hash(&bytes[place..end]).as_bytes()[..8]);
+                let (frames_end, mut before) = (frame + size(frames_len), None);
+                let mut page = block * 256;
+                for _ in 0..count {
+                    let further = take(&bytes, &mut place);
+                    page += further;
+                    let version = match before {
+                        Some(before) if further == 0 => before,
+                        _ => first,
+                    } + take(&bytes, &mut place);
+                    let coded = take(&bytes, &mut place);
+                    let encoding = coded & 3;
+                    let base = if encoding == 2 { version - take(&bytes, &mut place) } else { 0 };
+                    let end = frame + size(coded >> 2);
+                    let check = take_check(&bytes, &mut place);
+                    entries.insert(
+                        (u32::try_from(page).unwrap(), version),
+                        Entry { encoding, base, frame: (frame, end), check },
+                    );
+                    (frame, before) = (end, Some(version));
+                }
+                assert_eq!((place, frame), (end, frames_end));
             }
-            assert_eq!((place, frame), (end, frames_end));
         }
         let mut descriptions = Vec::new();
         for _ in 0..take(&bytes, &mut at) {
@@ -437,7 +440,7 @@ proptest! {
                     if let Some(number) = nth.checked_rem(live.len()).map(|nth| live[nth]) {
                         let meta = archive.describe(number).unwrap();
                         let pages = &model[&number].pages;
-                        let put = archive.put_back(meta, |rebuild| Ok(pages.iter().try_for_each(|page| rebuild.page(page))?));
+                        let put = archive.put_back(meta, false, |rebuild| Ok(pages.iter().try_for_each(|page| rebuild.page(page))?));
                         prop_assert!(put.unwrap().is_some());
                     }
                 }

@@ -145,8 +145,9 @@ fn a_version_is_written_anew_wholly_or_not_at_all() {
         retire(&archive, &mut model, &[2, 4]);
         let anew = |archive: &Archive| {
             let pages = &model[&number].pages;
-            let rebuilt =
-                archive.rebuild(number, |rebuild| pages.iter().try_for_each(|page| Ok(rebuild.page(page)?)));
+            let rebuilt = common::rebuild(archive, number, |rebuild| {
+                pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
+            });
             assert!(rebuilt.unwrap().is_some());
         };
         let images = images_of(folder.path(), || anew(&archive));
@@ -169,7 +170,7 @@ fn a_version_whose_file_is_lost_is_put_back_wholly_or_not_at_all() {
         let pages = &after[&6].pages;
         let read =
             |rebuild: &mut asat_archive::Rebuild| pages.iter().try_for_each(|page| Ok(rebuild.page(page)?));
-        assert!(archive.put_back(meta.clone(), read).unwrap().is_some());
+        assert!(archive.put_back(meta.clone(), false, read).unwrap().is_some());
     };
     let images = images_of(folder.path(), || put_back(&archive));
     check_images(images, &before, &after, |archive| {
@@ -247,11 +248,7 @@ fn an_opening_that_is_interrupted_is_done_again() {
     }
     let images = images_of(folder.path(), || {
         let (archive, opened) = Archive::open(folder.path()).unwrap();
-        assert_eq!(
-            (opened.removed.len() >= removed.len() + 2, opened.freed_bytes),
-            (true, 600),
-            "{opened:?}"
-        );
+        assert!(opened.removed.len() >= removed.len() + 2, "{opened:?}");
         assert_holds(&archive, &model);
     });
     check_images(images, &model, &model, |_| {});

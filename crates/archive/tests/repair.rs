@@ -60,7 +60,8 @@ fn meta(number: u64, content: &Content) -> Meta {
 
 /// Puts a version back from a content.
 fn put_back(archive: &Archive, meta: Meta, content: &Content) -> Result<Option<PathBuf>, Problem> {
-    archive.put_back(meta, |rebuild| Ok(content.pages.iter().try_for_each(|page| rebuild.page(page))?))
+    archive
+        .put_back(meta, false, |rebuild| Ok(content.pages.iter().try_for_each(|page| rebuild.page(page))?))
 }
 
 /// Repairs as long as that puts anything right: pages first, and then whole versions that cannot be read, as the daemon does it.

@@ -229,7 +229,7 @@ fn a_version_is_lost_until_it_is_put_back_and_no_later_one_is() {
         let pages = |rebuild: &mut asat_archive::Rebuild| {
             content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
         };
-        archive.put_back(meta, pages).unwrap().unwrap();
+        archive.put_back(meta, false, pages).unwrap().unwrap();
         model.insert(number, content.clone());
         assert_eq!(lost(&archive), left);
         assert_contents(&archive, &model);

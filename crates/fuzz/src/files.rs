@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -113,9 +112,12 @@ pub(crate) fn archive(bytes: &[u8]) {
     for number in archive.live() {
         let _ = archive.describe(number);
         if let Ok(reader) = archive.read(number) {
+            // How long it is, a forged file may say.
             let mut read = Vec::new();
-            if reader.write_to(&mut read, Path::new("memory")).is_ok() {
-                assert_eq!(u64::try_from(read.len()).unwrap(), reader.len());
+            let len = usize::try_from(reader.len()).unwrap();
+            if reader.fingerprint().is_ok() {
+                read.resize(len, 0);
+                assert_eq!(reader.read_at(0, &mut read).expect("what was read once is read again"), len);
                 let mut page = vec![0; reader.meta().page_size.as_usize()];
                 if !reader.is_empty() {
                     reader.read_page(1, &mut page).expect("what was read once is read again");
@@ -194,6 +196,8 @@ pub(crate) fn wal_index(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Reads the whole corpus of a target.

@@ -187,9 +187,8 @@ fn check_format(path: &Path, header: &[u8], footer: &[u8]) -> Result<(), Error> 
     let path = path.to_owned();
     match format.first_chunk().map_or(0, |format| u32::from_le_bytes(*format)) {
         FORMAT => Ok(()),
-        found @ 1..FORMAT => Err(Error::Older { path, found }),
-        found if found > FORMAT => Err(Error::Newer { path, found }),
-        _ => Err(damaged(&path, "its format version does not exist")),
+        found @ 1.. => Err(Error::Format { path, found }),
+        0 => Err(damaged(&path, "its format version does not exist")),
     }
 }
 

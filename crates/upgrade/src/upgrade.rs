@@ -71,7 +71,7 @@ pub fn refuse_old(folder: &Path) -> Result<(), Problem> {
     }
     let files = Place::open(folder)?.list()?;
     match files.into_iter().find(|(name, _)| is_layer(name)) {
-        Some((name, _)) => Err(Error::Older { path: folder.join(name), found: FORMAT }.into()),
+        Some((name, _)) => Err(Error::Format { path: folder.join(name), found: FORMAT }.into()),
         None => Ok(()),
     }
 }
@@ -391,7 +391,7 @@ fn explained(stop: Stop, store: &StoreName, aside: &Path) -> Problem {
                         upgrade again; or give these versions up: asat archive upgrade --leave-damaged";
             Problem::new(Code::Damaged, detail, hint)
         }
-        Stop::Error(Error::Older { path, found } | Error::Newer { path, found }) => {
+        Stop::Error(Error::Format { path, found }) => {
             let detail = format!(
                 "{} has format version {found}, and what is upgraded is version {FORMAT}",
                 path.display()

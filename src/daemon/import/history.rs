@@ -1,6 +1,5 @@
 //! What is here already of a store whose history is taken in, and what is stored and recorded beside it.
 
-use std::io;
 use std::ops::ControlFlow;
 
 use asat_archive::{Archive, Contents, Cut, Kept, Meta, Rebuild};
@@ -58,8 +57,7 @@ impl History {
         let is_same = self.archive.describe(number).is_ok_and(|meta| {
             meta.fingerprint == version.fingerprint && meta.cut_at == version.content.cut_at
         });
-        let read = || self.archive.read(number)?.write_to(&mut io::sink(), self.archive.folder());
-        is_same && read().is_ok()
+        is_same && self.archive.read(number).and_then(|reader| reader.fingerprint()).is_ok()
     }
 
     /// Whether a version is to be taken in, or is there; refuses one that fits neither way.
@@ -170,7 +168,7 @@ impl History {
             let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
             let copy =
                 |rebuild: &mut Rebuild| folder::pages(version, |_, page| Ok(rebuild.page(page)?)).map(drop);
-            self.archive.put_back(meta, copy)?.ok_or_else(|| has_changed(version))?;
+            self.archive.put_back(meta, false, copy)?.ok_or_else(|| has_changed(version))?;
         }
         Ok(self.archive.stored_bytes(number).unwrap_or(0))
     }

@@ -1,7 +1,6 @@
 //! What is damaged in an archive is put right: pages and versions that the store or a snapshot of it still has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,9 +166,7 @@ impl Machine {
         let fingerprint = meta.fingerprint;
         let anew = |read: &dyn Fn(&mut Anew<'_>) -> Result<(), Problem>, from: String| {
             // It may have lacked what is put right by now.
-            let is_whole =
-                archive.read(number).and_then(|reader| reader.write_to(&mut io::sink(), archive.folder()));
-            if is_whole.is_ok() {
+            if archive.read(number).and_then(|reader| reader.fingerprint()).is_ok() {
                 return None;
             }
             let file = self.write_anew(archive, &meta, read).unwrap_or_else(|problem| {
@@ -208,11 +205,7 @@ impl Machine {
         let mut passes = 1..MOST_PASSES;
         loop {
             // One that lives may be given up at any moment, and is not to come back then.
-            let written = match archive.contains(meta.number) {
-                true => archive.rebuild(meta.number, read),
-                false => archive.put_back(meta.clone(), read),
-            };
-            match written {
+            match archive.put_back(meta.clone(), archive.contains(meta.number), read) {
                 // Somebody has begun one since.
                 Err(problem) if problem.code == Code::InUse && passes.next().is_some() => {}
                 written => return written,

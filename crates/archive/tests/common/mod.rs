@@ -7,10 +7,10 @@ pub mod camera;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use asat_archive::{Archive, Compacted, Cut, Error, Fingerprinter, Kept, Report};
-use asat_core::PageSize;
+use asat_archive::{Archive, Compacted, Cut, Error, Fingerprinter, Kept, Rebuild, Report};
+use asat_core::{PageSize, Problem};
 
 /// A version's content: the page size and the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,10 +113,19 @@ pub fn write(archive: &Archive, number: u64, content: &Content) -> Result<Kept, 
     writer.finish(cut())
 }
 
+/// Writes a live version anew.
+pub fn rebuild(
+    archive: &Archive,
+    number: u64,
+    read: impl FnOnce(&mut Rebuild) -> Result<(), Problem>,
+) -> Result<Option<PathBuf>, Problem> {
+    archive.put_back(archive.describe(number)?, true, read)
+}
+
 pub fn read(archive: &Archive, number: u64) -> Result<Vec<u8>, Error> {
     let reader = archive.read(number)?;
-    let mut bytes = Vec::new();
-    reader.write_to(&mut bytes, Path::new("memory"))?;
+    let mut bytes = vec![0; usize::try_from(reader.len()).unwrap()];
+    reader.read_at(0, &mut bytes)?;
     Ok(bytes)
 }
 

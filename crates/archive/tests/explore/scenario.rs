@@ -263,7 +263,7 @@ impl World {
         let read = |rebuild: &mut asat_archive::Rebuild| {
             content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
         };
-        match self.archive.rebuild(number, read) {
+        match common::rebuild(&self.archive, number, read) {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err("it is not the content of the version".to_owned()),
             Err(Problem { code: Code::NotReadable, .. }) if self.may_be_gone(number) => Ok(()),
@@ -281,7 +281,7 @@ impl World {
         let read = |rebuild: &mut asat_archive::Rebuild| {
             content.pages.iter().try_for_each(|page| Ok(rebuild.page(page)?))
         };
-        match self.archive.put_back(meta, read) {
+        match self.archive.put_back(meta, false, read) {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err("it was not put back".to_owned()),
             // Another version is being written.

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::common::{Content, Model, assert_holds, compact, files, folder, page, write};
+use super::common::{self, Content, Model, assert_holds, compact, files, folder, page, write};
 use crate::archive::Archive;
 use crate::error::Error;
 use crate::folder::Folder;
@@ -39,7 +39,7 @@ fn changes() -> Vec<(&'static str, Change)> {
         ("merge", |archive| archive.compact(&mut |_| ControlFlow::Continue(())).map(drop)),
         ("write anew", |archive| {
             let reader = archive.read(6)?;
-            let rebuilt = archive.rebuild(6, |rebuild| {
+            let rebuilt = common::rebuild(archive, 6, |rebuild| {
                 let mut page = vec![0; 512];
                 (1..=reader.meta().page_count).try_for_each(|number| {
                     reader.read_page(number, &mut page)?;
