@@ -3,7 +3,7 @@
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
-#                    100,000 schedules of an archive, and every parser of bytes from outside for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what
+#                    100,000 schedules of an archive, 5,000 histories of rows, and every parser of bytes from outside for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what
 #                    one fails on is kept in a file, and the command that feeds it again is printed
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
@@ -68,6 +68,7 @@ sim:
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-core --test engine -- --ignored --nocapture 200_000_walks)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
+	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test histories -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
 lint:

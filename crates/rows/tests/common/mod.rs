@@ -1,0 +1,8 @@
+//! What the tests of rows share: files as sources of pages, random histories, and what SQL says of them.
+
+#![allow(dead_code)]
+
+pub mod dice;
+pub mod history;
+pub mod source;
+pub mod truth;
