@@ -9,7 +9,7 @@ use crate::common::World;
 use crate::{asat, refused};
 
 /// What is said of a file of a newer format.
-const SAID: &str = "segment has format version 6, and this asat reads 5";
+const SAID: &str = "segment has format version 7, and this asat reads 6";
 
 /// A stopped daemon with three versions, of which the file of one is by a newer asat.
 fn stopped(newer: u64) -> World {
