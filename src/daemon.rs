@@ -32,7 +32,7 @@ use asat_host::{StateFolder, brake, socket};
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::{Handle, Notice, Notices, notices};
 pub use import::import;
-pub use machine::{Machine, VersionBytes, VersionGuard, found};
+pub use machine::{Machine, VersionBytes, VersionGuard, VersionPages, found};
 pub use rebuild::{back_up, rebuild};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};

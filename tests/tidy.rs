@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "asat-client",
             "asat-core",
             "asat-host",
+            "asat-rows",
             "asat-shell",
             "asat-upgrade",
             "asat-wire",

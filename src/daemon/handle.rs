@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
@@ -10,7 +11,9 @@ use asat_core::event::{Change, Event, Reply};
 use asat_core::guard::GuardEntry;
 use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
 use asat_shell::{Heard, SharedEngine};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
+use tokio::time::timeout;
 
 use super::guard::{Alarm, GuardStatus};
 use super::message::Message;
@@ -35,6 +38,9 @@ pub enum Notice {
 
 /// How many notices a slow listener may be behind before it misses some.
 const NOTICES: usize = 1024;
+
+/// How long somebody waits at most until a version is in the archive.
+const ARCHIVING_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The way to send the notices.
 pub type Notices = broadcast::Sender<Notice>;
@@ -127,6 +133,38 @@ impl Handle {
             Heard::Daemon
         };
         let _ = self.messages.send(Message::ask(By::asat(), event, heard));
+    }
+
+    /// Waits until a version is in the archive that is only in its snapshot yet.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not there after [`ARCHIVING_PATIENCE`].
+    pub async fn until_archived(&self, id: &VersionId) -> Result<(), Problem> {
+        let mut notices = self.listen();
+        let archived = async {
+            while !self.is_archived(id)? {
+                if matches!(notices.recv().await, Err(RecvError::Closed)) {
+                    return Err(stopping());
+                }
+            }
+            Ok(())
+        };
+        timeout(ARCHIVING_PATIENCE, archived).await.unwrap_or_else(|_| {
+            let detail = format!("{id} is on its way into the archive");
+            let hint = "try again later, or lease it, which reads it in its snapshot";
+            Err(Problem::new(Code::InUse, detail, hint))
+        })
+    }
+
+    /// Whether a version that can be read is in the archive.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn is_archived(&self, id: &VersionId) -> Result<bool, Problem> {
+        let engine = self.engine();
+        let version = &engine.register().entry(id)?.version;
+        version.check_readable()?;
+        Ok(version.is_archived())
     }
 
     /// Has the engine go by another policy, and waits until what follows from it is committed.

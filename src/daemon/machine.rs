@@ -5,6 +5,7 @@
 mod certified;
 mod change_cache;
 mod clones;
+mod comparing;
 mod configured;
 mod cut;
 mod filing;
@@ -58,6 +59,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use change_cache::ChangeCache;
 pub use change_cache::VersionGuard;
+pub use comparing::VersionPages;
 use configured::{Settings, Store};
 use cut::Cutting;
 pub(super) use cut::Note;

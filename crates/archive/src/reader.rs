@@ -86,10 +86,20 @@ impl Reader {
         }
     }
 
-    /// The version at which a page, numbered from 1, became what it is.
-    pub(crate) fn since(&self, number: u32) -> Result<u64, Error> {
+    /// The version at which a page, numbered from 1, became what it is: it is the same in all versions from that one up to this.
+    pub fn since(&self, number: u32) -> Result<u64, Error> {
         let nth = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         self.view.page(nth).map(|page| page.since)
+    }
+
+    /// The numbers of pages, from 1 on, that may differ from those of another version of the same archive, in their order. Those
+    /// that it does not name are the same; pages that only one of the versions has are left out. No page is read.
+    pub fn differing_from(&self, other: &Self) -> Result<Vec<u32>, Error> {
+        let count = self.meta.page_count.min(other.meta.page_count);
+        let differs = |page: &u32| Ok(self.since(*page)? != other.since(*page)?);
+        (1..=count)
+            .filter_map(|page| differs(&page).map(|differs| differs.then_some(page)).transpose())
+            .collect()
     }
 
     /// Reads bytes as from a file: answers how many, fewer only at the end.

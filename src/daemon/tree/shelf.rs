@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use asat_archive::{Archive, Reader};
@@ -11,15 +10,9 @@ use asat_core::register::Register;
 use asat_core::version::LeaseId;
 use asat_core::{Code, Problem, VersionId};
 use asat_host::tree::{Content, Versions};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::time::timeout;
 
 use super::leases::{Lease, Leases};
 use crate::daemon::Machine;
-use crate::daemon::handle::stopping;
-
-/// How long opening a version waits until it is in the archive. A program cannot be ended meanwhile.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The versions, for whoever opens one in the tree.
 pub(in crate::daemon) struct Shelf {
@@ -56,7 +49,7 @@ impl Shelf {
 
     fn open_anew(&self, id: &VersionId) -> Result<Opened, Problem> {
         // One that is given up meanwhile is gone.
-        self.is_archived(id)?;
+        self.leases.handle.is_archived(id)?;
         if self.machine.recent.is_barred(id) {
             let detail =
                 format!("an administrator has revoked the lease under which {id} was open in the tree");
@@ -70,38 +63,15 @@ impl Shelf {
     }
 
     /// Waits for a version that is only in its snapshot. There it is not read: its pages could not be checked, and the
-    /// snapshot would have to stay for as long as the file is open.
+    /// snapshot would have to stay for as long as the file is open. A program cannot be ended while it waits.
     fn wait_until_archived(&self, id: &VersionId) -> Result<(), Problem> {
-        let mut notices = self.leases.handle.listen();
-        if self.is_archived(id)? {
+        let handle = &self.leases.handle;
+        if handle.is_archived(id)? {
             return Ok(());
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| crate::daemon::failed("wait", &error))?;
-        let archived = async {
-            while !self.is_archived(id)? {
-                if matches!(notices.recv().await, Err(RecvError::Closed)) {
-                    return Err(stopping());
-                }
-            }
-            Ok(())
-        };
-        runtime.block_on(async { timeout(PATIENCE, archived).await }).unwrap_or_else(|_| {
-            let detail = format!("{id} is on its way into the archive");
-            Err(Problem::new(
-                Code::InUse,
-                detail,
-                "try again later, or lease it, which reads it in its snapshot",
-            ))
-        })
-    }
-
-    fn is_archived(&self, id: &VersionId) -> Result<bool, Problem> {
-        self.look(|register| {
-            let version = &register.entry(id)?.version;
-            version.check_readable()?;
-            Ok(version.is_archived())
-        })
+        runtime.block_on(handle.until_archived(id))
     }
 }
 
