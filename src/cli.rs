@@ -11,20 +11,24 @@ mod brake;
 mod capacity;
 mod clock;
 mod confirm;
+mod diff;
 mod doctor;
 mod document;
 mod events;
 mod exit;
 mod export;
+mod history;
 mod keep;
 mod leases;
 mod open;
 mod output;
+mod pager;
 mod progress;
 mod publish;
 mod restore;
 mod retention;
 mod retire;
+mod rows;
 mod store_worker;
 mod stores;
 mod table;
@@ -70,9 +74,13 @@ pub fn run() -> ExitCode {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Problem(problem)) => {
             output.problem(&problem);
-            ExitCode::from(exit_code(problem.code))
+            let code = exit_code(problem.code);
+            // For a command that says so if versions differ, that is no error.
+            let is_taken = code == exit::DIFFER && matches!(cli.command, Command::Diff(_));
+            ExitCode::from(if is_taken { exit::USAGE } else { code })
         }
         Err(Failure::DamageFound) => ExitCode::from(exit_code(Code::Damaged)),
+        Err(Failure::Differ) => ExitCode::from(exit::DIFFER),
         Err(Failure::AlarmOn) => ExitCode::from(exit::ALARM),
         Err(Failure::Interrupted(signal)) => ExitCode::from(exit::INTERRUPTED.saturating_add(signal)),
     }
@@ -114,6 +122,8 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Versions(args) => versions::versions(args, &client, output).await,
         Command::Show(args) => versions::show(args, &client, output).await,
         Command::AsOf(args) => versions::as_of(args, &client, output).await,
+        Command::Diff(args) => diff::diff(args, &client, output).await,
+        Command::History(args) => history::history(args, &client, output).await,
         Command::Open(args) => open::open(args, &client, &bars, output).await,
         Command::Close(args) => open::close(args, &client, output).await,
         Command::Renew(args) => open::renew(args, &client, output).await,

@@ -71,6 +71,8 @@ pub struct Config {
     pub fuse: Option<FuseConfig>,
     /// What the guard may do, what it assumes, and whom it tells.
     pub guard: GuardConfig,
+    /// The command that is told what each version changed, with its arguments; nobody where it is empty.
+    pub feed_command: Vec<String>,
     /// In which form the log is written, and how much of it.
     pub log: LogConfig,
     /// How long a command of LVM may take before it is taken to be stuck.
@@ -196,6 +198,12 @@ impl Config {
     #[must_use]
     pub fn catalogue(&self) -> PathBuf {
         self.state.join("catalogue.db")
+    }
+
+    /// The file in which it is kept what differs between versions.
+    #[must_use]
+    pub fn summaries(&self) -> PathBuf {
+        self.state.join("summaries.db")
     }
 
     /// The folder of a store's archive.

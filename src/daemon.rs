@@ -4,6 +4,7 @@
 //! stop. [`main`] does both for the command line, under systemd or not.
 
 mod driver;
+mod feed;
 mod guard;
 mod handle;
 mod host;
@@ -11,6 +12,7 @@ pub(crate) mod import;
 mod listen;
 mod machine;
 mod message;
+mod notices;
 mod performers;
 mod progress;
 mod rebuild;
@@ -30,9 +32,10 @@ use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, socket};
 
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
-pub use handle::{Handle, Notice, Notices, notices};
+pub use handle::Handle;
 pub use import::import;
-pub use machine::{Machine, VersionBytes, VersionGuard, VersionPages, found};
+pub use machine::{Machine, RowChanged, RowFound, RowOf, VersionBytes, VersionGuard, VersionPages, found};
+pub use notices::{Notice, Notices};
 pub use rebuild::{back_up, rebuild};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
@@ -57,6 +60,7 @@ pub struct Daemon {
     reading: JoinHandle<()>,
     guard: Guarding,
     tree: Option<tree::Served>,
+    feed: feed::Feed,
     watchers: Mutex<watch::Watchers>,
     _state: StateFolder,
 }
@@ -93,7 +97,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let state = StateFolder::claim(&config.state)?;
     asat_host::machine::raise_open_files_limit();
     let catalogue = open_catalogue(config, &state)?;
-    let notices = notices();
+    let notices = Notices::default();
     let installation = catalogue.installation().parse()?;
     let_go_of_volumes();
     let tree = tree::Mounting::begin(config, catalogue.installation())?;
@@ -119,8 +123,9 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
+    let feed = feed::Feed::start(&handle, &machine, &config.feed_command)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
-    Ok(Daemon { handle, machine, driver, driving, reading, guard, tree, watchers, _state: state })
+    Ok(Daemon { handle, machine, driver, driving, reading, guard, tree, feed, watchers, _state: state })
 }
 
 impl Daemon {
@@ -143,6 +148,7 @@ impl Daemon {
         self.machine.configure(new);
         self.handle.configure(new.policy(&backings)).inspect_err(|_| self.machine.configure(before))?;
         self.guard.configure(&new.guard);
+        self.feed.configure(&new.feed_command);
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(problem) = watchers.configure(new, &self.handle, &self.machine) {
             tracing::error!("watch mode is not as configured: {problem}");
@@ -163,6 +169,7 @@ impl Daemon {
         if let Some(tree) = self.tree {
             tree.stop();
         }
+        self.feed.stop();
         self.guard.stop();
         self.machine.stop();
         self.handle.stop();

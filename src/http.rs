@@ -10,6 +10,7 @@ mod capacity;
 mod clock;
 pub(crate) mod cursor;
 mod database;
+mod diff;
 mod document;
 mod events;
 mod extract;
@@ -25,9 +26,11 @@ mod requests;
 mod restore;
 mod retention;
 mod retiring;
+mod row_history;
 mod snapshots;
 mod status;
 mod stores;
+mod streamed;
 mod tags;
 mod verify;
 mod versions;
@@ -146,6 +149,8 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(leases::revoke))
         .routes(routes!(audit::audit))
         .routes(routes!(database::download))
+        .routes(routes!(diff::diff))
+        .routes(routes!(row_history::history))
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))

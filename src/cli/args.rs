@@ -2,6 +2,7 @@
 
 mod access;
 mod archive;
+mod changes;
 mod clock;
 mod keep;
 mod program;
@@ -26,6 +27,7 @@ pub(super) use archive::{
     ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
 };
 use asat_client::Server;
+pub(super) use changes::{DiffArgs, DiffFormat, HistoryArgs};
 pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{
@@ -81,6 +83,10 @@ pub(super) enum Command {
     Show(OneVersion),
     /// Show the newest version cut at or before an instant
     AsOf(AsOfArgs),
+    /// Show what changed between two versions; exits with 1 if they differ
+    Diff(DiffArgs),
+    /// Show the life of one row: each version in which it changed, with who certified that
+    History(HistoryArgs),
     /// Open a version for reading, and print the path of its copy
     Open(OpenArgs),
     /// Give a lease back
@@ -327,6 +333,11 @@ mod tests {
             "asat versions report --state ready,lost --limit 3",
             "asat --server http://localhost:7878 show report@latest",
             "asat open report@12 --ttl 90m --timeout 5s",
+            "asat diff report@11 report@12",
+            "asat diff report@12 --rows --table valuation --by currency,day --limit 3",
+            "asat diff --as-of 2026-10-31 --as-of 2026-11-30 --store report --format sql",
+            "asat history report valuation 7",
+            "asat history report delta -7 --column price --all",
             "asat verify --version report@12",
             "asat verify report --version 12",
             "asat restore report@12 --yes --certified-by ops",
@@ -373,6 +384,10 @@ mod tests {
             "asat show report@0",
             "asat open report@1 --ttl 0s",
             "asat pin report@1",
+            "asat diff report@1 report@2 report@3",
+            "asat diff report@1 --rows --format sql",
+            "asat diff report@1 --by id",
+            "asat history report valuation",
             "asat tag",
             "asat tag report",
             "asat tag report month-end",

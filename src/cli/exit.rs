@@ -4,6 +4,8 @@ use asat_core::Code;
 
 /// The arguments are wrong; the argument parser's own code.
 pub(super) const USAGE: u8 = 2;
+/// Two versions differ; what `diff` has for that.
+pub(super) const DIFFER: u8 = 1;
 /// Added to the number of the signal that stopped a command, as shells do.
 pub(super) const INTERRUPTED: u8 = 128;
 
@@ -13,8 +15,8 @@ pub(super) const ALARM: u8 = 13;
 /// What each exit code means, for the help and the manual pages.
 pub(super) const MEANINGS: [(u8, &str); 16] = [
     (0, "done"),
-    (1, "an unexpected error"),
-    (USAGE, "the arguments are wrong"),
+    (1, "an unexpected error; from diff that the versions differ"),
+    (USAGE, "the arguments are wrong; from diff also an unexpected error"),
     (3, "the request was refused as invalid"),
     (4, "no such store, version, lease or tag; or no version is that old"),
     (

@@ -18,6 +18,8 @@ pub(super) enum Failure {
     Problem(Problem),
     /// Nobody reads the output any more.
     OutputClosed,
+    /// Two versions differ, and how was printed.
+    Differ,
     /// Damage was found, and printed.
     DamageFound,
     /// Something was printed that somebody must look after.
@@ -44,6 +46,11 @@ impl Output {
     /// Prints JSON where `json`, else text.
     pub(super) fn new(json: bool) -> Self {
         Self { json }
+    }
+
+    /// Whether it prints JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
     }
 
     /// Prints an answer: itself as JSON, or the text that `text` makes of it.

@@ -4,8 +4,11 @@ use asat_core::guard::Span;
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
+use super::diff::remarks;
 use crate::text::{absolute, clean, relative, short, size};
-use asat_wire::{ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, Tag, Version};
+use asat_wire::{
+    ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, TableDiff, Tag, Version,
+};
 
 /// The longest text of others in a column; `show` and `--json` have all of it.
 const WIDTH: usize = 40;
@@ -43,6 +46,16 @@ pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
         ]
     });
     table(["STORE", "VERSIONS", "NEWEST", "CUT", "KEPT", "BACKEND", "PATH"], rows)
+}
+
+/// The tables that differ between two versions.
+pub(super) fn diffs(tables: &[TableDiff]) -> String {
+    let rows = tables.iter().map(|table| {
+        let [inserted, deleted, updated] =
+            [table.inserted, table.deleted, table.updated].map(|count| count.to_string());
+        [clean(&table.table), inserted, deleted, updated, remarks(table)]
+    });
+    table(["TABLE", "INSERTED", "DELETED", "UPDATED", ""], rows)
 }
 
 /// A list of tags.

@@ -57,7 +57,10 @@ pub(super) fn validate(raw: &raw::Guard) -> Result<GuardConfig, Problem> {
     };
     check_ranges(&policy)?;
     let pools = pools(&raw.pools)?;
-    let alarm = AlarmConfig { command: command(&raw.alarm_command)?, repeat: repeat(&raw.alarm_repeat)? };
+    let alarm = AlarmConfig {
+        command: command("guard.alarm_command", &raw.alarm_command)?,
+        repeat: repeat(&raw.alarm_repeat)?,
+    };
     let rests_on = [
         ("guard.pools", !pools.is_empty(), Rung::Extend),
         ("guard.space_before_retention", policy.space_before_retention, Rung::Retire),
@@ -146,8 +149,7 @@ fn pools(names: &[String]) -> Result<Vec<String>, Problem> {
 
 /// The command is not looked for here: a script that is missing must not keep a daemon from starting. The daemon and the
 /// doctor tell of it.
-fn command(words: &[String]) -> Result<Vec<String>, Problem> {
-    let key = "guard.alarm_command";
+pub(super) fn command(key: &str, words: &[String]) -> Result<Vec<String>, Problem> {
     let hint = "write an absolute path and its arguments, each a string of its own; there is no shell";
     match words.first() {
         Some(program) if !Path::new(program).is_absolute() => {

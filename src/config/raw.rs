@@ -35,6 +35,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) guard: Guard,
     #[serde(default)]
+    pub(super) feed: Feed,
+    #[serde(default)]
     pub(super) token: Vec<Token>,
     #[serde(default)]
     pub(super) peer: Vec<Peer>,
@@ -70,6 +72,13 @@ pub(super) struct Copies {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Archive {
     pub(super) compaction_rate: Option<String>,
+}
+
+/// Who is told what each version changed.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Feed {
+    pub(super) command: Vec<String>,
 }
 
 /// What is true of the retention of every store.

@@ -44,6 +44,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
             COMPACTION_RATE,
         )?,
         fuse: raw.fuse.as_ref().map(|raw| fuse::validate(raw, folder)).transpose()?,
+        feed_command: guard::command("feed.command", &raw.feed.command)?,
         guard: guard::validate(&raw.guard)?,
         log: log::validate(&raw.log)?,
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,

@@ -10,9 +10,10 @@ use asat_core::guard::GuardEntry;
 use asat_core::{Engine, Problem};
 use asat_shell::{Request, SharedEngine, is_republication};
 
-use super::handle::{Handle, LastFound, Notices};
+use super::handle::{Handle, LastFound};
 use super::host::Host;
 use super::message::{Listener, Message};
+use super::notices::Notices;
 use super::performers::Performers;
 use crate::metrics::Metrics;
 use ports::Ports;

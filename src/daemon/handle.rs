@@ -1,4 +1,4 @@
-//! The way to the engine for everybody but the driver, and what the daemon tells those who listen.
+//! The way to the engine for everybody but the driver.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -7,48 +7,21 @@ use std::time::Duration;
 
 use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
-use asat_core::event::{Change, Event, Reply};
+use asat_core::event::{Event, Reply};
 use asat_core::guard::GuardEntry;
-use asat_core::{Code, Engine, Policy, Problem, StoreName, VersionId};
+use asat_core::{Code, Engine, Policy, Problem, VersionId};
 use asat_shell::{Heard, SharedEngine};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::timeout;
 
 use super::guard::{Alarm, GuardStatus};
 use super::message::Message;
-use super::watch::{Watched, Watches};
+use super::notices::{Notice, Notices};
+use super::watch::Watches;
 use crate::metrics::Metrics;
-use asat_wire::Progress;
-
-/// What the daemon tells those who listen.
-#[derive(Clone, Debug)]
-pub enum Notice {
-    /// These changes were committed.
-    Changed(Arc<Vec<Change>>),
-    /// A long effect has come this far.
-    Progress(Progress),
-    /// The guard did this.
-    Guard(Box<GuardEntry>),
-    /// An alarm began or was acknowledged, or it is over.
-    Alarm(Box<Alarm>, bool),
-    /// The marker of a store has moved or was published, or watch mode has trouble with it or no more.
-    Watch(StoreName, Box<Watched>),
-}
-
-/// How many notices a slow listener may be behind before it misses some.
-const NOTICES: usize = 1024;
 
 /// How long somebody waits at most until a version is in the archive.
 const ARCHIVING_PATIENCE: Duration = Duration::from_secs(30);
-
-/// The way to send the notices.
-pub type Notices = broadcast::Sender<Notice>;
-
-/// The channel of notices.
-pub fn notices() -> Notices {
-    broadcast::channel(NOTICES).0
-}
 
 /// What is wrong with the catalogue, if something is, as whoever looks at it has last found.
 #[derive(Clone, Debug, Default)]
@@ -140,12 +113,10 @@ impl Handle {
     /// # Errors
     /// If it cannot be read, or is not there after [`ARCHIVING_PATIENCE`].
     pub async fn until_archived(&self, id: &VersionId) -> Result<(), Problem> {
-        let mut notices = self.listen();
+        let mut archived = self.notices.archived();
         let archived = async {
             while !self.is_archived(id)? {
-                if matches!(notices.recv().await, Err(RecvError::Closed)) {
-                    return Err(stopping());
-                }
+                archived.changed().await.map_err(|_| stopping())?;
             }
             Ok(())
         };
@@ -304,12 +275,17 @@ impl Handle {
     /// Tells those who listen.
     pub(super) fn notify(&self, notice: Notice) {
         // Nobody has to listen.
-        let _ = self.notices.send(notice);
+        self.notices.send(notice);
     }
 
     /// What happens from now on.
     pub fn listen(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
+        self.notices.listen()
+    }
+
+    /// What changes whenever something has come into an archive.
+    pub(super) fn archived(&self) -> watch::Receiver<()> {
+        self.notices.archived()
     }
 
     /// Lets the driver end once what was asked before is answered.

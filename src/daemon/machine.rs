@@ -20,6 +20,7 @@ mod relied;
 mod repair;
 mod restore;
 mod room;
+mod row_history;
 mod set;
 mod shortage;
 mod source;
@@ -49,11 +50,13 @@ use asat_host::copies::Copies;
 use asat_host::lvm::Timing;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
+use asat_host::summaries::Summaries;
 use asat_host::worker::Workers;
 use jiff::Timestamp;
 
-use super::handle::{Handle, Notice, Notices};
+use super::handle::Handle;
 use super::host::Host;
+use super::notices::{Notice, Notices};
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -69,6 +72,7 @@ use hot::{SnapshotVersion, Witnessed};
 pub(in crate::daemon) use opening::open_archives;
 use opening::workers;
 pub use repair::found;
+pub use row_history::{RowChanged, RowFound, RowOf};
 pub use source::VersionBytes;
 pub(super) use space::{Advice, Look, Missing, Room, Short};
 use throttle::Throttle;
@@ -98,6 +102,8 @@ pub struct Machine {
     /// Where versions lie while a store is brought back to them.
     scratch: PathBuf,
     notices: Notices,
+    /// What is known of what differs between versions.
+    pub(super) summaries: Summaries,
     /// Who is told of damage that nobody has looked for.
     driver: OnceLock<Handle>,
     /// The versions that are held by snapshots.
@@ -146,6 +152,7 @@ impl Machine {
             recent: Recent::default(),
             scratch: config.scratch(),
             notices,
+            summaries: Summaries::open(&config.summaries(), |text| tracing::warn!("{text}")),
             driver: OnceLock::new(),
             hot: Mutex::default(),
             witnesses: Mutex::default(),
@@ -302,12 +309,12 @@ impl Machine {
     /// Tells progress from any thread, for as long as that likes.
     fn progress_sink(&self) -> impl Fn(asat_wire::Progress) + Send + use<> {
         let notices = self.notices.clone();
-        move |progress| _ = notices.send(Notice::Progress(progress))
+        move |progress| notices.send(Notice::Progress(progress))
     }
 
     fn tell(&self, progress: asat_wire::Progress) {
         // Nobody has to listen.
-        let _ = self.notices.send(Notice::Progress(progress));
+        self.notices.send(Notice::Progress(progress));
     }
 }
 

@@ -17,7 +17,7 @@ use asat_core::{Code, Engine, Problem, VersionId};
 use asat_host::StateFolder;
 use asat_host::lvm::InstallationId;
 
-use super::{Machine, notices};
+use super::{Machine, Notices};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use asat_wire::{BackedUp, Rebuilt};
@@ -101,7 +101,8 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
     let installation: InstallationId = anew.installation().parse()?;
     tell("reading what the archives and the snapshots say of themselves");
     let metrics = Arc::<Metrics>::default();
-    let (machine, backings) = Machine::open(config, installation.clone(), None, notices(), &metrics)?;
+    let (machine, backings) =
+        Machine::open(config, installation.clone(), None, Notices::default(), &metrics)?;
     let mut engine = Engine::new(config.policy(&backings), anew.load()?);
     let survey = machine.look_for_all()?;
     let is_damaged = |archived: &&Archived| matches!(archived.described, Some(Err(_)));

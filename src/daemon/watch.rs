@@ -20,7 +20,8 @@ use asat_host::clock;
 use asat_host::store::{Before, Signature};
 use asat_host::watching::Noticed;
 
-use super::handle::{Notice, stopping};
+use super::Notice;
+use super::handle::stopping;
 use super::{Handle, Machine};
 use crate::config::{Config, StoreConfig, WatchConfig};
 pub use standing::Watched;

@@ -19,7 +19,7 @@ use asat_wire::{Names, PastAction};
 
 /// Follows what happens from now on: `version`, `publication`, `tag`, `lease` and `progress` events, each with a JSON
 /// object; `guard` events, each with an action of the guard; `alarm` events, as an alarm begins, is acknowledged
-/// and is over; and `watch` events, as the marker of a store moves, is published, or gives trouble. A listener that is too slow gets `missed` with how many it missed, and should list anew.
+/// and is over; `diff` events, each with the tables that a new version changed, as soon as it is in the archive; and `watch` events, as the marker of a store moves, is published, or gives trouble. A listener that is too slow gets `missed` with how many it missed, and should list anew.
 #[utoipa::path(
     get, path = "/events", tag = "daemon",
     responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))
@@ -59,6 +59,7 @@ impl Listener {
                 let alarm = super::capacity::alarm(&alarm, Names(&standing.names));
                 Some(event("alarm", &serde_json::json!({ "alarm": alarm, "over": over })))
             }
+            Ok(Notice::Diff(diff)) => Some(event("diff", &*diff)),
             Ok(Notice::Watch(store, watched)) => {
                 let watch = super::stores::watched(&watched);
                 Some(event("watch", &serde_json::json!({ "store": store, "watch": watch })))

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use asat_archive::Report;
 use asat_core::event::{Event, Repaired, Reply};
@@ -14,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::extract::{self, Parameters, Segments};
-use super::work::blocking;
+use super::work::{Wanted, blocking};
 use super::{Answer, Caller, Face};
 use crate::daemon::found;
 use asat_wire::{Finding, LostVersion, ProblemBody, RepairedFile, Verification};
@@ -61,7 +60,7 @@ pub(super) async fn verify(
     let (machine, name) = (Arc::clone(&face.machine), store.clone());
     // A caller who has gone drops this, and nobody wants to know what would be found.
     let wanted = Wanted::default();
-    let gone = Arc::clone(&wanted.0);
+    let gone = wanted.given_up();
     let handle = face.handle.clone();
     let (report, bytes, catalogue) = blocking(move || {
         let (report, bytes) = machine.verify(&name, version, &gone)?;
@@ -86,16 +85,6 @@ pub(super) async fn verify(
     found.ok &= catalogue.is_none();
     found.findings.extend(catalogue);
     Ok(Json(found))
-}
-
-/// Somebody waits for the answer, for as long as this lives.
-#[derive(Default)]
-struct Wanted(Arc<AtomicBool>);
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The versions of a store that are recorded as lost; of one version, whether it is.

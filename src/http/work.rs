@@ -4,6 +4,7 @@
 //! of them, and public routes are answered without.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use asat_core::{Code, Problem};
@@ -18,6 +19,8 @@ use crate::config::Listen;
 const THREADS: usize = 16;
 /// How many verifications run at once: each reads as fast as it can.
 const VERIFICATIONS: (usize, usize) = (4, 2);
+/// How many comparisons of versions run at once, and how many row histories are read. A thread waits for its client.
+const COMPARISONS: (usize, usize) = (8, 4);
 
 /// What requests may have done at once.
 pub struct Work {
@@ -26,6 +29,8 @@ pub struct Work {
     pub(super) downloads: Arc<Shares>,
     /// Archives that are verified.
     pub(super) verifications: Arc<Shares>,
+    /// Versions whose rows are compared.
+    pub(super) comparisons: Arc<Shares>,
 }
 
 impl Work {
@@ -40,6 +45,7 @@ impl Work {
             threads: Arc::new(Semaphore::new(THREADS)),
             downloads: shares("downloads", more, of_downloads),
             verifications: shares("verifications", "wait for one of them to end", VERIFICATIONS),
+            comparisons: shares("comparisons", "wait for one of them to end", COMPARISONS),
         }
     }
 
@@ -87,6 +93,23 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 fn broken_off(error: &JoinError) -> Problem {
     Problem::new(Code::Internal, format!("the work was broken off: {error}"), "report this as a defect")
+}
+
+/// Somebody waits for an answer, for as long as this lives.
+#[derive(Default)]
+pub(super) struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    /// What becomes true when nobody waits any more.
+    pub(super) fn given_up(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// How much of one kind of long work there may be.

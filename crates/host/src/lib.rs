@@ -25,6 +25,7 @@ pub mod scratch;
 pub mod socket;
 pub mod state_folder;
 pub mod store;
+pub mod summaries;
 pub mod tree;
 pub mod volume;
 pub mod watching;

@@ -22,6 +22,12 @@ pub fn raise_open_files_limit() -> Option<u64> {
     }
 }
 
+/// Lets everything else that wants a processor go before this thread.
+pub fn give_way() {
+    // It is as it was where that is not allowed.
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// The device that a file or folder lies on, major and minor; `None` where it cannot be looked at.
 #[must_use]
 pub fn device_of(path: &Path) -> Option<(u32, u32)> {

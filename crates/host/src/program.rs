@@ -3,7 +3,7 @@
 //! LVM's commands are run otherwise, by [`crate::lvm::command`]: to end one of those could leave a volume suspended.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, accessat, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -77,7 +77,25 @@ const GRACE: Duration = Duration::from_millis(500);
 /// # Errors
 /// Where it cannot be started, fails, or takes too long.
 pub fn run(words: &[String], environment: &[(&str, &str)], deadline: Duration) -> Result<(), Error> {
-    let (program, mut child) = start(words, environment, Stdio::null())?;
+    let (program, mut child) = start(words, environment, Stdio::null(), Stdio::null())?;
+    end(program, &mut child, deadline)
+}
+
+/// The same with something to read on its standard input, which is a file in memory.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    words: &[String],
+    environment: &[(&str, &str)],
+    input: &[u8],
+    deadline: Duration,
+) -> Result<(), Error> {
+    let failed = |source| Error::Start { program: words.first().cloned().unwrap_or_default(), source };
+    let file = memfd_create("input", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let mut file = fs::File::from(file);
+    file.write_all(input).and_then(|()| file.rewind()).map_err(failed)?;
+    let (program, mut child) = start(words, environment, file.into(), Stdio::null())?;
     end(program, &mut child, deadline)
 }
 
@@ -91,7 +109,7 @@ pub fn read(
     deadline: Duration,
     most: u64,
 ) -> Result<Vec<u8>, Error> {
-    let (program, mut child) = start(words, environment, Stdio::piped())?;
+    let (program, mut child) = start(words, environment, Stdio::null(), Stdio::piped())?;
     let output = child.stdout.take().map(|pipe| listen(pipe, most)).transpose();
     // However the listening began, the program is ended and waited for.
     let ended = end(program.clone(), &mut child, deadline);
@@ -109,7 +127,12 @@ pub fn read(
 }
 
 /// Starts a program with its arguments.
-fn start(words: &[String], environment: &[(&str, &str)], output: Stdio) -> Result<(String, Child), Error> {
+fn start(
+    words: &[String],
+    environment: &[(&str, &str)],
+    input: Stdio,
+    output: Stdio,
+) -> Result<(String, Child), Error> {
     let (program, arguments) = words.split_first().ok_or(Error::Nothing)?;
     let mut command = Command::new(program);
     command
@@ -119,7 +142,7 @@ fn start(words: &[String], environment: &[(&str, &str)], output: Stdio) -> Resul
         // A search path of the daemon's own could be set by somebody else.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .envs(environment.iter().copied())
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(output)
         .process_group(0);
     let child = command.spawn().map_err(|source| Error::Start { program: program.clone(), source })?;

@@ -75,6 +75,17 @@ impl TableChange {
         }
     }
 
+    /// What happened to its definition, in a word; only that it is the same is not among them.
+    #[must_use]
+    pub fn schema_change(&self) -> &'static str {
+        match (&self.old, &self.new) {
+            (None, _) => "created",
+            (_, None) => "dropped",
+            _ if self.renamed_from.is_some() => "renamed",
+            _ => "altered",
+        }
+    }
+
     /// Whether rows may differ: if not, nothing is read to say so.
     #[must_use]
     pub fn may_differ(&self) -> bool {

@@ -43,6 +43,14 @@ pub enum Error {
         /// What keeps from reading it.
         why: String,
     },
+    /// What was given is no key of the table.
+    #[error("no key of the table {table}: {why}")]
+    Key {
+        /// The table's name.
+        table: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// What was found could not be written.
     #[error("what differs cannot be written: {0}")]
     Write(#[from] io::Error),
@@ -59,6 +67,7 @@ impl Error {
             }
             Self::NoSuchTable { .. } => "ask for the summary, which names the tables",
             Self::NotComparable { .. } => "open both versions with SQLite, and compare the table there",
+            Self::Key { .. } => "write the value of the key; several columns as a JSON array: [\"EUR\", 7]",
             Self::Write(_) => "",
         }
     }
@@ -68,7 +77,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Source { .. } | Error::Damaged { .. } => Code::Damaged,
-            Error::NoSuchTable { .. } | Error::NotComparable { .. } => Code::Invalid,
+            Error::NoSuchTable { .. } | Error::NotComparable { .. } | Error::Key { .. } => Code::Invalid,
             Error::Write(_) => Code::Internal,
         };
         let hint = error.hint();

@@ -63,7 +63,7 @@ pub(crate) enum ObjectKind {
 
 /// All that a version has.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Schema {
+pub struct Schema {
     pub(crate) tables: Vec<Table>,
     pub(crate) objects: Vec<Object>,
 }
@@ -148,7 +148,9 @@ impl Schema {
         }
     }
 
-    pub(crate) fn table(&self, name: &str) -> Option<&Table> {
+    /// A table by its name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name))
     }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::collation::KeyValue;
 use crate::error::Error;
 use crate::payload::Payload;
 use crate::version::{Encoding, Version};
@@ -22,6 +23,17 @@ pub enum Value<'r> {
 }
 
 impl Value<'_> {
+    /// The value as one of a key, if it is in memory.
+    pub(crate) fn as_key(&self) -> Option<KeyValue> {
+        Some(match self {
+            Self::Null => KeyValue::Null,
+            Self::Integer(number) => KeyValue::Integer(*number),
+            Self::Real(number) => KeyValue::Real(*number),
+            Self::Text(text) => KeyValue::Text(text.stored.held()?.to_vec()),
+            Self::Blob(bytes) => KeyValue::Blob(bytes.held()?.to_vec()),
+        })
+    }
+
     /// Whether two values are the same: of the same type, with the same content.
     ///
     /// # Errors
@@ -54,12 +66,26 @@ impl<'r> Text<'r> {
     /// The text, if it is in memory and well-formed.
     #[must_use]
     pub fn plain(&self) -> Option<Cow<'r, str>> {
-        let held = self.stored.held()?;
-        match self.encoding {
-            Encoding::Utf8 => str::from_utf8(held).ok().map(Cow::Borrowed),
-            Encoding::Utf16Le => utf16(held, u16::from_le_bytes),
-            Encoding::Utf16Be => utf16(held, u16::from_be_bytes),
+        decoded(self.stored.held()?, self.encoding)
+    }
+
+    /// Whether it is what its encoding allows.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn is_well_formed(&self) -> Result<bool, Error> {
+        if self.stored.held().is_some() {
+            return Ok(self.plain().is_some());
         }
+        let (mut rest, mut is_well_formed) = (Vec::new(), true);
+        self.stored.parts(&mut |part| {
+            rest.extend_from_slice(part);
+            let whole = whole_characters(&rest, self.encoding);
+            is_well_formed &= decoded(rest.get(..whole).unwrap_or_default(), self.encoding).is_some();
+            rest.drain(..whole);
+            Ok(())
+        })?;
+        Ok(is_well_formed && rest.is_empty())
     }
 
     /// Gives the text by parts, each of whole characters. What is not well-formed becomes U+FFFD.
@@ -113,6 +139,15 @@ fn whole_characters(bytes: &[u8], encoding: Encoding) -> usize {
     };
     // A high surrogate at the end waits for the low one.
     if high.is_some_and(|byte| byte & 0xfc == 0xd8) { even - 2 } else { even }
+}
+
+/// Bytes as a text; `None` if they are not well-formed.
+fn decoded(bytes: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
+    match encoding {
+        Encoding::Utf8 => str::from_utf8(bytes).ok().map(Cow::Borrowed),
+        Encoding::Utf16Le => utf16(bytes, u16::from_le_bytes),
+        Encoding::Utf16Be => utf16(bytes, u16::from_be_bytes),
+    }
 }
 
 fn utf16<'r>(bytes: &[u8], read: fn([u8; 2]) -> u16) -> Option<Cow<'r, str>> {

@@ -7,6 +7,8 @@ mod archive;
 mod audit;
 mod capacity;
 mod clock;
+mod diff;
+mod fields;
 mod instant;
 mod lease;
 mod manifest;
@@ -32,6 +34,8 @@ pub use capacity::{
     Precedence, Trouble, Why,
 };
 pub use clock::{AcceptRequest, Clock, WouldEnd};
+pub use diff::{Diff, DiffLine, RowChange, RowHistory, SchemaChange, Side, TableDiff};
+pub use fields::Fields;
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};

@@ -11,10 +11,11 @@ use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_shell::{Audience, Executor, Heard, Records, SharedEngine};
 use jiff::Timestamp;
 
-use crate::daemon::handle::{LastFound, Notice, Notices};
+use crate::daemon::handle::LastFound;
 use crate::daemon::host::Host;
 use crate::daemon::message::Listener;
 use crate::daemon::performers::Performers;
+use crate::daemon::{Notice, Notices};
 use crate::metrics::Metrics;
 
 /// The daemon's ports.
@@ -128,6 +129,6 @@ impl<H: Host> Audience for Ports<H> {
 
     fn committed(&mut self, changes: Vec<Change>) {
         // Nobody has to listen.
-        let _ = self.notices.send(Notice::Changed(Arc::new(changes)));
+        self.notices.send(Notice::Changed(Arc::new(changes)));
     }
 }

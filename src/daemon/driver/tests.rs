@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 
 use super::*;
-use crate::daemon::handle::{Notice, notices};
+use crate::daemon::{Notice, Notices};
 
 /// A volume group with room for two snapshots.
 #[derive(Default)]
@@ -159,7 +159,7 @@ fn policy() -> Policy {
 fn start(folder: &TempDir) -> (Driver<Group>, Handle) {
     let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
     let engine = Engine::new(policy(), catalogue.load().unwrap());
-    Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), notices()).unwrap()
+    Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), Notices::default()).unwrap()
 }
 
 fn ask(handle: &Handle, event: Event) -> Result<Reply, Problem> {
@@ -294,7 +294,8 @@ fn a_publication_that_fails_is_logged_once() {
     let catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
     let engine = Engine::new(Policy { may_demote: false, ..policy() }, catalogue.load().unwrap());
     let (driver, handle) =
-        Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), notices()).unwrap();
+        Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), Notices::default())
+            .unwrap();
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(log.clone())).finish();
     let driver = std::thread::spawn(|| tracing::subscriber::with_default(subscriber, || driver.run()));

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use asat_archive::Reader;
 use asat_core::{Code, PageSize, Problem, VersionId};
-use asat_rows::{Pages, SourceError};
+use asat_rows::{Compared, Comparison, Counts, Pages, SourceError, TableChange, TableKind, Version};
+use asat_wire::{Diff, SchemaChange, TableDiff};
 
 use super::Machine;
 
@@ -25,6 +26,121 @@ impl Machine {
     pub fn pages(&self, id: &VersionId, given_up: &Arc<AtomicBool>) -> Result<VersionPages, Problem> {
         let reader = self.read_archived(id)?;
         Ok(VersionPages { id: id.clone(), reader, given_up: Arc::clone(given_up) })
+    }
+
+    /// Compares two archived versions. As soon as `given_up` is true, that ends with an error.
+    ///
+    /// # Errors
+    /// If one cannot be read, and what `work` fails with.
+    pub fn compare<T>(
+        &self,
+        from: &VersionId,
+        to: &VersionId,
+        given_up: &Arc<AtomicBool>,
+        work: impl FnOnce(&Comparison<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let (old, new) = (self.pages(from, given_up)?, self.pages(to, given_up)?);
+        let differing = new.differing_from(&old)?;
+        let old = Version::open(from.to_string(), &old)?;
+        let new = Version::open(to.to_string(), &new)?;
+        work(&Comparison::new(&old, &new, differing)?)
+    }
+
+    /// Says what differs between two archived versions, table by table; what is known is not found out again. As soon as `given_up` is
+    /// true, that ends with an error.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub fn diff(
+        &self,
+        from: &VersionId,
+        to: &VersionId,
+        given_up: &Arc<AtomicBool>,
+    ) -> Result<Diff, Problem> {
+        if let Some(known) = self.known_diff(from, to) {
+            return Ok(known);
+        }
+        let differing = |table: &&TableChange| table.is_schema_changed() || table.may_differ();
+        let tables = self.compare(from, to, given_up, |comparison| {
+            let tables = comparison.tables().iter().filter(differing).map(|table| counted(comparison, table));
+            Ok(tables.filter(is_worth_telling).collect())
+        })?;
+        if given_up.load(Ordering::Relaxed) {
+            return Err(nobody_waits());
+        }
+        let diff = Diff { from: Some(from.to_string()), to: to.to_string(), tables, problem: None };
+        // Damage may be put right.
+        if diff.tables.iter().all(|table| table.problem.is_none() || table.compared == "not")
+            && let Ok(text) = serde_json::to_string(&diff)
+        {
+            self.summaries.keep(from, to, &text);
+        }
+        Ok(diff)
+    }
+
+    /// What differs between two versions, if it was found out before.
+    #[must_use]
+    pub fn known_diff(&self, from: &VersionId, to: &VersionId) -> Option<Diff> {
+        serde_json::from_str(&self.summaries.find(from, to)?).ok()
+    }
+}
+
+fn nobody_waits() -> Problem {
+    Problem::new(Code::Stopping, "nobody waits for the answer any more", "ask again")
+}
+
+fn is_worth_telling(table: &TableDiff) -> bool {
+    table.schema.is_some() || table.problem.is_some() || table.inserted + table.deleted + table.updated > 0
+}
+
+/// What differs in a table. Damage in one table does not hide what others have.
+fn counted(comparison: &Comparison<'_>, table: &TableChange) -> TableDiff {
+    let counts = comparison.rows(table).and_then(asat_rows::Differences::count);
+    let problem = counts.as_ref().err().map(ToString::to_string);
+    let Counts { inserted, deleted, updated } = counts.unwrap_or_default();
+    TableDiff {
+        table: table.name.clone(),
+        renamed_from: table.renamed_from.clone(),
+        kind: kind(table.kind).to_owned(),
+        schema: table.is_schema_changed().then(|| schema_change(table)),
+        compared: compared(&table.compared).to_owned(),
+        inserted,
+        deleted,
+        updated,
+        problem,
+    }
+}
+
+fn kind(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::Ordinary => "table",
+        TableKind::Shadow => "shadow",
+        TableKind::Internal => "internal",
+        TableKind::Virtual => "virtual",
+    }
+}
+
+fn compared(compared: &Compared) -> &'static str {
+    match compared {
+        Compared::ChangedPages => "changed_pages",
+        Compared::AllPages => "all_pages",
+        Compared::Replaced => "replaced",
+        Compared::Not(_) => "not",
+    }
+}
+
+fn schema_change(table: &TableChange) -> SchemaChange {
+    let columns = |is_one: fn(&asat_rows::ColumnPair) -> bool| {
+        let is_whole = table.old.is_none() || table.new.is_none();
+        let columns = table.columns.iter().filter(|column| !is_whole && is_one(column));
+        columns.map(|column| column.name.clone()).collect()
+    };
+    SchemaChange {
+        change: table.schema_change().to_owned(),
+        before: table.old.as_ref().map(|table| table.sql.clone()),
+        after: table.new.as_ref().map(|table| table.sql.clone()),
+        columns_added: columns(|column| column.old.is_none()),
+        columns_dropped: columns(|column| column.new.is_none()),
     }
 }
 
@@ -66,8 +182,7 @@ impl Pages for VersionPages {
 
     fn read(&self, number: u32, page: &mut [u8]) -> Result<(), SourceError> {
         if self.given_up.load(Ordering::Relaxed) {
-            let hint = "ask again";
-            return Err(Problem::new(Code::Stopping, "nobody waits for the answer any more", hint).into());
+            return Err(nobody_waits().into());
         }
         Ok(self.reader.read_page(number, page)?)
     }

@@ -1,0 +1,176 @@
+//! Summaries of what differs between versions, kept beside the catalogue so that nobody has to compare the same versions again.
+//!
+//! All of it can be made anew from the archive, so a file that cannot be read is begun anew. What was kept last may be missing after a
+//! power cut.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use asat_core::{StoreName, VersionId};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+/// The layout of the file. One of another number is begun anew.
+const LAYOUT: i64 = 1;
+/// So many summaries are kept, those that were made last.
+const MOST: i64 = 20_000;
+
+const TABLES: &str = "
+    CREATE TABLE summary(old TEXT NOT NULL, new TEXT NOT NULL, text TEXT NOT NULL, UNIQUE(old, new));
+    CREATE TABLE told(reader TEXT, store TEXT, number INTEGER NOT NULL, PRIMARY KEY(reader, store)) WITHOUT ROWID;
+";
+
+/// The file, and what is in it.
+pub struct Summaries {
+    path: PathBuf,
+    /// Is told if the file cannot be used.
+    warn: fn(&str),
+    connection: Mutex<Option<Connection>>,
+}
+
+impl Summaries {
+    /// Opens the file, or begins it. If that fails, nothing is kept; `warn` is told of it.
+    #[must_use]
+    pub fn open(path: &Path, warn: fn(&str)) -> Self {
+        let connection = open(path).or_else(|error| {
+            warn(&format!("{} cannot be used, and is begun anew: {error}", path.display()));
+            for suffix in ["", "-wal", "-shm"] {
+                // What is not there need not be removed; what cannot be is told of next.
+                let _ = fs::remove_file(with_suffix(path, suffix));
+            }
+            open(path)
+        });
+        let connection = connection.inspect_err(|error| {
+            warn(&format!("{} cannot be made, so that summaries are not kept: {error}", path.display()));
+        });
+        Self { path: path.to_owned(), warn, connection: Mutex::new(connection.ok()) }
+    }
+
+    /// The summary of what differs between two versions, if it is kept.
+    #[must_use]
+    pub fn find(&self, old: &VersionId, new: &VersionId) -> Option<String> {
+        self.with(|connection| {
+            let find = "SELECT text FROM summary WHERE old = ?1 AND new = ?2";
+            connection
+                .prepare_cached(find)?
+                .query_row(params![old.to_string(), new.to_string()], |row| row.get(0))
+                .optional()
+        })
+        .flatten()
+    }
+
+    /// Keeps a summary.
+    pub fn keep(&self, old: &VersionId, new: &VersionId, text: &str) {
+        self.with(|connection| {
+            let keep = "INSERT OR REPLACE INTO summary(old, new, text) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(keep)?.execute(params![old.to_string(), new.to_string(), text])?;
+            let forget = "DELETE FROM summary WHERE rowid <= (SELECT max(rowid) FROM summary) - ?1";
+            connection.prepare_cached(forget)?.execute([MOST])
+        });
+    }
+
+    /// The newest version of a store that a reader was told of.
+    #[must_use]
+    pub fn told(&self, reader: &str, store: &StoreName) -> Option<u64> {
+        let number = self.with(|connection| {
+            let find = "SELECT number FROM told WHERE reader = ?1 AND store = ?2";
+            let row = params![reader, store.as_str()];
+            connection.prepare_cached(find)?.query_row(row, |row| row.get::<_, i64>(0)).optional()
+        });
+        number.flatten().and_then(|number| u64::try_from(number).ok())
+    }
+
+    /// Takes note that a reader was told of a version of a store.
+    pub fn tell(&self, reader: &str, store: &StoreName, number: u64) {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.with(|connection| {
+            let tell = "INSERT OR REPLACE INTO told(reader, store, number) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(tell)?.execute(params![reader, store.as_str(), number])
+        });
+    }
+
+    /// Asks the file something. What fails is as if it were not kept; a damaged file is not asked again.
+    fn with<T>(&self, ask: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+        let mut connection = self.lock();
+        let answer = ask(connection.as_ref()?);
+        if let Err(error) = &answer {
+            (self.warn)(&format!("{} is not used until the next start: {error}", self.path.display()));
+            *connection = None;
+        }
+        answer.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
+    match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
+        LAYOUT => connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).and_then(
+            |found| match found.as_str() {
+                "ok" => Ok(connection),
+                _ => Err(rusqlite::Error::InvalidQuery),
+            },
+        ),
+        0 => {
+            connection.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {LAYOUT}; COMMIT"))?;
+            Ok(connection)
+        }
+        _ => Err(rusqlite::Error::InvalidQuery),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> VersionId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_kept_is_found_after_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summaries.db");
+        let summaries = Summaries::open(&path, |_| {});
+        assert_eq!(summaries.find(&id("report@1"), &id("report@2")), None);
+        summaries.keep(&id("report@1"), &id("report@2"), "a");
+        summaries.keep(&id("report@1"), &id("report@2"), "b");
+        summaries.tell("page", &"report".parse().unwrap(), 2);
+        drop(summaries);
+        let summaries = Summaries::open(&path, |_| {});
+        assert_eq!(summaries.find(&id("report@1"), &id("report@2")).as_deref(), Some("b"));
+        assert_eq!(summaries.find(&id("report@2"), &id("report@1")), None);
+        assert_eq!(summaries.told("page", &"report".parse().unwrap()), Some(2));
+        assert_eq!(summaries.told("other", &"report".parse().unwrap()), None);
+        assert_eq!(summaries.told("page", &"other".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summaries.db");
+        fs::write(&path, "no database, and long enough to be one of those that SQLite looks at".repeat(100))
+            .unwrap();
+        let summaries = Summaries::open(&path, |_| {});
+        summaries.keep(&id("report@1"), &id("report@2"), "a");
+        assert_eq!(summaries.find(&id("report@1"), &id("report@2")).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_keeps_nothing_and_disturbs_nobody() {
+        let summaries = Summaries::open(Path::new("/nonexistent/summaries.db"), |_| {});
+        summaries.keep(&id("report@1"), &id("report@2"), "a");
+        assert_eq!(summaries.find(&id("report@1"), &id("report@2")), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! `diff`: what changed between two versions.
+
+use std::io::{self, IsTerminal as _};
+
+use asat_core::{Code, Problem};
+
+use super::args::{DiffArgs, DiffFormat};
+use super::output::{Failure, Output};
+use super::pager::Pager;
+use super::rows::{self, Mark};
+use super::table;
+use crate::text::{clean, counted};
+use asat_client::{Client, Request, Stream};
+use asat_wire::{Diff, DiffLine, SchemaChange, TableDiff, Version, VersionList};
+
+pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let (from, to) = sides(args, client).await?;
+    let sides = (from.as_str(), to.as_str());
+    match args.format {
+        None if args.rows && output.is_json() => lines_as_they_are(args, sides, client, output).await,
+        None if args.rows => rows_for_people(args, sides, client, output).await,
+        None | Some(DiffFormat::Summary) => summary(args, sides, client, output).await,
+        Some(DiffFormat::Jsonl) => lines_as_they_are(args, sides, client, output).await,
+        Some(format) => formatted(args, sides, format, client, output).await,
+    }
+}
+
+/// The names of the two versions.
+async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Failure> {
+    let mut sides = Vec::new();
+    for at in &args.as_of {
+        let request = Request::get(&["as-of", &at.to_string()]);
+        let version: Version =
+            client.ask(&request.query("store", args.store.as_ref().map(|store| store.as_str()))).await?;
+        sides.push(version.id);
+    }
+    sides.extend(args.versions.iter().map(|version| version.text().to_owned()));
+    match sides.as_slice() {
+        [from, to] => Ok((from.clone(), to.clone())),
+        [only] => before(only, client).await,
+        _ => {
+            let hint =
+                "write asat diff report@11 report@12, or one version to compare it with the one before";
+            let detail = format!("{} versions are named, and two are compared", sides.len());
+            Err(Problem::new(Code::Invalid, detail, hint).into())
+        }
+    }
+}
+
+/// A version, behind the one before it.
+async fn before(wanted: &str, client: &Client) -> Result<(String, String), Failure> {
+    let version: Version = client.ask(&Request::get(&["versions", wanted])).await?;
+    let list: VersionList = client
+        .ask(
+            &Request::get(&["versions"])
+                .query("store", Some(&version.store))
+                .query("state", Some("ready"))
+                .query("to", version.cut_at.map(|at| at.to_string()))
+                .query("limit", Some("2")),
+        )
+        .await?;
+    match list.versions.iter().find(|other| other.number < version.number) {
+        Some(before) => Ok((before.id.clone(), version.id)),
+        None => {
+            let detail = format!("there is no version before {} that can be read", version.id);
+            Err(Problem::new(Code::BeforeFirst, detail, "name two versions").into())
+        }
+    }
+}
+
+fn request(args: &DiffArgs, (from, to): (&str, &str), format: Option<&str>) -> Request {
+    Request::get(&["versions", from, "diff", to])
+        .query("format", format)
+        .query("table", args.table.as_deref())
+        .query("by", (!args.by.is_empty()).then(|| args.by.join(",")))
+        .query("all", args.all.then_some("true"))
+        .query("limit", args.limit.map(|limit| limit.to_string()))
+        .long()
+}
+
+async fn summary(
+    args: &DiffArgs,
+    sides: (&str, &str),
+    client: &Client,
+    output: &Output,
+) -> Result<(), Failure> {
+    let diff: Diff = client.ask(&request(args, sides, None)).await?;
+    output.answer(&diff, told)?;
+    if diff.tables.is_empty() { Ok(()) } else { Err(Failure::Differ) }
+}
+
+fn told(diff: &Diff) -> String {
+    let from = diff.from.as_deref().map(clean).unwrap_or_default();
+    let between = format!("{from} -> {}", clean(&diff.to));
+    if diff.tables.is_empty() {
+        return format!("{between}: nothing differs");
+    }
+    format!("{between}\n{}", table::diffs(&diff.tables))
+}
+
+/// What a summary says of a table's definition, and of how its rows were compared.
+pub(super) fn remarks(table: &TableDiff) -> String {
+    let mut remarks = Vec::new();
+    if let Some(SchemaChange { change, columns_added, columns_dropped, .. }) = &table.schema {
+        remarks.push(match &table.renamed_from {
+            Some(before) => format!("renamed from {before}"),
+            None => change.clone(),
+        });
+        let columns = |word: &str, columns: &[String]| {
+            (!columns.is_empty()).then(|| format!("{word} {}", columns.join(", ")))
+        };
+        remarks.extend(columns("with", columns_added));
+        remarks.extend(columns("without", columns_dropped));
+    }
+    match table.compared.as_str() {
+        "all_pages" if table.schema.is_none() => remarks.push("all rows were read".to_owned()),
+        "replaced" => remarks.push("its key is another, so all rows count".to_owned()),
+        _ => {}
+    }
+    remarks.extend(table.problem.clone());
+    clean(&remarks.join("; "))
+}
+
+/// The rows' stream as it comes.
+async fn lines_as_they_are(
+    args: &DiffArgs,
+    sides: (&str, &str),
+    client: &Client,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut lines = Lines::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let mut differ = false;
+    while let Some((text, line)) = lines.next().await? {
+        differ |= line.op != "end";
+        output.raw(text.as_bytes())?;
+    }
+    if differ { Err(Failure::Differ) } else { Ok(()) }
+}
+
+async fn rows_for_people(
+    args: &DiffArgs,
+    sides: (&str, &str),
+    client: &Client,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut lines = Lines::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let coloured = rows::is_coloured();
+    let mut pager = Pager::open(output);
+    let (mut table, mut differ) = (None, false);
+    while let Some((_, line)) = lines.next().await? {
+        if line.op == "end" {
+            if line.next_cursor.is_some() {
+                let rows = counted(line.rows.unwrap_or_default(), "row");
+                pager.line(&format!("… and more: {rows} shown; --limit shows others"))?;
+            }
+            continue;
+        }
+        if !differ {
+            pager.line(&Mark::Deleted.line(&clean(sides.0), coloured))?;
+            pager.line(&Mark::Inserted.line(&clean(sides.1), coloured))?;
+        }
+        differ = true;
+        if table != line.table {
+            let name = line.table.as_deref().map(clean).unwrap_or_default();
+            pager.line(&Mark::Heading.line(&name, coloured))?;
+            table.clone_from(&line.table);
+        }
+        for text in line_for_people(&line, coloured) {
+            pager.line(&text)?;
+        }
+    }
+    if differ { Err(Failure::Differ) } else { Ok(()) }
+}
+
+fn line_for_people(line: &DiffLine, coloured: bool) -> Vec<String> {
+    if line.op == "schema" {
+        let sql = |side: &Option<asat_wire::Side>| match side {
+            Some(asat_wire::Side::Sql(sql)) => sql.lines().map(clean).collect(),
+            _ => Vec::new(),
+        };
+        let before = sql(&line.before).into_iter().map(|sql| Mark::Deleted.line(&sql, coloured));
+        let after = sql(&line.after).into_iter().map(|sql| Mark::Inserted.line(&sql, coloured));
+        return before.chain(after).collect();
+    }
+    let key = line.key.clone().unwrap_or_default();
+    let text = rows::change(&key, &line.changed, rows::row(&line.before), rows::row(&line.after));
+    vec![Mark::of(&line.op).line(&text, coloured)]
+}
+
+/// What another program reads, as the daemon writes it.
+async fn formatted(
+    args: &DiffArgs,
+    sides: (&str, &str),
+    format: DiffFormat,
+    client: &Client,
+    output: &Output,
+) -> Result<(), Failure> {
+    let name = match format {
+        DiffFormat::Sql => "sql",
+        DiffFormat::Csv => "csv",
+        DiffFormat::Changeset => "changeset",
+        DiffFormat::Html => "html",
+        DiffFormat::Summary | DiffFormat::Jsonl => "jsonl",
+    };
+    if format == DiffFormat::Changeset && io::stdout().is_terminal() {
+        let hint = "redirect it: asat diff … --format changeset > changes";
+        return Err(Problem::new(Code::Invalid, "a changeset is no text for a terminal", hint).into());
+    }
+    // A script and a page say something even if nothing differs.
+    let summary: Diff = client.ask(&request(args, sides, None)).await?;
+    let mut stream = client.stream(&request(args, sides, Some(name))).await?;
+    while let Some(piece) = stream.next().await? {
+        output.raw(&piece)?;
+    }
+    if summary.tables.is_empty() { Ok(()) } else { Err(Failure::Differ) }
+}
+
+/// The lines of a stream.
+struct Lines {
+    stream: Stream,
+    /// What came and is not read yet.
+    rest: Vec<u8>,
+    /// Whether the line came that ends it.
+    has_ended: bool,
+}
+
+impl Lines {
+    fn new(stream: Stream) -> Self {
+        Self { stream, rest: Vec::new(), has_ended: false }
+    }
+
+    /// The next line, as it came and as it is meant.
+    async fn next(&mut self) -> Result<Option<(String, DiffLine)>, Problem> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let text = String::from_utf8_lossy(&line).into_owned();
+                let line: DiffLine = serde_json::from_str(&text).map_err(|error| {
+                    let detail =
+                        format!("the daemon sent a line that this client does not understand: {error}");
+                    Problem::new(Code::Internal, detail, "use a client and a daemon of the same version")
+                })?;
+                self.has_ended |= line.op == "end";
+                return Ok(Some((text, line)));
+            }
+            match self.stream.next().await? {
+                Some(piece) => self.rest.extend_from_slice(&piece),
+                None if self.has_ended => return Ok(None),
+                None => {
+                    let hint = "read the daemon's log, which says why";
+                    return Err(Problem::new(Code::Unreachable, "the daemon broke the answer off", hint));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_for_people() {
+        let table = |name: &str| TableDiff {
+            table: name.to_owned(),
+            renamed_from: None,
+            kind: "table".to_owned(),
+            schema: None,
+            compared: "changed_pages".to_owned(),
+            inserted: 12,
+            deleted: 0,
+            updated: 340,
+            problem: None,
+        };
+        let altered = SchemaChange {
+            change: "altered".to_owned(),
+            before: None,
+            after: None,
+            columns_added: vec!["note".to_owned()],
+            columns_dropped: Vec::new(),
+        };
+        let with_note = TableDiff { schema: Some(altered), ..table("sale") };
+        let mut diff = Diff {
+            from: Some("report@11".to_owned()),
+            to: "report@12".to_owned(),
+            tables: vec![table("valuation"), with_note],
+            problem: None,
+        };
+        let expected = "\
+report@11 -> report@12
+TABLE      INSERTED  DELETED  UPDATED
+valuation  12        0        340
+sale       12        0        340      altered; with note";
+        assert_eq!(told(&diff), expected);
+        diff.tables.clear();
+        assert_eq!(told(&diff), "report@11 -> report@12: nothing differs");
+    }
+
+    #[test]
+    fn a_changed_definition_is_shown_line_by_line() {
+        let line: DiffLine = serde_json::from_value(serde_json::json!({
+            "table": "t", "op": "schema", "change": "altered", "before": "CREATE TABLE t(\n a)", "after": "CREATE TABLE t(a, b)",
+        }))
+        .unwrap();
+        let expected = ["- CREATE TABLE t(", "-  a)", "+ CREATE TABLE t(a, b)"];
+        assert_eq!(line_for_people(&line, false), expected);
+    }
+}

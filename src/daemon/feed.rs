@@ -1,0 +1,253 @@
+//! What each new version of a store changed, told in the order of the versions: as an event, and to the command of the configuration.
+//!
+//! Each reader has a thread of its own, and a note of the newest version that it was told of. A thread looks again whenever something was
+//! committed, so that nothing is missed, and a restarted daemon goes on where the last one ended. Comparing waits until a version is in
+//! the archive, and gives way to everything else that runs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use asat_core::register::History;
+use asat_core::version::{State, Version};
+use asat_core::{Problem, StoreName, VersionId};
+use asat_host::{machine, program};
+use asat_wire::Diff;
+use tokio::sync::watch;
+
+use super::{Handle, Machine, Notice, failed};
+
+/// How long the command may take.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// After how long a command that failed is started again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// The threads of the readers.
+pub(super) struct Feed {
+    command: Arc<Mutex<Vec<String>>>,
+    stop: watch::Sender<bool>,
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Feed {
+    /// Begins to tell.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(super) fn start(
+        handle: &Handle,
+        machine: &Arc<Machine>,
+        command: &[String],
+    ) -> Result<Self, Problem> {
+        let (stop, stopped) = watch::channel(false);
+        let command = Arc::new(Mutex::new(command.to_vec()));
+        let mut feed =
+            Self { command: Arc::clone(&command), stop, stopping: Arc::default(), threads: Vec::new() };
+        let events = handle.clone();
+        feed.spawn("feed", handle, machine, &stopped, move |diff| {
+            events.notify(Notice::Diff(Arc::new(diff.clone())));
+            true
+        })?;
+        feed.spawn("feed-command", handle, machine, &stopped, move |diff| {
+            let command = command.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            command.is_empty() || run(&command, diff)
+        })?;
+        Ok(feed)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        handle: &Handle,
+        machine: &Arc<Machine>,
+        stopped: &watch::Receiver<bool>,
+        tell: impl FnMut(&Diff) -> bool + Send + 'static,
+    ) -> Result<(), Problem> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| failed("start what tells of changes", &error))?;
+        let reader = Reader {
+            name,
+            archived: handle.archived(),
+            handle: handle.clone(),
+            machine: Arc::clone(machine),
+            stopping: Arc::clone(&self.stopping),
+            told: BTreeMap::new(),
+            tell,
+            retry: RETRY.0,
+        };
+        let stopped = stopped.clone();
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            machine::give_way();
+            runtime.block_on(reader.read(stopped));
+        });
+        self.threads.push(thread.map_err(|error| failed("start what tells of changes", &error))?);
+        Ok(())
+    }
+
+    /// From now on this command is told.
+    pub(super) fn configure(&self, command: &[String]) {
+        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = command.to_vec();
+    }
+
+    /// Ends all threads. What was not told yet is told after the next start.
+    pub(super) fn stop(self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let _ = self.stop.send(true);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("what tells of changes ended with a panic; the next start goes on with it");
+            }
+        }
+    }
+}
+
+/// Starts the command for what a version changed; answers whether that succeeded.
+fn run(command: &[String], diff: &Diff) -> bool {
+    let store = diff.to.split('@').next().unwrap_or_default();
+    let since = diff.from.clone().unwrap_or_default();
+    let environment = [("ASAT_STORE", store), ("ASAT_VERSION", &diff.to), ("ASAT_SINCE", &since)];
+    let input = serde_json::to_vec(diff).unwrap_or_default();
+    match program::run_with(command, &environment, &input, DEADLINE) {
+        Ok(()) => {
+            tracing::info!(version = diff.to, "the command of the feed was told");
+            true
+        }
+        Err(error) => {
+            tracing::error!(version = diff.to, "the command of the feed, which is started again: {error}");
+            false
+        }
+    }
+}
+
+/// Who is told, and of what already.
+struct Reader<Tell> {
+    name: &'static str,
+    handle: Handle,
+    machine: Arc<Machine>,
+    archived: watch::Receiver<()>,
+    stopping: Arc<AtomicBool>,
+    /// The newest version of each store that was told of.
+    told: BTreeMap<StoreName, u64>,
+    /// Answers whether it has taken it; else it is told again.
+    tell: Tell,
+    /// After how long.
+    retry: Duration,
+}
+
+/// What there is to tell of a store.
+#[derive(Default)]
+enum Next {
+    /// A version, and the one before it.
+    Version(VersionId, Option<VersionId>),
+    /// Versions up to this number are none that can be told.
+    Passed(u64),
+    /// Nothing, or what is next is not in the archive yet.
+    #[default]
+    Nothing,
+}
+
+impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
+    /// Tells what is new, now and whenever something was committed, until the daemon stops.
+    async fn read(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let has_all = self.tell_all();
+            let pause = if has_all { None } else { Some(self.retry) };
+            self.retry = if has_all { RETRY.0 } else { (self.retry * 2).min(RETRY.1) };
+            tokio::select! {
+                () = wait(&mut self.archived, pause) => {}
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    }
+
+    /// Tells of every store what is new. Answers whether all of it was taken.
+    fn tell_all(&mut self) -> bool {
+        let stores: Vec<StoreName> = {
+            let engine = self.handle.engine();
+            engine.register().stores().map(|history| history.store.name.clone()).collect()
+        };
+        // What one store has is told even if that of another was not taken.
+        let taken: Vec<bool> = stores.iter().map(|store| self.tell_of(store)).collect();
+        !taken.contains(&false)
+    }
+
+    /// Tells what is new of a store.
+    fn tell_of(&mut self, store: &StoreName) -> bool {
+        let known = self.told.get(store).copied();
+        let known = known.or_else(|| self.machine.summaries.told(self.name, store));
+        // What was there before anybody was told is no news.
+        let mut told = known.unwrap_or_else(|| self.look(store, newest));
+        loop {
+            if self.told.insert(store.clone(), told) != Some(told) {
+                self.machine.summaries.tell(self.name, store, told);
+            }
+            match self.look(store, |history| next(history, told)) {
+                Next::Nothing => return true,
+                Next::Passed(number) => told = number,
+                Next::Version(id, since) => {
+                    let diff = self.diff(&id, since.as_ref());
+                    // A comparison that was given up says nothing of the version.
+                    if self.stopping.load(Ordering::Relaxed) {
+                        return true;
+                    }
+                    if !(self.tell)(&diff) {
+                        return false;
+                    }
+                    told = id.number;
+                }
+            }
+        }
+    }
+
+    /// What a version changed, or why nobody can say.
+    fn diff(&self, id: &VersionId, since: Option<&VersionId>) -> Diff {
+        let nothing = |problem| {
+            let from = since.map(ToString::to_string);
+            Diff { from, to: id.to_string(), tables: Vec::new(), problem }
+        };
+        let Some(since) = since else { return nothing(None) };
+        self.machine.diff(since, id, &self.stopping).unwrap_or_else(|problem| {
+            tracing::warn!(version = %id, "{id}: cannot be compared with {since}: {problem}");
+            nothing(Some(problem.to_string()))
+        })
+    }
+
+    fn look<T: Default>(&self, store: &StoreName, look: impl FnOnce(&History) -> T) -> T {
+        self.handle.engine().register().history(store).map(look).unwrap_or_default()
+    }
+}
+
+/// Waits until something has come into an archive; if something failed, until it is time to try again.
+async fn wait(archived: &mut watch::Receiver<()>, pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None if archived.changed().await.is_ok() => {}
+        // The daemon is about to stop.
+        None => std::future::pending().await,
+    }
+}
+
+fn newest(history: &History) -> u64 {
+    history.newest_readable().map_or(0, |entry| entry.version.id.number)
+}
+
+/// What comes after the version of this number.
+fn next(history: &History, told: u64) -> Next {
+    let Some(entry) = history.versions.range(told + 1..).next() else { return Next::Nothing };
+    let version = &entry.version;
+    match version.state {
+        State::Cutting => Next::Nothing,
+        State::Ready if !version.is_archived() => Next::Nothing,
+        State::Ready => {
+            let is_readable = |version: &&Version| version.state == State::Ready && version.is_archived();
+            let before = history.versions.range(..version.id.number).rev().map(|entry| &entry.version);
+            Next::Version(
+                version.id.clone(),
+                before.filter(is_readable).map(|version| version.id.clone()).next(),
+            )
+        }
+        State::Retiring | State::Retired | State::Failed | State::Lost => Next::Passed(version.id.number),
+    }
+}

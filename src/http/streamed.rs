@@ -1,0 +1,107 @@
+//! Answers that are sent while they are found out.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use asat_core::{Code, Problem};
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::Answer;
+use super::work::{Share, Wanted};
+
+/// How many bytes are sent together.
+const PIECE: usize = 64 << 10;
+/// How many pieces are found before the client has taken them.
+const AHEAD: usize = 2;
+/// What was found waits no longer than this for more.
+const DELAY: Duration = Duration::from_millis(200);
+
+/// A part of the answer, its end, or why there is no more of it.
+type Piece = Result<Option<Bytes>, Problem>;
+
+/// Answers with what `work` writes, while it does. What fails before anything is written is an answer of its own; later the
+/// connection is broken, as what was promised cannot be sent. If the client leaves, `work` gets an error as it writes, and `wanted`
+/// is dropped.
+pub(super) async fn answer(
+    kind: &'static str,
+    share: Share,
+    wanted: Wanted,
+    work: impl FnOnce(&mut dyn Write) -> Result<(), Problem> + Send + 'static,
+) -> Answer<Response> {
+    let (sender, mut pieces) = channel(AHEAD);
+    let cause = tracing::Span::current();
+    tokio::task::spawn_blocking(move || {
+        cause.in_scope(|| {
+            let mut out = Pieces { sender, piece: Vec::new(), since: Instant::now() };
+            let end = work(&mut out).and_then(|()| out.flush().map_err(|error| gone(&error)));
+            // Nobody may be left to be told.
+            let _ = out.sender.blocking_send(end.map(|()| None));
+        });
+    });
+    let first = pieces.recv().await.unwrap_or_else(|| Err(broken_off()))?;
+    let Some(first) = first else { return Ok(written(kind, Body::empty())) };
+    let rest = stream::unfold(Some((pieces, share, wanted)), next);
+    Ok(written(kind, Body::from_stream(stream::iter([Ok(first)]).chain(rest))))
+}
+
+/// The next piece for the client, and what is left. The share is given back at the end, or if the client has gone.
+async fn next(
+    left: Option<(Receiver<Piece>, Share, Wanted)>,
+) -> Option<(Result<Bytes, Problem>, Option<(Receiver<Piece>, Share, Wanted)>)> {
+    let (mut pieces, share, wanted) = left?;
+    match pieces.recv().await.unwrap_or_else(|| Err(broken_off())) {
+        Ok(Some(piece)) => Some((Ok(piece), Some((pieces, share, wanted)))),
+        Ok(None) => None,
+        Err(problem) => {
+            tracing::warn!("an answer was broken off: {problem}");
+            Some((Err(problem), None))
+        }
+    }
+}
+
+fn written(kind: &'static str, body: Body) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+}
+
+fn broken_off() -> Problem {
+    Problem::new(Code::Internal, "the work was broken off", "report this as a defect")
+}
+
+fn gone(error: &io::Error) -> Problem {
+    Problem::new(Code::Internal, format!("the answer cannot be sent: {error}"), "ask again")
+}
+
+/// Sends what is written to it.
+struct Pieces {
+    sender: Sender<Piece>,
+    piece: Vec<u8>,
+    /// When the piece was begun.
+    since: Instant,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.is_empty() {
+            self.since = Instant::now();
+        }
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE || self.since.elapsed() >= DELAY {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = Bytes::from(std::mem::take(&mut self.piece));
+        let sent = self.sender.blocking_send(Ok(Some(piece)));
+        sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone"))
+    }
+}
