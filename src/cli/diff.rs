@@ -16,9 +16,11 @@ use asat_wire::{Diff, DiffLine, SchemaChange, TableDiff, Version, VersionList};
 pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let (from, to) = sides(args, client).await?;
     let sides = (from.as_str(), to.as_str());
+    // Rows are not counted by other columns than the key.
+    let has_rows = args.rows || !args.by.is_empty();
     match args.format {
-        None if args.rows && output.is_json() => lines_as_they_are(args, sides, client, output).await,
-        None if args.rows => rows_for_people(args, sides, client, output).await,
+        None if has_rows && output.is_json() => lines_as_they_are(args, sides, client, output).await,
+        None if has_rows => rows_for_people(args, sides, client, output).await,
         None | Some(DiffFormat::Summary) => summary(args, sides, client, output).await,
         Some(DiffFormat::Jsonl) => lines_as_they_are(args, sides, client, output).await,
         Some(format) => formatted(args, sides, format, client, output).await,
@@ -206,7 +208,7 @@ async fn formatted(
         let hint = "redirect it: asat diff … --format changeset > changes";
         return Err(Problem::new(Code::Invalid, "a changeset is no text for a terminal", hint).into());
     }
-    // A script and a page say something even if nothing differs.
+    // A page says something even if nothing differs.
     let summary: Diff = client.ask(&request(args, sides, None)).await?;
     let mut stream = client.stream(&request(args, sides, Some(name))).await?;
     while let Some(piece) = stream.next().await? {

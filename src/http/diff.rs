@@ -13,19 +13,23 @@ use utoipa::IntoParams;
 use super::extract::{Parameters, Segments};
 use super::work::{Wanted, blocking};
 use super::{Answer, Caller, Face, cursor, streamed};
-use asat_wire::{Diff, DiffLine, ProblemBody};
+use asat_wire::{Diff, DiffLine, ProblemBody, TableDiff};
 
 /// What of the differences to answer, and in which format.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DiffParameters {
-    /// `summary`, which says how many rows differ in which table, or the rows as `jsonl`, which has a JSON object on each line and
-    /// ends with one that says how many there were, and where to go on.
+    /// `summary` says how many rows differ in which table. `jsonl` has the rows, a JSON object on each line, and ends with one that says how
+    /// many there were, and where to go on. `sql` is a script, and `changeset` one of SQLite's changesets, that make the older version
+    /// the newer one. `csv` and `html` are for people and their programs.
     #[param(example = "jsonl", default = "summary")]
     format: Option<String>,
     /// Only this table.
     table: Option<String>,
+    /// Rows are the same if these columns are, separated by commas, and not by the table's key. It needs a table.
+    #[param(example = "currency,day")]
+    by: Option<String>,
     /// Shadow tables of virtual tables, and SQLite's own, too.
     all: Option<bool>,
     /// How many rows at most; all of them where it is left out.
@@ -47,7 +51,8 @@ pub(super) struct DiffParameters {
     ),
     responses(
         (status = 200, description = "What differs", content(
-            (Diff = "application/json"), (DiffLine = "application/x-ndjson"),
+            (Diff = "application/json"), (DiffLine = "application/x-ndjson"), (String = "application/sql"),
+            (String = "application/octet-stream"), (String = "text/csv"), (String = "text/html"),
         )),
         (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such version", body = ProblemBody),
@@ -69,16 +74,27 @@ pub(super) async fn diff(
     let (machine, wanted) = (Arc::clone(&face.machine), Wanted::default());
     let given_up = wanted.given_up();
     let Some(format) = parameters.format()? else {
-        let mut diff = blocking(move || machine.diff(&from, &to, &given_up)).await?;
+        let table = parameters.table.clone();
+        let mut diff = blocking(move || {
+            let diff = machine.diff(&from, &to, &given_up)?;
+            // A table that is the same is not in the summary, and neither is one that is not there.
+            if let Some(name) = table.filter(|name| !has(&diff, name)) {
+                machine
+                    .compare(&from, &to, &given_up, |comparison| Ok(comparison.table(&name).map(drop)?))?;
+            }
+            Ok(diff)
+        })
+        .await?;
         drop(share);
         parameters.select(&mut diff);
         return Ok(Json(diff).into_response());
     };
-    let filter = (from.clone(), to.clone(), parameters.table.clone(), parameters.all);
+    let filter = (from.clone(), to.clone(), parameters.table.clone(), parameters.by.clone(), parameters.all);
     let skip = parameters.cursor.as_deref().map(|text| cursor::read_number(text, &filter)).transpose()?;
     let selection = Selection {
         table: parameters.table,
         all_kinds: parameters.all == Some(true),
+        by: parameters.by.map(|columns| columns.split(',').map(str::to_owned).collect()).unwrap_or_default(),
         skip: skip.unwrap_or(0),
         limit: parameters.limit,
     };
@@ -104,25 +120,49 @@ impl Face {
 impl DiffParameters {
     /// The format of the rows; none of a summary.
     fn format(&self) -> Result<Option<Format>, Problem> {
+        let refused = |detail: String, hint: &str| Err(Problem::new(Code::Invalid, detail, hint));
         if self.limit == Some(0) {
-            return Err(Problem::new(Code::Invalid, "limit is 0", "ask for a row at least"));
+            return refused("limit is 0".to_owned(), "ask for a row at least");
         }
-        match self.format.as_deref() {
-            None | Some("summary") => Ok(None),
-            Some(name) => name.parse().map(Some).map_err(|error: String| {
-                Problem::new(Code::Invalid, format!("format: {error}"), "leave it out for a summary")
-            }),
+        if self.by.is_some() && self.table.is_none() {
+            return refused("by needs a table".to_owned(), "name the table whose columns they are");
         }
+        let name = self.format.as_deref().unwrap_or("summary");
+        if name == "summary" {
+            return match &self.by {
+                None => Ok(None),
+                Some(_) => refused(
+                    "a summary counts rows by their keys".to_owned(),
+                    "ask for the rows: format=jsonl",
+                ),
+            };
+        }
+        let format: Format = match name.parse() {
+            Ok(format) => format,
+            Err(error) => return refused(format!("format: {error}"), "leave it out for a summary"),
+        };
+        if format.is_whole() && (self.limit.is_some() || self.cursor.is_some() || self.by.is_some()) {
+            let detail = format!("a part of a {format} would not make the older version the newer one");
+            return refused(detail, "leave limit, cursor and by out");
+        }
+        Ok(Some(format))
     }
 
     /// Leaves of a summary what was asked for.
     fn select(&self, diff: &mut Diff) {
-        diff.tables.retain(|table| self.all == Some(true) || self.table.is_some() || table.kind == "table");
-        if let Some(name) = &self.table {
-            diff.tables.retain(|table| {
-                let names = [Some(&table.table), table.renamed_from.as_ref()];
-                names.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(name))
-            });
+        match &self.table {
+            Some(name) => diff.tables.retain(|table| is_called(table, name)),
+            None => diff.tables.retain(|table| self.all == Some(true) || table.kind == "table"),
         }
     }
+}
+
+/// Whether a table differs that has this name in one of the versions.
+fn has(diff: &Diff, name: &str) -> bool {
+    diff.tables.iter().any(|table| is_called(table, name))
+}
+
+fn is_called(table: &TableDiff, name: &str) -> bool {
+    let names = [Some(&table.table), table.renamed_from.as_ref()];
+    names.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(name))
 }

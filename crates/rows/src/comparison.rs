@@ -15,6 +15,8 @@ pub struct Comparison<'v> {
     pub(crate) old: &'v Version<'v>,
     pub(crate) new: &'v Version<'v>,
     tables: Vec<TableChange>,
+    pub(crate) old_schema: Schema,
+    pub(crate) new_schema: Schema,
     /// The pages that differ. `None`: nothing can be told by the numbers of pages.
     pub(crate) changed: Option<PageSet>,
     /// Whether no overflow page differs: then a chain is the same if its first page has the same number.
@@ -127,7 +129,7 @@ impl<'v> Comparison<'v> {
         if !candidates.is_empty() {
             find_owners(&mut walk, &mut tables, &candidates)?;
         }
-        Ok(Self { old, new, tables, changed: walk.changed, chains_are_same })
+        Ok(Self { old, new, tables, old_schema, new_schema, changed: walk.changed, chains_are_same })
     }
 
     /// All tables, by their order in the newer version, and then those that were dropped.
@@ -155,6 +157,13 @@ impl<'v> Comparison<'v> {
     /// Where its rows cannot be read at all ([`Compared::Not`]).
     pub fn rows<'c>(&'c self, table: &'c TableChange) -> Result<Differences<'c>, Error> {
         Differences::new(self, table)
+    }
+
+    /// A table as if it had been created since, with all of its rows.
+    pub(crate) fn as_created(&self, table: &TableChange) -> Result<TableChange, Error> {
+        let mut created = TableChange::new(None, table.new.as_ref());
+        created.find(&mut Walk::new(self.old, self.new, None), self.old, self.new)?;
+        Ok(created)
     }
 
     /// Whether a page is the same in both versions.

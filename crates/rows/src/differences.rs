@@ -232,7 +232,7 @@ fn is_held_same(old_node: &Node, old: &Cell, new_node: &Node, new: &Cell) -> boo
 }
 
 /// Whether a column of two rows differs. One that was added is the same while it has its default; one that was dropped is not compared.
-fn is_different(old: &Row<'_>, new: &Row<'_>, pair: &ColumnPair) -> Result<bool, Error> {
+pub(crate) fn is_different(old: &Row<'_>, new: &Row<'_>, pair: &ColumnPair) -> Result<bool, Error> {
     let Some(new_place) = pair.new else { return Ok(false) };
     let value = new.value(new_place)?;
     let is_same = match pair.old {

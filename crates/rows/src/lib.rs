@@ -14,6 +14,7 @@ mod comparison;
 mod differences;
 mod error;
 mod find;
+mod grouped;
 mod key;
 mod overflow;
 mod pages;

@@ -54,6 +54,11 @@ impl<'r> Row<'r> {
         self.rowid
     }
 
+    /// How many bytes of it are in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.payload.held.len()
+    }
+
     /// What its table's definition says.
     #[must_use]
     pub fn definition(&self) -> &'r Definition {

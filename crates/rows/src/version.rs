@@ -27,6 +27,9 @@ pub(crate) struct Header {
     pub(crate) encoding: Encoding,
     /// Whether some pages map others to what leads to them.
     pub(crate) has_pointer_map: bool,
+    /// The numbers that the application has put there (`user_version`, `application_id`).
+    pub(crate) user_version: i32,
+    pub(crate) application_id: i32,
     /// The first trunk page of the free list, or 0.
     pub(crate) free: u32,
     /// Whether keys may be in descending order.
@@ -130,6 +133,8 @@ impl Header {
             usable: pages.page_size().as_usize(),
             encoding: Encoding::Utf8,
             has_pointer_map: false,
+            user_version: 0,
+            application_id: 0,
             free: 0,
             knows_descending: true,
         }
@@ -159,6 +164,8 @@ impl Header {
             usable,
             encoding,
             has_pointer_map: number(52) != 0,
+            user_version: number(60).cast_signed(),
+            application_id: number(68).cast_signed(),
             free: number(32),
             knows_descending: number(44) >= 4 || number(44) == 0,
         })

@@ -1,8 +1,14 @@
 //! What differs between two versions, written in a format that others read.
 //!
-//! Rows are written as they are found, and long values by parts: it takes the same memory however much differs.
+//! Rows are written as they are found, and long values by parts: it takes the same memory however much differs. Only rows that are joined
+//! by other columns than the key are held until all of a table are known.
 
-mod json;
+mod changeset;
+mod csv;
+mod html;
+pub(crate) mod json;
+mod objects;
+mod sql;
 
 use std::fmt;
 use std::io;
@@ -13,6 +19,7 @@ pub use json::{write_key, write_row};
 use crate::comparison::{Comparison, TableChange};
 use crate::differences::Difference;
 use crate::error::Error;
+use crate::grouped;
 use crate::schema::TableKind;
 
 /// A format.
@@ -20,6 +27,14 @@ use crate::schema::TableKind;
 pub enum Format {
     /// A JSON object a row, one on each line, and one at the end that says how many rows there were.
     JsonLines,
+    /// A script that makes the older version the newer one.
+    Sql,
+    /// A changeset of SQLite's session extension.
+    Changeset,
+    /// Comma-separated values.
+    Csv,
+    /// A page for a browser.
+    Html,
 }
 
 /// Which differences to write.
@@ -29,6 +44,8 @@ pub struct Selection {
     pub table: Option<String>,
     /// Shadow tables and SQLite's own, too.
     pub all_kinds: bool,
+    /// Rows are the same if these columns of them are, and not by the table's key; by that where there are none.
+    pub by: Vec<String>,
     /// So many rows are left out at the beginning.
     pub skip: u64,
     /// So many rows are written at most.
@@ -46,13 +63,17 @@ pub struct Written {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::JsonLines];
+    pub const ALL: [Self; 5] = [Self::JsonLines, Self::Sql, Self::Changeset, Self::Csv, Self::Html];
 
     /// Its name.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Self::JsonLines => "jsonl",
+            Self::Sql => "sql",
+            Self::Changeset => "changeset",
+            Self::Csv => "csv",
+            Self::Html => "html",
         }
     }
 
@@ -61,7 +82,17 @@ impl Format {
     pub fn media_type(self) -> &'static str {
         match self {
             Self::JsonLines => "application/x-ndjson",
+            Self::Sql => "application/sql",
+            Self::Changeset => "application/octet-stream",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Html => "text/html; charset=utf-8",
         }
+    }
+
+    /// Whether a part of it would be something else than a part of the differences.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Sql | Self::Changeset)
     }
 }
 
@@ -109,10 +140,11 @@ trait Writer {
     fn end(&mut self, written: Written, next: Option<String>) -> Result<(), Error>;
 }
 
-/// Writes what differs. `next` gives a name to the place behind so many rows, for those who go on there.
+/// Writes what differs. `next` gives a name to the place behind so many rows, for those who go on there. A script and a changeset are
+/// whole, whatever the selection has of limits.
 ///
 /// # Errors
-/// If the table that is wanted is in neither version, rows cannot be read, or `out` takes no more.
+/// If the table that is wanted is in neither version, the format cannot say what differs, rows cannot be read, or `out` takes no more.
 pub fn write(
     comparison: &Comparison<'_>,
     selection: &Selection,
@@ -123,22 +155,40 @@ pub fn write(
     if let Some(name) = &selection.table {
         comparison.table(name)?;
     }
-    let mut writer = match format {
-        Format::JsonLines => json::Lines::new(out),
+    let writer: &mut dyn Writer = match format {
+        Format::JsonLines => &mut json::Lines::new(out),
+        Format::Csv => &mut csv::Lines::new(out),
+        Format::Html => &mut html::Page::new(out),
+        Format::Changeset => {
+            let whole = Selection {
+                table: selection.table.clone(),
+                all_kinds: selection.table.is_some(),
+                ..Selection::default()
+            };
+            return write_rows(comparison, &whole, true, &mut changeset::Changes::new(out));
+        }
+        Format::Sql => {
+            return sql::write(comparison, selection, out).map(|rows| Written { rows, more: false });
+        }
     };
-    let written = write_rows(comparison, selection, &mut writer)?;
+    let written = write_rows(comparison, selection, false, writer)?;
     writer.end(written, written.more.then(|| next(selection.skip + written.rows)))?;
     Ok(written)
 }
 
+/// Writes the rows. In a changeset, shadow tables are like others, what is wanted or not, and only rows count.
 fn write_rows(
     comparison: &Comparison<'_>,
     selection: &Selection,
-    writer: &mut impl Writer,
+    is_changeset: bool,
+    writer: &mut dyn Writer,
 ) -> Result<Written, Error> {
     let (mut passed, mut written) = (0, Written::default());
     let differs = |table: &&TableChange| table.is_schema_changed() || table.may_differ();
-    for table in comparison.tables().iter().filter(differs).filter(|table| selection.has(table)) {
+    let is_wanted = |table: &&TableChange| {
+        selection.has(table) || (is_changeset && selection.table.is_none() && table.kind == TableKind::Shadow)
+    };
+    for table in comparison.tables().iter().filter(differs).filter(is_wanted) {
         // A page of the answer that goes on within a table does not tell of its definition again.
         let mut has_begun = false;
         if table.is_schema_changed() && passed >= selection.skip {
@@ -148,7 +198,7 @@ fn write_rows(
         if !table.may_differ() {
             continue;
         }
-        for difference in comparison.rows(table)? {
+        for difference in differences(comparison, table, selection, is_changeset)? {
             let difference = difference?;
             passed += 1;
             if passed <= selection.skip {
@@ -166,4 +216,20 @@ fn write_rows(
         }
     }
     Ok(written)
+}
+
+/// The differences of a table, joined as is wanted.
+fn differences<'c>(
+    comparison: &'c Comparison<'c>,
+    table: &'c TableChange,
+    selection: &Selection,
+    is_changeset: bool,
+) -> Result<Box<dyn Iterator<Item = Result<Difference<'c>, Error>> + 'c>, Error> {
+    let own = if is_changeset { changeset::joined_by(table) } else { Vec::new() };
+    let by = if own.is_empty() { &selection.by } else { &own };
+    let differences = comparison.rows(table)?;
+    if by.is_empty() {
+        return Ok(Box::new(differences));
+    }
+    Ok(Box::new(grouped::by(table, by, differences)?.into_iter().map(Ok)))
 }

@@ -4,5 +4,6 @@
 
 pub mod dice;
 pub mod history;
+pub mod session;
 pub mod source;
 pub mod truth;
