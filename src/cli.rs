@@ -20,15 +20,18 @@ mod export;
 mod history;
 mod keep;
 mod leases;
+mod lines;
 mod open;
 mod output;
 mod pager;
 mod progress;
 mod publish;
+mod query_worker;
 mod restore;
 mod retention;
 mod retire;
 mod rows;
+mod sql;
 mod store_worker;
 mod stores;
 mod table;
@@ -93,6 +96,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
         Command::Brake(args) => brake::brake(args, output),
         Command::StoreWorker(args) => store_worker::work(args),
+        Command::QueryWorker => query_worker::work(),
         Command::Import(args) => import(args, output),
         Command::Backup(args) => backup(args, output),
         Command::RebuildCatalogue(args) => rebuild(args, output),
@@ -124,6 +128,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::AsOf(args) => versions::as_of(args, &client, output).await,
         Command::Diff(args) => diff::diff(args, &client, output).await,
         Command::History(args) => history::history(args, &client, output).await,
+        Command::Sql(args) => sql::sql(args, &client, output).await,
         Command::Open(args) => open::open(args, &client, &bars, output).await,
         Command::Close(args) => open::close(args, &client, output).await,
         Command::Renew(args) => open::renew(args, &client, output).await,
@@ -154,6 +159,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Archive(ArchiveArgs { command: ArchiveCommand::Upgrade(_) })
         | Command::Brake(_)
         | Command::StoreWorker(_)
+        | Command::QueryWorker
         | Command::Doctor(_)
         | Command::Configuration(_)
         | Command::Completions(_)

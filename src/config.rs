@@ -9,6 +9,7 @@ mod clock;
 mod fuse;
 mod guard;
 mod log;
+mod query;
 mod raw;
 pub mod reference;
 mod reload;
@@ -37,6 +38,7 @@ pub use access::{PeerRule, Role, Token, Who};
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
 pub use log::{LogConfig, LogFormat, LogLevel};
+pub use query::QueryConfig;
 pub use reload::Later;
 pub use watch::WatchConfig;
 
@@ -71,6 +73,8 @@ pub struct Config {
     pub fuse: Option<FuseConfig>,
     /// What the guard may do, what it assumes, and whom it tells.
     pub guard: GuardConfig,
+    /// How much queries over versions may take.
+    pub queries: QueryConfig,
     /// The command that is told what each version changed, with its arguments; nobody where it is empty.
     pub feed_command: Vec<String>,
     /// In which form the log is written, and how much of it.

@@ -34,7 +34,9 @@ use asat_host::{StateFolder, brake, socket};
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::Handle;
 pub use import::import;
-pub use machine::{Machine, RowChanged, RowFound, RowOf, VersionBytes, VersionGuard, VersionPages, found};
+pub use machine::{
+    Changes, Machine, RowChanged, RowFound, RowOf, VersionBytes, VersionGuard, VersionPages, found,
+};
 pub use notices::{Notice, Notices};
 pub use rebuild::{back_up, rebuild};
 pub use upgrade::upgrade;

@@ -21,6 +21,7 @@ mod mounts;
 mod page;
 mod pins;
 mod problem;
+mod query;
 pub(crate) mod ranges;
 mod requests;
 mod restore;
@@ -53,6 +54,7 @@ pub use access::{Access, Address, Peer, Rules, Source};
 pub use answers::{Known, Pages};
 pub use problem::Crowded;
 use problem::Failure;
+pub use query::Queries;
 pub use requests::Names;
 pub use status::is_of_health;
 pub use work::Work;
@@ -79,6 +81,8 @@ pub struct Face {
     pub names: Names,
     /// What requests may have done at once.
     pub work: Work,
+    /// How much queries may take.
+    pub queries: Queries,
 }
 
 impl Face {
@@ -151,6 +155,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(database::download))
         .routes(routes!(diff::diff))
         .routes(routes!(row_history::history))
+        .routes(routes!(query::query))
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))

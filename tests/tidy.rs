@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
         "asat-fuzz",
         &["asat", "asat-archive", "asat-catalogue", "asat-client", "asat-core", "asat-host", "asat-wire"],
     ),
-    ("asat-host", &["asat-core"]),
+    ("asat-host", &["asat-core", "asat-rows"]),
     // It reads pages by a trait, and says what is wrong as the others do.
     ("asat-rows", &["asat-core"]),
     // It drives the engine for the daemon and for the simulator.

@@ -27,7 +27,7 @@ pub(super) use archive::{
     ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
 };
 use asat_client::Server;
-pub(super) use changes::{DiffArgs, DiffFormat, HistoryArgs};
+pub(super) use changes::{DiffArgs, DiffFormat, HistoryArgs, SqlArgs, SqlFormat};
 pub(super) use clock::{ClockArgs, ClockCommand};
 pub(super) use keep::{PinArgs, RestoreArgs};
 pub(super) use program::{
@@ -87,6 +87,9 @@ pub(super) enum Command {
     Diff(DiffArgs),
     /// Show the life of one row: each version in which it changed, with who certified that
     History(HistoryArgs),
+    /// Ask one query over as many versions as you like: report@12.valuation is a table of a version, report.history_valuation has each state
+    /// of each row
+    Sql(SqlArgs),
     /// Open a version for reading, and print the path of its copy
     Open(OpenArgs),
     /// Give a lease back
@@ -151,6 +154,9 @@ pub(super) enum Command {
     /// Work on a store for the daemon, which starts this itself
     #[command(hide = true)]
     StoreWorker(StoreWorkerArgs),
+    /// Answer a query for the daemon, which starts this itself
+    #[command(hide = true)]
+    QueryWorker,
 }
 
 #[derive(Debug, Args)]

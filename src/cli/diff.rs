@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _};
 use asat_core::{Code, Problem};
 
 use super::args::{DiffArgs, DiffFormat};
+use super::lines::Lines;
 use super::output::{Failure, Output};
 use super::pager::Pager;
 use super::rows::{self, Mark};
@@ -130,7 +131,7 @@ async fn lines_as_they_are(
     client: &Client,
     output: &Output,
 ) -> Result<(), Failure> {
-    let mut lines = Lines::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
     let mut differ = false;
     while let Some((text, line)) = lines.next().await? {
         differ |= line.op != "end";
@@ -145,7 +146,7 @@ async fn rows_for_people(
     client: &Client,
     output: &Output,
 ) -> Result<(), Failure> {
-    let mut lines = Lines::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
     let coloured = rows::is_coloured();
     let mut pager = Pager::open(output);
     let (mut table, mut differ) = (None, false);
@@ -217,41 +218,27 @@ async fn formatted(
     if summary.tables.is_empty() { Ok(()) } else { Err(Failure::Differ) }
 }
 
-/// The lines of a stream.
-struct Lines {
-    stream: Stream,
-    /// What came and is not read yet.
-    rest: Vec<u8>,
-    /// Whether the line came that ends it.
+/// The lines of what differs, of which the last one says that there are no more.
+struct Differences {
+    lines: Lines,
     has_ended: bool,
 }
 
-impl Lines {
+impl Differences {
     fn new(stream: Stream) -> Self {
-        Self { stream, rest: Vec::new(), has_ended: false }
+        Self { lines: Lines::new(stream), has_ended: false }
     }
 
-    /// The next line, as it came and as it is meant.
     async fn next(&mut self) -> Result<Option<(String, DiffLine)>, Problem> {
-        loop {
-            if let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                let text = String::from_utf8_lossy(&line).into_owned();
-                let line: DiffLine = serde_json::from_str(&text).map_err(|error| {
-                    let detail =
-                        format!("the daemon sent a line that this client does not understand: {error}");
-                    Problem::new(Code::Internal, detail, "use a client and a daemon of the same version")
-                })?;
+        match self.lines.next::<DiffLine>().await? {
+            Some((text, line)) => {
                 self.has_ended |= line.op == "end";
-                return Ok(Some((text, line)));
+                Ok(Some((text, line)))
             }
-            match self.stream.next().await? {
-                Some(piece) => self.rest.extend_from_slice(&piece),
-                None if self.has_ended => return Ok(None),
-                None => {
-                    let hint = "read the daemon's log, which says why";
-                    return Err(Problem::new(Code::Unreachable, "the daemon broke the answer off", hint));
-                }
+            None if self.has_ended => Ok(None),
+            None => {
+                let hint = "read the daemon's log, which says why";
+                Err(Problem::new(Code::Unreachable, "the daemon broke the answer off", hint))
             }
         }
     }

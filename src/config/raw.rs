@@ -35,6 +35,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) guard: Guard,
     #[serde(default)]
+    pub(super) query: Query,
+    #[serde(default)]
     pub(super) feed: Feed,
     #[serde(default)]
     pub(super) token: Vec<Token>,
@@ -72,6 +74,16 @@ pub(super) struct Copies {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Archive {
     pub(super) compaction_rate: Option<String>,
+}
+
+/// How much queries over versions may take.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Query {
+    pub(super) max_rows: Option<u64>,
+    pub(super) max_time: Option<String>,
+    pub(super) max_memory: Option<String>,
+    pub(super) at_once: Option<usize>,
 }
 
 /// Who is told what each version changed.

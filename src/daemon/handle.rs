@@ -9,6 +9,7 @@ use asat_catalogue::{Catalogue, Trail};
 use asat_core::audit::{By, Filter, Page, Place, Verdict};
 use asat_core::event::{Event, Reply};
 use asat_core::guard::GuardEntry;
+use asat_core::version::Lease;
 use asat_core::{Code, Engine, Policy, Problem, VersionId};
 use asat_shell::{Heard, SharedEngine};
 use tokio::sync::{broadcast, oneshot, watch};
@@ -97,6 +98,12 @@ impl Handle {
         };
         self.messages.send(Message::ask(by, event, listener)).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
+    }
+
+    /// Gives a lease back. Nobody waits for that; if it cannot be recorded, the lease ends by itself.
+    pub fn close(&self, by: By, lease: Lease) {
+        let event = Event::Close { version: lease.version, lease: lease.id };
+        let _ = self.messages.send(Message::ask(by, event, |_| Heard::Daemon));
     }
 
     /// Sends an event for which nobody asked; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
 use super::Caller;
-use crate::config::Listen;
+use crate::config::{Listen, QueryConfig};
 
 /// How many threads work for requests at once. What is short waits for its turn; what is long has a share besides.
 const THREADS: usize = 16;
@@ -31,12 +31,14 @@ pub struct Work {
     pub(super) verifications: Arc<Shares>,
     /// Versions whose rows are compared.
     pub(super) comparisons: Arc<Shares>,
+    /// Queries over versions.
+    pub(super) queries: Arc<Shares>,
 }
 
 impl Work {
     /// As much as the configuration allows.
     #[must_use]
-    pub fn new(limits: &Listen) -> Self {
+    pub fn new(limits: &Listen, queries: &QueryConfig) -> Self {
         let shares =
             |what, hint, (all, each)| Arc::new(Shares { what, hint, all, each, taken: Mutex::default() });
         let of_downloads = (limits.max_downloads, limits.max_downloads_per_caller);
@@ -46,6 +48,7 @@ impl Work {
             downloads: shares("downloads", more, of_downloads),
             verifications: shares("verifications", "wait for one of them to end", VERIFICATIONS),
             comparisons: shares("comparisons", "wait for one of them to end", COMPARISONS),
+            queries: shares("queries", "raise query.at_once", (queries.at_once, queries.at_once.div_ceil(2))),
         }
     }
 

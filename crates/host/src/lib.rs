@@ -20,6 +20,7 @@ pub mod mounts;
 pub mod outside;
 pub mod peer;
 pub mod program;
+pub mod query;
 pub mod random;
 pub mod scratch;
 pub mod socket;

@@ -92,11 +92,16 @@ pub fn run_with(
     deadline: Duration,
 ) -> Result<(), Error> {
     let failed = |source| Error::Start { program: words.first().cloned().unwrap_or_default(), source };
-    let file = memfd_create("input", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-    let mut file = fs::File::from(file);
-    file.write_all(input).and_then(|()| file.rewind()).map_err(failed)?;
-    let (program, mut child) = start(words, environment, file.into(), Stdio::null())?;
+    let (program, mut child) = start(words, environment, self::input(input).map_err(failed)?, Stdio::null())?;
     end(program, &mut child, deadline)
+}
+
+/// Bytes as a standard input, in a file in memory: nobody has to write while somebody else reads.
+pub(crate) fn input(bytes: &[u8]) -> io::Result<Stdio> {
+    let mut file = fs::File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// The same, and answers what the program says on its standard output, which may be so many bytes at most.

@@ -34,7 +34,7 @@
 
 mod ask;
 mod changed;
-mod check;
+pub(crate) mod check;
 mod codes;
 mod consistency;
 mod content;

@@ -14,7 +14,7 @@
 //! - A worker has bounds of its own: memory, core dumps, no environment. Where the daemon is root, it acts as the user
 //!   who owned the store when the daemon first saw it. The one for a restore becomes that user when it has opened the version, which is the daemon's.
 
-mod bounds;
+pub(crate) mod bounds;
 mod call;
 mod error;
 pub(crate) mod frames;

@@ -160,7 +160,10 @@ impl<'v> Comparison<'v> {
     }
 
     /// A table as if it had been created since, with all of its rows.
-    pub(crate) fn as_created(&self, table: &TableChange) -> Result<TableChange, Error> {
+    ///
+    /// # Errors
+    /// If a page cannot be read, or is damaged.
+    pub fn as_created(&self, table: &TableChange) -> Result<TableChange, Error> {
         let mut created = TableChange::new(None, table.new.as_ref());
         created.find(&mut Walk::new(self.old, self.new, None), self.old, self.new)?;
         Ok(created)

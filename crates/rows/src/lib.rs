@@ -19,6 +19,7 @@ mod key;
 mod overflow;
 mod pages;
 mod payload;
+pub mod query;
 mod record;
 mod row;
 mod rows;

@@ -12,6 +12,7 @@ mod fields;
 mod instant;
 mod lease;
 mod manifest;
+mod query;
 mod recovery;
 mod restore;
 mod retention;
@@ -38,6 +39,7 @@ pub use diff::{Diff, DiffLine, RowChange, RowHistory, SchemaChange, Side, TableD
 pub use fields::Fields;
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
+pub use query::{QueryLine, QueryRequest};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};

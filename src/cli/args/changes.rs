@@ -1,10 +1,13 @@
 //! The arguments of what compares versions.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use asat_core::StoreName;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use crate::cli::typed::{VersionArg, day_ends};
+use crate::cli::typed::{VersionArg, day_ends, duration};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
@@ -72,4 +75,37 @@ pub(in crate::cli) struct HistoryArgs {
     /// All of them
     #[arg(long, conflicts_with = "limit")]
     pub(in crate::cli) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SqlArgs {
+    /// The query; - or nothing reads it from standard input
+    pub(in crate::cli) query: Option<String>,
+    /// A file with the query
+    #[arg(long, value_name = "FILE", conflicts_with = "query")]
+    pub(in crate::cli) file: Option<PathBuf>,
+    /// How to print the rows; without it, a table on a terminal, and csv elsewhere
+    #[arg(long, value_enum)]
+    pub(in crate::cli) format: Option<SqlFormat>,
+    /// At most this many rows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(in crate::cli) limit: Option<u64>,
+    /// End the query after this time, for example 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(in crate::cli) time: Option<Duration>,
+}
+
+/// How the rows of a query are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum SqlFormat {
+    /// A table for people
+    Table,
+    /// One JSON array of objects
+    Json,
+    /// A JSON object a row, one on each line
+    Jsonl,
+    /// Comma-separated values
+    Csv,
+    /// A table in Markdown
+    Markdown,
 }

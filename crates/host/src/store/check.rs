@@ -214,7 +214,7 @@ fn release(connection: &mut Connection, before: Before) -> rusqlite::Result<()> 
 
 /// Allows what reading takes, and nothing else: no other database, no transaction, no setting.
 #[allow(clippy::needless_pass_by_value, reason = "SQLite's wrapper passes it so")]
-fn authorize(context: AuthContext<'_>) -> Authorization {
+pub(crate) fn authorize(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
             Authorization::Deny
@@ -230,7 +230,7 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
 }
 
 /// Why there is no answer.
-enum Refusal {
+pub(crate) enum Refusal {
     Sqlite(rusqlite::Error),
     Other(String),
 }
@@ -242,7 +242,7 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 /// Prepares a query; refuses one that does not only read.
-fn prepare<'a>(connection: &'a Connection, sql: &str) -> Result<Statement<'a>, Refusal> {
+pub(crate) fn prepare<'a>(connection: &'a Connection, sql: &str) -> Result<Statement<'a>, Refusal> {
     let statement = connection.prepare(sql)?;
     match statement.readonly() && statement.column_count() > 0 {
         true => Ok(statement),
@@ -281,7 +281,7 @@ fn value(value: ValueRef<'_>) -> Value {
 }
 
 /// SQLite's own words, without the query.
-fn explain(error: rusqlite::Error) -> String {
+pub(crate) fn explain(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::MultipleStatement => "it is more than one statement".to_owned(),
         error if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) => {

@@ -50,7 +50,7 @@ fn get_ready(user: Option<&Identity>) -> io::Result<()> {
     user.map_or(Ok(()), Identity::assume)?;
     // Nobody may trace it but root, although it acts as the store's owner.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    bounds::set().map_err(io::Error::other)
+    bounds::set(bounds::HEAP).map_err(io::Error::other)
 }
 
 /// Hears orders while another one is carried out, so that this can be ended.

@@ -63,7 +63,7 @@ pub(crate) fn tokens(sql: &str) -> Option<Vec<Token<'_>>> {
 }
 
 /// The first token, or `None` for a space or a comment, and its length in bytes.
-fn token(rest: &str) -> Option<(Option<Kind>, usize)> {
+pub(crate) fn token(rest: &str) -> Option<(Option<Kind>, usize)> {
     let mut characters = rest.chars();
     let first = characters.next()?;
     let second = characters.next();

@@ -1,0 +1,318 @@
+//! Tables that no version has: what changed between versions, and each state of each row.
+//!
+//! They are made in a file of their own, which is removed with the value, and hold so many rows at most.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use asat_core::{Code, Problem};
+use asat_rows::{Comparison, Difference, Generated, Row, Text, Value, write_key};
+use rusqlite::types::Value as Stored;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::scratch::Scratch;
+
+/// So large a file may become, in pages of 4096 bytes.
+const MOST_PAGES: u32 = 262_144;
+/// A value of more bytes is not in these tables.
+const LONGEST_VALUE: u64 = 16 << 20;
+
+/// The tables.
+pub struct MadeUp {
+    file: Scratch,
+    connection: Connection,
+    rows: u64,
+    most_rows: u64,
+    /// The columns of each table.
+    columns: std::collections::BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A version as the tables name it.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// Its number.
+    pub number: u64,
+    /// When it was cut.
+    pub cut_at: String,
+}
+
+type Fields = Vec<(String, Stored)>;
+
+impl MadeUp {
+    /// An empty file of this name in a folder for such files.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(folder: &Path, name: &str, most_rows: u64) -> Result<Self, Problem> {
+        let (file, _) = Scratch::create(folder, name)?;
+        let connection = Connection::open(file.path()).map_err(|error| failed(&error))?;
+        let begin = format!(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA max_page_count = {MOST_PAGES};
+             CREATE TABLE open_row(name TEXT, key BLOB, id INTEGER, PRIMARY KEY(name, key)) WITHOUT ROWID; BEGIN"
+        );
+        connection.execute_batch(&begin).map_err(|error| failed(&error))?;
+        Ok(Self { file, connection, rows: 0, most_rows, columns: Default::default() })
+    }
+
+    /// Ends writing.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn finish(&self) -> Result<(), Problem> {
+        self.connection.execute_batch("DROP TABLE open_row; COMMIT").map_err(|error| failed(&error))
+    }
+
+    /// Where the tables are.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Makes an empty table, with the columns that it has in any case.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn begin_diff(&mut self, table: &str, columns: &[String]) -> Result<(), Problem> {
+        let own = ["from_version", "to_version", "op"].map(str::to_owned);
+        let sides = columns.iter().flat_map(|column| [format!("from_{column}"), format!("to_{column}")]);
+        self.begin(&format!("diff_{table}"), own.into_iter().chain(sides))
+    }
+
+    /// The same for the states of rows.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn begin_history(&mut self, table: &str, columns: &[String]) -> Result<(), Problem> {
+        let own = ["valid_from", "valid_to", "valid_from_at", "valid_to_at"].map(str::to_owned);
+        self.begin(&format!("history_{table}"), own.into_iter().chain(columns.iter().cloned()))
+    }
+
+    fn begin(&mut self, name: &str, columns: impl Iterator<Item = String>) -> Result<(), Problem> {
+        let (mut known, mut list) = (BTreeSet::new(), Vec::new());
+        for column in columns {
+            if known.insert(column.to_lowercase()) {
+                list.push(quoted(&column));
+            }
+        }
+        self.columns.insert(name.to_owned(), known);
+        let create = format!("CREATE TABLE {}({})", quoted(name), list.join(", "));
+        self.connection.execute_batch(&create).map_err(|error| failed(&error))
+    }
+
+    /// Adds what differs in a table between two versions.
+    ///
+    /// # Errors
+    /// If rows cannot be read, or there are too many.
+    pub fn add_diff(
+        &mut self,
+        comparison: &Comparison<'_>,
+        table: &str,
+        from: u64,
+        to: u64,
+    ) -> Result<(), Problem> {
+        let Ok(change) = comparison.table(table) else { return Ok(()) };
+        let name = format!("diff_{table}");
+        for difference in comparison.rows(change)? {
+            let difference = difference?;
+            let (op, old, new) = match &difference {
+                Difference::Inserted(row) => ("insert", None, Some(row)),
+                Difference::Deleted(row) => ("delete", Some(row), None),
+                Difference::Updated { old, new, .. } => ("update", Some(old), Some(new)),
+            };
+            let mut fields = vec![
+                ("from_version".to_owned(), number(from)),
+                ("to_version".to_owned(), number(to)),
+                ("op".to_owned(), Stored::Text(op.to_owned())),
+            ];
+            for (side, row) in [("from_", old), ("to_", new)] {
+                let Some(row) = row else { continue };
+                fields.extend(
+                    values(row)?.into_iter().map(|(column, value)| (format!("{side}{column}"), value)),
+                );
+            }
+            self.insert(&name, fields)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the states of a table's rows: `comparison` leads to the version of this moment.
+    ///
+    /// # Errors
+    /// If rows cannot be read, or there are too many.
+    pub fn add_history(
+        &mut self,
+        comparison: &Comparison<'_>,
+        table: &str,
+        at: &Moment,
+    ) -> Result<(), Problem> {
+        let name = format!("history_{table}");
+        let is_called = |own: &str| own.eq_ignore_ascii_case(table);
+        let change = comparison
+            .tables()
+            .iter()
+            .find(|change| is_called(&change.name) || change.renamed_from.as_deref().is_some_and(is_called));
+        let Some(change) = change else { return Ok(()) };
+        if change.new.is_none() || !is_called(&change.name) {
+            return self.close_all(&name, at);
+        }
+        if change.renamed_from.is_some() {
+            let created = comparison.as_created(change)?;
+            for difference in comparison.rows(&created)? {
+                self.change(&name, difference?, at)?;
+            }
+            return Ok(());
+        }
+        for difference in comparison.rows(change)? {
+            self.change(&name, difference?, at)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, name: &str, difference: Difference<'_>, at: &Moment) -> Result<(), Problem> {
+        match &difference {
+            Difference::Inserted(row) => self.open(name, row, at),
+            Difference::Deleted(row) => self.close(name, row, at),
+            Difference::Updated { old, new, .. } => {
+                self.close(name, old, at)?;
+                self.open(name, new, at)
+            }
+        }
+    }
+
+    fn open(&mut self, name: &str, row: &Row<'_>, at: &Moment) -> Result<(), Problem> {
+        let mut fields = vec![
+            ("valid_from".to_owned(), number(at.number)),
+            ("valid_from_at".to_owned(), Stored::Text(at.cut_at.clone())),
+        ];
+        fields.extend(values(row)?);
+        let id = self.insert(name, fields)?;
+        let open = "INSERT OR REPLACE INTO open_row(name, key, id) VALUES (?1, ?2, ?3)";
+        let values = (name, key(row)?, id);
+        self.connection
+            .prepare_cached(open)
+            .and_then(|mut open| open.execute(values))
+            .map(drop)
+            .map_err(|error| failed(&error))
+    }
+
+    fn close(&mut self, name: &str, row: &Row<'_>, at: &Moment) -> Result<(), Problem> {
+        let close = "DELETE FROM open_row WHERE name = ?1 AND key = ?2 RETURNING id";
+        let key = key(row)?;
+        let id: rusqlite::Result<i64> = self
+            .connection
+            .prepare_cached(close)
+            .and_then(|mut close| close.query_row((name, key), |row| row.get(0)));
+        match id {
+            Ok(id) => self.end(name, "rowid = ?3", Some(id), at),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(()),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    fn close_all(&mut self, name: &str, at: &Moment) -> Result<(), Problem> {
+        self.end(name, "valid_to IS NULL AND ?3 IS NULL", None, at)?;
+        let closed = self.connection.execute("DELETE FROM open_row WHERE name = ?1", [name]);
+        closed.map(drop).map_err(|error| failed(&error))
+    }
+
+    fn end(&self, name: &str, which: &str, id: Option<i64>, at: &Moment) -> Result<(), Problem> {
+        let sql = format!("UPDATE {} SET valid_to = ?1, valid_to_at = ?2 WHERE {which}", quoted(name));
+        let ended = self.connection.prepare_cached(&sql);
+        let ended = ended.and_then(|mut end| end.execute((number(at.number), &at.cut_at, id)));
+        ended.map(drop).map_err(|error| failed(&error))
+    }
+
+    /// Inserts a row, for which columns are added that no version had before.
+    fn insert(&mut self, name: &str, fields: Fields) -> Result<i64, Problem> {
+        self.rows += 1;
+        if self.rows > self.most_rows {
+            let what = format!(
+                "what changed has more than {} rows, which is all that a query may ask for",
+                self.most_rows
+            );
+            let hint = "name two versions, as in report@11..12.diff_valuation, or raise query.max_rows";
+            return Err(Problem::new(Code::Invalid, what, hint));
+        }
+        let known = self.columns.entry(name.to_owned()).or_default();
+        for (column, _) in &fields {
+            if known.insert(column.to_lowercase()) {
+                let add = format!("ALTER TABLE {} ADD COLUMN {}", quoted(name), quoted(column));
+                self.connection.execute_batch(&add).map_err(|error| failed(&error))?;
+            }
+        }
+        let names: Vec<String> = fields.iter().map(|(column, _)| quoted(column)).collect();
+        let places = vec!["?"; names.len()].join(", ");
+        let insert = format!("INSERT INTO {}({}) VALUES ({places})", quoted(name), names.join(", "));
+        let mut insert = self.connection.prepare_cached(&insert).map_err(|error| failed(&error))?;
+        insert
+            .insert(params_from_iter(fields.into_iter().map(|(_, value)| value)))
+            .map_err(|error| failed(&error))
+    }
+}
+
+/// The values of a row by their columns, without those that are computed when they are read.
+fn values(row: &Row<'_>) -> Result<Fields, Problem> {
+    let columns = row.definition().columns.iter().enumerate();
+    let stored = columns.filter(|(_, column)| column.generated != Some(Generated::Virtual));
+    stored.map(|(place, column)| Ok((column.name.clone(), value(&row.value(place)?)?))).collect()
+}
+
+fn value(value: &Value<'_>) -> Result<Stored, Problem> {
+    Ok(match value {
+        Value::Null => Stored::Null,
+        Value::Integer(number) => Stored::Integer(*number),
+        Value::Real(number) => Stored::Real(*number),
+        Value::Text(Text { stored, .. }) if stored.len() > LONGEST_VALUE => {
+            return Err(too_long(stored.len()));
+        }
+        Value::Text(text) => {
+            let mut whole = String::new();
+            text.parts(&mut |part| {
+                whole.push_str(part);
+                Ok(())
+            })?;
+            Stored::Text(whole)
+        }
+        Value::Blob(bytes) if bytes.len() > LONGEST_VALUE => return Err(too_long(bytes.len())),
+        Value::Blob(bytes) => {
+            let mut whole = Vec::new();
+            bytes.parts(&mut |part| {
+                whole.extend_from_slice(part);
+                Ok(())
+            })?;
+            Stored::Blob(whole)
+        }
+    })
+}
+
+fn too_long(len: u64) -> Problem {
+    let what = format!(
+        "a value of {len} bytes has changed, and a query of what changed reads {LONGEST_VALUE} at most"
+    );
+    Problem::new(Code::Invalid, what, "compare the versions with asat diff")
+}
+
+/// The key of a row, by which its states belong together.
+fn key(row: &Row<'_>) -> Result<Vec<u8>, Problem> {
+    let mut key = Vec::new();
+    write_key(row, &mut key)?;
+    Ok(key)
+}
+
+fn number(number: u64) -> Stored {
+    Stored::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn failed(error: &rusqlite::Error) -> Problem {
+    let (code, hint) = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => {
+            (Code::Invalid, "name two versions, or compare them with asat diff")
+        }
+        _ => (Code::Internal, "read the daemon's log"),
+    };
+    Problem::new(code, format!("the tables of what changed cannot be made: {error}"), hint)
+}

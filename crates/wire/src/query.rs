@@ -1,0 +1,54 @@
+//! Queries over versions.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A query over versions.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueryRequest {
+    /// The query: one SELECT, WITH or VALUES.
+    #[schema(
+        example = "select a.id from report@12.valuation a join report@11.valuation b using (id) where a.price <> b.price"
+    )]
+    pub sql: String,
+    /// How many rows at most; as many as the configuration allows where it is left out.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::whole::option::deserialize"
+    )]
+    #[schema(minimum = 1)]
+    pub limit: Option<u64>,
+    /// After how many seconds it is ended; as late as the configuration allows where it is left out.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::whole::option::deserialize"
+    )]
+    #[schema(minimum = 1)]
+    pub timeout_seconds: Option<u64>,
+}
+
+/// A line of the answer to a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum QueryLine {
+    /// The first one.
+    Columns {
+        /// The names of the columns.
+        columns: Vec<String>,
+    },
+    /// A row: its values, in the order of the columns.
+    Row(Vec<Value>),
+    /// The last one.
+    End {
+        /// `end`.
+        op: String,
+        /// How many rows were answered.
+        rows: u64,
+        /// Whether there are more than the limit.
+        more: bool,
+    },
+}

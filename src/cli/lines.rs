@@ -1,0 +1,43 @@
+//! An answer that is a JSON value on each line.
+
+use asat_core::{Code, Problem};
+use serde::de::DeserializeOwned;
+
+use asat_client::Stream;
+
+/// The lines of a stream.
+pub(super) struct Lines {
+    stream: Stream,
+    /// What came and is not read yet, and where in it the next line begins.
+    rest: Vec<u8>,
+    at: usize,
+}
+
+impl Lines {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, rest: Vec::new(), at: 0 }
+    }
+
+    /// The next line, as it came and as it is meant. What is no whole line at the end is left out: whoever reads knows which line is
+    /// the last one.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<(String, T)>, Problem> {
+        loop {
+            let left = self.rest.get(self.at..).unwrap_or_default();
+            if let Some(end) = left.iter().position(|&byte| byte == b'\n') {
+                let text = String::from_utf8_lossy(left.get(..=end).unwrap_or_default()).into_owned();
+                self.at += end + 1;
+                let line = serde_json::from_str(&text).map_err(|error| {
+                    let detail =
+                        format!("the daemon sent a line that this client does not understand: {error}");
+                    Problem::new(Code::Internal, detail, "use a client and a daemon of the same version")
+                })?;
+                return Ok(Some((text, line)));
+            }
+            self.rest.drain(..std::mem::take(&mut self.at));
+            match self.stream.next().await? {
+                Some(piece) => self.rest.extend_from_slice(&piece),
+                None => return Ok(None),
+            }
+        }
+    }
+}

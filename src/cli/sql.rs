@@ -1,0 +1,211 @@
+//! `sql`: one query over as many versions as one likes.
+
+use std::io::{self, IsTerminal as _, Read as _};
+
+use asat_core::{Code, Problem};
+use comfy_table::{Table, presets};
+use serde_json::Value;
+
+use super::args::{SqlArgs, SqlFormat};
+use super::lines::Lines;
+use super::output::{Failure, Output};
+use super::rows;
+use crate::text::clean;
+use asat_client::{Client, Request};
+use asat_wire::{QueryLine, QueryRequest};
+
+/// A table for people has no more rows than this: its columns are as wide as the longest value.
+const MOST_IN_TABLE: usize = 10_000;
+
+pub(super) async fn sql(args: &SqlArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let body = QueryRequest {
+        sql: text(args)?,
+        limit: args.limit,
+        timeout_seconds: args.time.map(|time| time.as_secs().max(1)),
+    };
+    let request = Request::post(&["query"]).json(&body)?.long();
+    let mut lines = Lines::new(client.stream(&request).await?);
+    let mut printer = Printer::new(args.format(output), output);
+    loop {
+        let Some((_, line)) = lines.next::<QueryLine>().await? else {
+            let hint = "read the daemon's log, which says why";
+            return Err(Problem::new(Code::Unreachable, "the daemon broke the answer off", hint).into());
+        };
+        match line {
+            QueryLine::Columns { columns } => printer.begin(columns)?,
+            QueryLine::Row(row) => printer.row(row)?,
+            QueryLine::End { rows, more, .. } => {
+                printer.end()?;
+                if more {
+                    output.remark(&format!("there are more than {rows} rows; --limit asks for more"));
+                }
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The query: an argument, a file, or what comes on standard input.
+fn text(args: &SqlArgs) -> Result<String, Problem> {
+    let cannot = |what: &str, error: &io::Error| {
+        Problem::new(
+            Code::Invalid,
+            format!("cannot read the query from {what}: {error}"),
+            "name a readable file",
+        )
+    };
+    match (&args.query, &args.file) {
+        (_, Some(file)) => {
+            std::fs::read_to_string(file).map_err(|error| cannot(&file.display().to_string(), &error))
+        }
+        (Some(query), None) if query != "-" => Ok(query.clone()),
+        _ => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(|error| cannot("standard input", &error))?;
+            Ok(text)
+        }
+    }
+}
+
+impl SqlArgs {
+    /// A table for people, JSON if that is wanted of every command, and else comma-separated values.
+    fn format(&self, output: &Output) -> SqlFormat {
+        self.format.unwrap_or(match (output.is_json(), io::stdout().is_terminal()) {
+            (true, _) => SqlFormat::Jsonl,
+            (false, true) => SqlFormat::Table,
+            (false, false) => SqlFormat::Csv,
+        })
+    }
+}
+
+/// Prints rows in a format.
+struct Printer<'o> {
+    format: SqlFormat,
+    output: &'o Output,
+    columns: Vec<String>,
+    /// The rows that were not printed yet, since the widths of columns depend on all of them.
+    held: Vec<Vec<Value>>,
+    has_row: bool,
+}
+
+impl<'o> Printer<'o> {
+    fn new(format: SqlFormat, output: &'o Output) -> Self {
+        Self { format, output, columns: Vec::new(), held: Vec::new(), has_row: false }
+    }
+
+    fn line(&self, line: &str) -> Result<(), Failure> {
+        self.output.raw(format!("{line}\n").as_bytes())
+    }
+
+    fn begin(&mut self, columns: Vec<String>) -> Result<(), Failure> {
+        self.columns = columns;
+        match self.format {
+            SqlFormat::Csv => self.line(&csv(self.columns.iter().cloned())),
+            SqlFormat::Markdown => {
+                let names = self.columns.iter().map(|name| escaped(&clean(name)));
+                self.line(&format!("| {} |", names.collect::<Vec<_>>().join(" | ")))?;
+                self.line(&format!("|{}", " --- |".repeat(self.columns.len())))
+            }
+            SqlFormat::Json => self.output.raw(b"["),
+            SqlFormat::Jsonl | SqlFormat::Table => Ok(()),
+        }
+    }
+
+    fn row(&mut self, row: Vec<Value>) -> Result<(), Failure> {
+        match self.format {
+            SqlFormat::Csv => self.line(&csv(row.iter().map(plain)))?,
+            SqlFormat::Markdown => {
+                let cells = row.iter().map(|value| escaped(&cell(value)));
+                self.line(&format!("| {} |", cells.collect::<Vec<_>>().join(" | ")))?;
+            }
+            SqlFormat::Json => {
+                let before = if self.has_row { ",\n" } else { "" };
+                self.output.raw(format!("{before}{}", self.object(&row)?).as_bytes())?;
+            }
+            SqlFormat::Jsonl => self.line(&self.object(&row)?)?,
+            SqlFormat::Table => {
+                self.held.push(row);
+                if self.held.len() == MOST_IN_TABLE {
+                    self.print_held()?;
+                }
+            }
+        }
+        self.has_row = true;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        match self.format {
+            SqlFormat::Json => self.output.raw(b"]\n"),
+            SqlFormat::Table if !self.has_row || !self.held.is_empty() => self.print_held(),
+            _ => Ok(()),
+        }
+    }
+
+    /// A row as an object. Of columns with the same name, the last one counts, as for most who read JSON.
+    fn object(&self, row: &[Value]) -> Result<String, Problem> {
+        let fields = self.columns.iter().cloned().zip(row.iter().cloned()).collect();
+        serde_json::to_string(&asat_wire::Fields(fields))
+            .map_err(|error| Problem::new(Code::Internal, format!("cannot write a row as JSON: {error}"), ""))
+    }
+
+    fn print_held(&mut self) -> Result<(), Failure> {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_BORDERS_ONLY).set_header(self.columns.iter().map(|name| clean(name)));
+        for row in self.held.drain(..) {
+            table.add_row(row.iter().map(cell));
+        }
+        self.line(&table.trim_fmt())
+    }
+}
+
+/// A value for people: NULL is not an empty text.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => clean(text),
+        other => rows::value(other),
+    }
+}
+
+/// A value for a spreadsheet: NULL is an empty field.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Object(_) => match value.get("hex").and_then(Value::as_str) {
+            Some(hex) => format!("x'{hex}'"),
+            None => rows::value(value),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// Fields as RFC 4180 has them.
+fn csv(fields: impl Iterator<Item = String>) -> String {
+    let quoted = |text: String| match text.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    };
+    fields.map(quoted).collect::<Vec<_>>().join(",")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_in_each_format() {
+        let row =
+            [json!(null), json!(""), json!("a,\"b\""), json!({"hex": "00ff"}), json!(2.5), json!("x|y")];
+        assert_eq!(csv(row.iter().map(plain)), ",,\"a,\"\"b\"\"\",x'00ff',2.5,x|y");
+        let cells: Vec<String> = row.iter().map(cell).collect();
+        assert_eq!(cells, ["NULL", "", "a,\"b\"", "x'00ff'", "2.5", "x|y"]);
+        assert_eq!(escaped("x|y\\"), "x\\|y\\\\");
+    }
+}
