@@ -18,6 +18,8 @@ mod access;
 mod audit;
 #[path = "api/capacity.rs"]
 mod capacity;
+#[path = "api/changes.rs"]
+mod changes;
 #[path = "api/checks.rs"]
 mod checks;
 #[path = "api/clock.rs"]

@@ -100,10 +100,17 @@ impl Handle {
         answer.await.map_err(|_| stopping())?
     }
 
-    /// Gives a lease back. Nobody waits for that; if it cannot be recorded, the lease ends by itself.
-    pub fn close(&self, by: By, lease: Lease) {
+    /// Gives a lease back; answers with what tells when that is recorded. If it cannot be, the lease ends by itself.
+    pub fn close(&self, by: By, lease: Lease) -> std::sync::mpsc::Receiver<()> {
+        let (recorded, wait) = std::sync::mpsc::channel();
         let event = Event::Close { version: lease.version, lease: lease.id };
-        let _ = self.messages.send(Message::ask(by, event, |_| Heard::Daemon));
+        let listener = move |_| {
+            // Nobody may wait for it.
+            let _ = recorded.send(());
+            Heard::Daemon
+        };
+        let _ = self.messages.send(Message::ask(by, event, listener));
+        wait
     }
 
     /// Sends an event for which nobody asked; its answer goes to the listener, on the driver's thread. A daemon that stops answers nothing.

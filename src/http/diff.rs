@@ -52,7 +52,7 @@ pub(super) struct DiffParameters {
     responses(
         (status = 200, description = "What differs", content(
             (Diff = "application/json"), (DiffLine = "application/x-ndjson"), (String = "application/sql"),
-            (String = "application/octet-stream"), (String = "text/csv"), (String = "text/html"),
+            (String = "application/octet-stream"), (String = "text/csv; charset=utf-8"), (String = "text/html; charset=utf-8"),
         )),
         (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such version", body = ProblemBody),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use asat_core::audit::By;
@@ -71,14 +72,16 @@ pub(super) async fn query(
     let given_up = wanted.given_up();
     let most_rows = face.queries.bounds.max_rows;
     streamed::answer("application/x-ndjson", share, wanted, move |out| {
-        let _leases = leases;
         let mut made = Vec::new();
         for (name, changes) in parts.changes {
             let tables = machine.made_up(&changes, most_rows, &given_up)?;
             attached.push(Attached { name, path: tables.path().to_owned() });
             made.push(tables);
         }
-        machine.query(&Asked { sql, attached, bounds }, &given_up, out)
+        let answered = machine.query(&Asked { sql, attached, bounds }, &given_up, out);
+        // Who has the answer finds no lease of it.
+        leases.give_back().iter().for_each(|recorded| _ = recorded.recv());
+        answered
     })
     .await
 }
@@ -213,10 +216,15 @@ struct Leases {
     open: Vec<Lease>,
 }
 
+impl Leases {
+    /// Gives them back; answers with what tells when that is recorded.
+    fn give_back(&mut self) -> Vec<Receiver<()>> {
+        self.open.drain(..).map(|lease| self.handle.close(self.by.clone(), lease)).collect()
+    }
+}
+
 impl Drop for Leases {
     fn drop(&mut self) {
-        for lease in self.open.drain(..) {
-            self.handle.close(self.by.clone(), lease);
-        }
+        self.give_back();
     }
 }

@@ -8,7 +8,7 @@ use crate::common::contract::Contract;
 use crate::world;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 36] = [
+const CALLS: [(&str, &str); 39] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -28,14 +28,17 @@ const CALLS: [(&str, &str); 36] = [
     ("get", "/stores"),
     ("get", "/stores/{name}/archive"),
     ("get", "/stores/{name}/retention"),
+    ("get", "/stores/{name}/tables/{table}/rows/{key}/history"),
     ("get", "/stores/{name}/tags"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
+    ("get", "/versions/{id}/diff/{other}"),
     ("get", "/versions/{id}/publications"),
     ("get", "/versions/{id}/why"),
     ("post", "/capacity/alarms/acknowledge"),
     ("post", "/clock/accept"),
+    ("post", "/query"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/retention"),
@@ -132,9 +135,11 @@ fn every_documented_call_answers() {
     for (method, template) in CALLS.into_iter().rev().filter(|call| call.1 != "/events") {
         let path =
             template.replace("{id}", "report@1").replace("{name}", "report").replace("{lease}", "none");
-        let path = path.replace("{tag}", "month-end");
+        let path = path.replace("{tag}", "month-end").replace("{other}", "report@1");
+        let path = path.replace("{table}", "ledger").replace("{key}", "1");
         let path = path.replace("{timestamp}", "9999-01-01T00:00:00Z").replace("{date}", "2026-10-31");
         let body = match template {
+            "/query" => json!({ "sql": "select 1" }),
             "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
             "/versions/{id}/mounts" => json!({ "holder": "a" }),
             "/stores/{name}/restore" | "/stores/{name}/tags/{tag}" => json!({ "version": "report@1" }),

@@ -68,6 +68,13 @@ impl Contract {
         if content.is_null() {
             return Err(format!("the media type {kind:?} is not documented for {}", answer.status));
         }
+        if kind == "application/x-ndjson" {
+            let text = String::from_utf8(answer.body.clone()).map_err(|error| error.to_string())?;
+            return text.lines().try_for_each(|line| {
+                let line = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+                self.conforms(&content["schema"], &line, "$")
+            });
+        }
         if kind.ends_with("json") {
             return self.conforms(&content["schema"], &answer.json(), "$");
         }
