@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 const README: &str = include_str!("../README.md");
 const PUBLISHING: &str = include_str!("../docs/publishing.md");
 const API: &str = include_str!("../docs/api.md");
+const CHANGES: &str = include_str!("../docs/changes.md");
 const CONFIGURE: &str = include_str!("../docs/configure.md");
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
 
@@ -73,6 +74,43 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     assert!(said.contains("2026-11-19 close"), "{said}");
     // The store is again what it was at the first version.
     assert_eq!(run(folder.path(), "sqlite3 report.db 'select * from sale'"), "2026-11-19|100\n");
+    daemon.terminate();
+    assert!(daemon.exit().success());
+}
+
+/// The example's commands print what is printed beside them, but for instants.
+#[test]
+fn the_example_of_what_changed_runs() {
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    let mut examples_in_order = examples(CHANGES, "sh").into_iter();
+    let (prepare, serve) = examples_in_order.next().unwrap().rsplit_once('\n').unwrap();
+    assert_eq!(serve, "asat serve --config asat.toml");
+    run(folder.path(), prepare);
+    let mut command = Command::new(ASAT);
+    command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut daemon = Running::spawn(command);
+    daemon.wait_for("listen: ready").unwrap();
+    let said: Vec<String> = examples_in_order.map(|example| run(folder.path(), example)).collect();
+    let [_, totals, rows, history, all] = said.as_slice() else {
+        panic!("docs/changes.md has other examples");
+    };
+    assert_eq!(totals, "certified,now\n425.0,305.0\n");
+    let [shown_rows, shown_history] = examples(CHANGES, "text")[..] else {
+        panic!("docs/changes.md shows other answers");
+    };
+    assert_eq!(rows.trim_end(), shown_rows);
+    let without_instants = |text: &str| {
+        let line = |line: &str| match line.split_once(" (") {
+            Some((start, rest)) if line.starts_with("report@") => {
+                format!("{}{}", start.split("  ").next().unwrap(), rest.split_once(')').unwrap().1)
+            }
+            _ => line.to_owned(),
+        };
+        text.trim_end().lines().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(without_instants(history), without_instants(shown_history));
+    assert!(all.contains("2,250.0,205.0,update,2\n") && all.contains("3,75.0,,delete,3\n"), "{all}");
     daemon.terminate();
     assert!(daemon.exit().success());
 }
@@ -158,7 +196,7 @@ fn the_clients_of_the_api_document_run_over_tcp_and_over_the_unix_socket() {
 fn every_piece_of_configuration_that_is_shown_is_taken() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
     let shown: Vec<&str> =
-        [README, PUBLISHING].into_iter().flat_map(|document| examples(document, "toml")).collect();
+        [README, PUBLISHING, CHANGES].into_iter().flat_map(|document| examples(document, "toml")).collect();
     assert!(shown.len() > 5);
     for text in shown {
         let mut whole = String::from("state = \"state\"\n");

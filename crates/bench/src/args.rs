@@ -28,6 +28,8 @@ pub(super) enum What {
     Valuation(ValuationArgs),
     /// A large store is published after few of its rows have changed, all over it
     Large(LargeArgs),
+    /// What changed between two versions of a large store, beside the tools that join whole tables
+    Diff(DiffArgs),
     /// A long history costs what a short one does, and is thinned to a few versions
     History(HistoryArgs),
     /// A daemon with a history that nobody asks anything: its memory, and its time
@@ -157,6 +159,22 @@ pub(super) struct ListingArgs {
     /// How many pages they ask for in a second, all together, where they do not ask as fast as they are answered
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) rate: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// How large the store is of which two versions are compared
+    #[arg(long, value_name = "SIZE", default_value = "2GB")]
+    pub(super) size: ByteSize,
+    /// How many of a hundred rows change between them
+    #[arg(long, value_name = "PERCENT", default_value = "0.15", value_parser = percent)]
+    pub(super) changed: f64,
+    /// How large the store is of whose versions the history of a row is asked
+    #[arg(long, value_name = "SIZE", default_value = "100MB")]
+    pub(super) history_size: ByteSize,
+    /// How many versions of that there are
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub(super) versions: u32,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@
 mod api;
 mod args;
 mod callers;
+mod diff;
 mod disk;
 mod ground;
 mod guard;
@@ -132,6 +133,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
     }
     let report = match &args.what {
         What::Valuation(what) => valuation::run(what, args.dir.as_deref(), tell).await?,
+        What::Diff(what) => diff::run(what, args.dir.as_deref(), tell).await?,
         What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
         What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
         What::Idle(what) => idle::run(what, args.dir.as_deref(), tell).await?,
