@@ -2,6 +2,8 @@
 //!
 //! `now` is always passed in, so that the same input gives the same text.
 
+pub(crate) mod rows;
+
 use bytesize::ByteSize;
 use jiff::Timestamp;
 

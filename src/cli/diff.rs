@@ -6,13 +6,13 @@ use asat_core::{Code, Problem};
 
 use super::args::{DiffArgs, DiffFormat};
 use super::lines::Lines;
+use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output};
 use super::pager::Pager;
-use super::rows::{self, Mark};
 use super::table;
-use crate::text::{clean, counted};
+use crate::text::{clean, counted, rows};
 use asat_client::{Client, Request, Stream};
-use asat_wire::{Diff, DiffLine, SchemaChange, TableDiff, Version, VersionList};
+use asat_wire::{Diff, DiffLine, Fields, SchemaChange, Side, TableDiff, Version, VersionList};
 
 pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let (from, to) = sides(args, client).await?;
@@ -147,7 +147,7 @@ async fn rows_for_people(
     output: &Output,
 ) -> Result<(), Failure> {
     let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
-    let coloured = rows::is_coloured();
+    let coloured = is_coloured();
     let mut pager = Pager::open(output);
     let (mut table, mut differ) = (None, false);
     while let Some((_, line)) = lines.next().await? {
@@ -175,10 +175,15 @@ async fn rows_for_people(
     if differ { Err(Failure::Differ) } else { Ok(()) }
 }
 
+/// A row that a line has, if it has one.
+fn row(side: &Option<Side>) -> Option<&Fields> {
+    side.as_ref().and_then(Side::row)
+}
+
 fn line_for_people(line: &DiffLine, coloured: bool) -> Vec<String> {
     if line.op == "schema" {
-        let sql = |side: &Option<asat_wire::Side>| match side {
-            Some(asat_wire::Side::Sql(sql)) => sql.lines().map(clean).collect(),
+        let sql = |side: &Option<Side>| match side {
+            Some(Side::Sql(sql)) => sql.lines().map(clean).collect(),
             _ => Vec::new(),
         };
         let before = sql(&line.before).into_iter().map(|sql| Mark::Deleted.line(&sql, coloured));
@@ -186,7 +191,7 @@ fn line_for_people(line: &DiffLine, coloured: bool) -> Vec<String> {
         return before.chain(after).collect();
     }
     let key = line.key.clone().unwrap_or_default();
-    let text = rows::change(&key, &line.changed, rows::row(&line.before), rows::row(&line.after));
+    let text = rows::change(&key, &line.changed, row(&line.before), row(&line.after));
     vec![Mark::of(&line.op).line(&text, coloured)]
 }
 

@@ -4,9 +4,9 @@ use asat_core::Problem;
 use jiff::Timestamp;
 
 use super::args::HistoryArgs;
+use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output};
-use super::rows::{self, Mark};
-use crate::text::{both, clean};
+use crate::text::{both, clean, rows};
 use asat_client::{Client, Request};
 use asat_wire::{RowChange, RowHistory};
 
@@ -51,7 +51,7 @@ fn told(history: &RowHistory, now: Timestamp) -> String {
         text.push_str(&heading(change, now));
         let of_row =
             rows::change(&history.key, &change.changed, change.before.as_ref(), change.after.as_ref());
-        text.push_str(&format!("  {}\n", Mark::of(&change.op).line(&of_row, rows::is_coloured())));
+        text.push_str(&format!("  {}\n", Mark::of(&change.op).line(&of_row, is_coloured())));
     }
     if history.next_cursor.is_some() {
         text.push_str("… and more: --all or a greater --limit shows them\n");

@@ -9,8 +9,7 @@ use serde_json::Value;
 use super::args::{SqlArgs, SqlFormat};
 use super::lines::Lines;
 use super::output::{Failure, Output};
-use super::rows;
-use crate::text::clean;
+use crate::text::{clean, rows};
 use asat_client::{Client, Request};
 use asat_wire::{QueryLine, QueryRequest};
 

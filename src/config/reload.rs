@@ -52,12 +52,14 @@ impl Config {
         keep(merged.listen.request_timeout == self.listen.request_timeout, "listen.request_timeout");
         keep(merged.fuse == self.fuse, "[fuse]");
         keep(merged.log == self.log, "[log]");
+        keep(merged.queries == self.queries, "[query]");
         keep(merged.lvm_timeout == self.lvm_timeout, "lvm.timeout");
         merged.state.clone_from(&self.state);
         merged.mounts.clone_from(&self.mounts);
         merged.listen.clone_from(&self.listen);
         merged.fuse.clone_from(&self.fuse);
         merged.log = self.log;
+        merged.queries = self.queries;
         merged.lvm_timeout = self.lvm_timeout;
         for (name, store) in &mut merged.stores {
             let Some(running) = self.stores.get(name) else { continue };

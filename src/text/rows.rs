@@ -1,70 +1,17 @@
 //! Rows and values for people.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
 
-use asat_wire::{Fields, Side};
+use asat_wire::Fields;
 use serde_json::Value;
 
-use crate::text::{clean, short};
+use super::{clean, short};
 
 /// No value is shown with more characters than this; the formats for programs have all of it.
 const WIDTH: usize = 80;
 
-/// Whether to colour what is printed: on a terminal, unless `NO_COLOR` says otherwise (<https://no-color.org>).
-pub(super) fn is_coloured() -> bool {
-    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !is_unwanted
-}
-
-/// What happened to a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    Inserted,
-    Deleted,
-    Updated,
-    Heading,
-}
-
-impl Mark {
-    /// The mark of an operation's name.
-    pub(super) fn of(op: &str) -> Self {
-        match op {
-            "insert" => Self::Inserted,
-            "delete" => Self::Deleted,
-            "update" => Self::Updated,
-            _ => Self::Heading,
-        }
-    }
-
-    fn sign(self) -> char {
-        match self {
-            Self::Inserted => '+',
-            Self::Deleted => '-',
-            Self::Updated => '~',
-            Self::Heading => '@',
-        }
-    }
-
-    /// The escape of its colour (ECMA-48, `SGR`).
-    fn colour(self) -> &'static str {
-        match self {
-            Self::Inserted => "\x1b[32m",
-            Self::Deleted => "\x1b[31m",
-            Self::Updated => "\x1b[33m",
-            Self::Heading => "\x1b[36m",
-        }
-    }
-
-    /// A line that is marked so.
-    pub(super) fn line(self, text: &str, coloured: bool) -> String {
-        let (begin, end) = if coloured { (self.colour(), "\x1b[0m") } else { ("", "") };
-        format!("{begin}{} {text}{end}", self.sign())
-    }
-}
-
 /// A change of a row: all of it if it is new or gone, else its key and what changed.
-pub(super) fn change(
+pub(crate) fn change(
     key: &Fields,
     changed: &[String],
     before: Option<&Fields>,
@@ -82,14 +29,14 @@ pub(super) fn change(
 }
 
 /// The values of a row by their columns.
-pub(super) fn fields(Fields(fields): &Fields) -> String {
+pub(crate) fn fields(Fields(fields): &Fields) -> String {
     let each: Vec<String> =
         fields.iter().map(|(name, of_it)| format!("{}={}", clean(name), value(of_it))).collect();
     each.join(" ")
 }
 
 /// A value as SQL would write it.
-pub(super) fn value(value: &Value) -> String {
+pub(crate) fn value(value: &Value) -> String {
     let one = |name: &str| value.get(name).and_then(Value::as_str);
     match value {
         Value::Null => "NULL".to_owned(),
@@ -102,11 +49,6 @@ pub(super) fn value(value: &Value) -> String {
         },
         other => clean(&other.to_string()),
     }
-}
-
-/// A row that a line has, if it has one.
-pub(super) fn row(side: &Option<Side>) -> Option<&Fields> {
-    side.as_ref().and_then(Side::row)
 }
 
 #[cfg(test)]
@@ -141,8 +83,7 @@ mod tests {
         let after = row(json!({"id": 7, "name": "b", "price": 4}));
         let changed = ["name".to_owned(), "price".to_owned()];
         let text = change(&key, &changed, Some(&before), Some(&after));
-        assert_eq!(Mark::Updated.line(&text, false), "~ id=7  name: 'a' -> 'b', price: 3 -> 4");
+        assert_eq!(text, "id=7  name: 'a' -> 'b', price: 3 -> 4");
         assert_eq!(change(&key, &[], None, Some(&after)), "id=7 name='b' price=4");
-        assert_eq!(Mark::Deleted.line("x", true), "\x1b[31m- x\x1b[0m");
     }
 }
