@@ -15,6 +15,8 @@ mod common;
 mod acting;
 #[path = "page/browser.rs"]
 mod browser;
+#[path = "page/changes.rs"]
+mod changes;
 #[path = "page/elsewhere.rs"]
 mod elsewhere;
 #[path = "page/looks.rs"]

@@ -11,6 +11,7 @@ mod reference;
 mod schema;
 mod timeline;
 mod verdict;
+mod version;
 mod words;
 
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
     Router::new()
         .route("/", get(home::show))
         .route("/docs", get(reference::show))
+        .route("/page/versions/{id}", get(version::show))
         .route("/assets/{name}", get(assets::show))
         .route("/sign-in", post(sign_in).get(go_home))
         .route("/sign-out", post(sign_out).get(go_home))
@@ -51,7 +53,7 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
 
 /// Whether a route is a page on which somebody who has not shown who he is can do that.
 pub(super) fn is_for_people(route: &str) -> bool {
-    matches!(route, "/" | "/docs")
+    matches!(route, "/" | "/docs" | "/page/versions/{id}")
 }
 
 /// What all pages have in common.

@@ -151,7 +151,9 @@ impl Contract {
 
 /// Whether a path is one of the status page's, which no program asks for: they are in no document.
 fn is_for_people(path: &str) -> bool {
-    matches!(path, "/" | "/docs" | "/sign-in" | "/sign-out") || path.starts_with("/assets/")
+    matches!(path, "/" | "/docs" | "/sign-in" | "/sign-out")
+        || path.starts_with("/assets/")
+        || path.starts_with("/page/")
 }
 
 /// Checks that an answer is a page or a part of one, leads to one, or is a problem.

@@ -22,6 +22,7 @@ use super::capacity::Space;
 use super::plots::{self, Plot};
 use super::timeline::{self, Day};
 use super::verdict::{self, Verdict};
+use super::version;
 use super::words::Moment;
 use crate::config::Role;
 use crate::text::{counted, size};
@@ -193,9 +194,19 @@ impl History {
         let engine = face.handle.engine();
         let register = engine.register();
         let (entries, next) = register.list(&filter, after.as_ref(), MOST_VERSIONS)?;
+        let changed: Vec<Option<String>> = entries
+            .iter()
+            .map(|entry| {
+                let id = &entry.version.id;
+                version::known(&face.machine, register.history(&id.store).ok()?, id)
+            })
+            .collect();
         let written = entries.into_iter().map(|entry| face.listed(register, entry));
+        let mut days = timeline::days(written.collect(), now);
+        let items = days.iter_mut().flat_map(|day| &mut day.versions);
+        items.zip(changed).for_each(|(item, changed)| item.changed = changed);
         Ok(Self {
-            days: timeline::days(written.collect(), now),
+            days,
             is_newest: after.is_none(),
             newest_href: format!("/?{}", query.trim_end_matches('&')),
             older_href: next.map(|place| {

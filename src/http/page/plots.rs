@@ -19,8 +19,8 @@ const NEWEST: usize = 60;
 
 /// A plot of bars from left to right.
 pub(super) struct Plot {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
+    pub(super) id: String,
+    pub(super) title: String,
     /// What it shows, in a sentence.
     pub(super) summary: String,
     pub(super) bars: Vec<Bar>,
@@ -126,10 +126,32 @@ pub(super) fn blocked(register: &Register, store: Option<&StoreName>) -> Plot {
     )
 }
 
+/// How many rows of a table each version has changed, the oldest first.
+pub(super) fn changed(store: &StoreName, table: &str, values: Vec<(String, u64)>) -> Plot {
+    let all: u64 = values.iter().map(|(_, rows)| rows).sum();
+    let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
+    let summary = format!("{} of {store} in {}", counted(all, "row"), counted(count, "version"));
+    let values = values.into_iter().map(|(version, rows)| Value {
+        short: version.clone(),
+        name: version,
+        height: rows,
+        words: rows.to_string(),
+    });
+    let columns = ("Version", "Rows changed");
+    Plot::new(
+        format!("changed-{table}"),
+        format!("Changes of {table}"),
+        summary,
+        columns,
+        values.collect(),
+        |most| most.to_string(),
+    )
+}
+
 impl Plot {
     fn new(
-        id: &'static str,
-        title: &'static str,
+        id: impl Into<String>,
+        title: impl Into<String>,
         summary: String,
         columns: (&'static str, &'static str),
         values: Vec<Value>,
@@ -144,8 +166,8 @@ impl Plot {
         let short = |value: Option<&Value>| value.map(|value| value.short.clone()).unwrap_or_default();
         let is_seen = |value: &Value| value.height > 0;
         Self {
-            id,
-            title,
+            id: id.into(),
+            title: title.into(),
             summary,
             bars: values.iter().enumerate().filter(|(_, value)| is_seen(value)).map(bar).collect(),
             width: values.len().max(1) * 10,

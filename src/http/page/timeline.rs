@@ -40,6 +40,8 @@ pub(super) struct Item {
     pub(super) leases: Option<String>,
     /// Where it is open.
     pub(super) path: Option<String>,
+    /// What it changed, if that is known.
+    pub(super) changed: Option<String>,
     /// Why it cannot be read, where it cannot.
     pub(super) lost: Option<String>,
 }
@@ -69,7 +71,7 @@ pub(super) fn days(versions: Vec<Version>, now: Timestamp) -> Vec<Day> {
 }
 
 impl Item {
-    fn new(version: Version, at: Timestamp, now: Timestamp) -> Self {
+    pub(super) fn new(version: Version, at: Timestamp, now: Timestamp) -> Self {
         let newest = version.publications.last();
         let more = u64::try_from(version.publication_count.saturating_sub(1)).unwrap_or(u64::MAX);
         Self {
@@ -87,6 +89,7 @@ impl Item {
             leases: (version.leases > 0)
                 .then(|| counted(u64::try_from(version.leases).unwrap_or(u64::MAX), "open lease")),
             lost: (version.state != "ready").then(|| version.end_reason.clone().unwrap_or(version.state)),
+            changed: None,
             id: version.id,
             tags: version.tags,
             path: version.path,
