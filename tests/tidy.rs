@@ -35,7 +35,16 @@ const ARROWS: [(&str, &[&str]); 13] = [
     // It feeds what each of them reads of others.
     (
         "asat-fuzz",
-        &["asat", "asat-archive", "asat-catalogue", "asat-client", "asat-core", "asat-host", "asat-wire"],
+        &[
+            "asat",
+            "asat-archive",
+            "asat-catalogue",
+            "asat-client",
+            "asat-core",
+            "asat-host",
+            "asat-rows",
+            "asat-wire",
+        ],
     ),
     ("asat-host", &["asat-core", "asat-rows"]),
     // It reads pages by a trait, and says what is wrong as the others do.

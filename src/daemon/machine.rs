@@ -17,6 +17,7 @@ mod marker;
 mod opening;
 mod orphans;
 mod querying;
+mod read_ahead;
 mod relied;
 mod repair;
 mod restore;

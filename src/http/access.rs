@@ -188,7 +188,7 @@ pub(super) fn is_public(route: &str) -> bool {
     status::is_of_health(route) || matches!(route, "/assets/{name}" | "/sign-in" | "/sign-out")
 }
 
-/// The role that a request needs. To open a version is to read it; where there is no route there is nothing to
+/// The role that a request needs. To open a version, or to ask a query, is to read it; where there is no route there is nothing to
 /// keep from anybody.
 pub(super) fn needed(method: &Method, route: &str) -> Role {
     let reads = matches!(
@@ -197,6 +197,7 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
             | "/versions/{id}/mounts/{lease}"
             | "/stores/{name}/verify"
             | "/stores/{name}/retention"
+            | "/query"
     );
     if route == "/audit" {
         Role::Admin

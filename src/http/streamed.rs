@@ -18,6 +18,8 @@ use super::work::{Share, Wanted};
 const PIECE: usize = 64 << 10;
 /// How many pieces are found before the client has taken them.
 const AHEAD: usize = 2;
+/// After so many bytes it is looked how long the first of them wait: the clock is not asked for each word.
+const LOOK: usize = 4 << 10;
 /// What was found waits no longer than this for more.
 const DELAY: Duration = Duration::from_millis(200);
 
@@ -37,7 +39,7 @@ pub(super) async fn answer(
     let cause = tracing::Span::current();
     tokio::task::spawn_blocking(move || {
         cause.in_scope(|| {
-            let mut out = Pieces { sender, piece: Vec::new(), since: Instant::now() };
+            let mut out = Pieces { sender, piece: Vec::new(), since: Instant::now(), looked: 0 };
             let end = work(&mut out).and_then(|()| out.flush().map_err(|error| gone(&error)));
             // Nobody may be left to be told.
             let _ = out.sender.blocking_send(end.map(|()| None));
@@ -80,18 +82,22 @@ fn gone(error: &io::Error) -> Problem {
 struct Pieces {
     sender: Sender<Piece>,
     piece: Vec<u8>,
-    /// When the piece was begun.
+    /// When the piece was begun, and how long it was when that was looked at last.
     since: Instant,
+    looked: usize,
 }
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.piece.is_empty() {
-            self.since = Instant::now();
+            (self.since, self.looked) = (Instant::now(), 0);
         }
         self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= PIECE || self.since.elapsed() >= DELAY {
+        let is_time = || self.piece.len() >= self.looked + LOOK && self.since.elapsed() >= DELAY;
+        if self.piece.len() >= PIECE || is_time() {
             self.flush()?;
+        } else if self.piece.len() >= self.looked + LOOK {
+            self.looked = self.piece.len();
         }
         Ok(bytes.len())
     }

@@ -16,6 +16,7 @@ mod files;
 mod lines;
 mod machine;
 mod records;
+mod rows;
 mod talk;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -68,6 +69,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "archive", feed: files::archive },
     Target { name: "store", feed: files::store },
     Target { name: "wal_index", feed: files::wal_index },
+    // Rows, and queries.
+    Target { name: "rows", feed: rows::rows },
+    Target { name: "sql", feed: rows::sql },
     // Other files.
     Target { name: "newest", feed: records::newest },
     Target { name: "told", feed: records::told },

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::version::Version;
 use crate::walk::Place;
 
-/// Of so many pages the source is told at once that they are read soon.
+/// Of so many pages the source is told at once that they are read soon, and so many before they are.
 const EXPECTED: usize = 64;
 
 /// So many interior pages are kept, as many as lie above a leaf: their rows come between those of leaves.
@@ -65,9 +65,11 @@ impl<'v> Rows<'v> {
         Ok(true)
     }
 
+    /// Tells the source what comes next while it reads what was told before.
     fn expect(&self) {
         if self.next_place.is_multiple_of(EXPECTED) {
-            let places = self.places.iter().skip(self.next_place).take(EXPECTED);
+            let (skip, take) = if self.next_place == 0 { (0, 2 * EXPECTED) } else { (EXPECTED, EXPECTED) };
+            let places = self.places.iter().skip(self.next_place + skip).take(take);
             let leaves = places.filter(|place| place.cell.is_none());
             self.version.expect(&leaves.map(|place| place.page).collect::<Vec<_>>());
         }

@@ -1,7 +1,7 @@
 //! Versions of which the rows are read and compared, out of the archive.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use asat_archive::Reader;
 use asat_core::{Code, PageSize, Problem, VersionId};
@@ -9,11 +9,17 @@ use asat_rows::{Compared, Comparison, Counts, Pages, SourceError, TableChange, T
 use asat_wire::{Diff, SchemaChange, TableDiff};
 
 use super::Machine;
+use super::read_ahead::ReadAhead;
+
+/// With fewer pages to read, a thread is not worth its start.
+const WORTH_A_THREAD: usize = 32;
 
 /// The pages of a version, as its rows are read from them. Every page is checked.
 pub struct VersionPages {
     id: VersionId,
-    reader: Reader,
+    reader: Arc<Reader>,
+    /// Reads what is asked for soon, as soon as that is known.
+    ahead: OnceLock<Option<ReadAhead>>,
     /// Ends the reading.
     given_up: Arc<AtomicBool>,
 }
@@ -24,8 +30,8 @@ impl Machine {
     /// # Errors
     /// If it is not in the archive, or cannot be read.
     pub fn pages(&self, id: &VersionId, given_up: &Arc<AtomicBool>) -> Result<VersionPages, Problem> {
-        let reader = self.read_archived(id)?;
-        Ok(VersionPages { id: id.clone(), reader, given_up: Arc::clone(given_up) })
+        let reader = Arc::new(self.read_archived(id)?);
+        Ok(VersionPages { id: id.clone(), reader, ahead: OnceLock::new(), given_up: Arc::clone(given_up) })
     }
 
     /// Compares two archived versions. As soon as `given_up` is true, that ends with an error.
@@ -184,6 +190,20 @@ impl Pages for VersionPages {
         if self.given_up.load(Ordering::Relaxed) {
             return Err(nobody_waits().into());
         }
-        Ok(self.reader.read_page(number, page)?)
+        let ahead = self.ahead.get().and_then(Option::as_ref).and_then(|ahead| ahead.take(number));
+        match ahead.filter(|ahead| ahead.len() == page.len()) {
+            Some(ahead) => page.copy_from_slice(&ahead),
+            None => self.reader.read_page(number, page)?,
+        }
+        Ok(())
+    }
+
+    fn expect(&self, numbers: &[u32]) {
+        if numbers.len() < WORTH_A_THREAD && self.ahead.get().is_none() {
+            return;
+        }
+        if let Some(ahead) = self.ahead.get_or_init(|| ReadAhead::start(Arc::clone(&self.reader))) {
+            ahead.expect(numbers);
+        }
     }
 }

@@ -194,17 +194,15 @@ impl History {
         let engine = face.handle.engine();
         let register = engine.register();
         let (entries, next) = register.list(&filter, after.as_ref(), MOST_VERSIONS)?;
-        let changed: Vec<Option<String>> = entries
-            .iter()
-            .map(|entry| {
-                let id = &entry.version.id;
-                version::known(&face.machine, register.history(&id.store).ok()?, id)
-            })
-            .collect();
+        let before: Vec<_> =
+            entries.iter().map(|entry| version::before(register, &entry.version.id)).collect();
         let written = entries.into_iter().map(|entry| face.listed(register, entry));
         let mut days = timeline::days(written.collect(), now);
-        let items = days.iter_mut().flat_map(|day| &mut day.versions);
-        items.zip(changed).for_each(|(item, changed)| item.changed = changed);
+        // The engine is not held while what is known is read from the disk.
+        drop(engine);
+        for (item, pair) in days.iter_mut().flat_map(|day| &mut day.versions).zip(before) {
+            item.changed = pair.and_then(|(before, id)| version::known(&face.machine, &before, &id));
+        }
         Ok(Self {
             days,
             is_newest: after.is_none(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use asat_core::register::History;
+use asat_core::register::{History, Register};
 use asat_core::version::{State as VersionState, Version};
 use asat_core::{Problem, StoreName, VersionId};
 use asat_rows::{Comparison, Format, Selection};
@@ -251,9 +251,14 @@ fn tools(id: &VersionId, before: Option<&VersionId>, path: Option<&str>) -> Vec<
     tools
 }
 
-/// The versions of a page's line, with what each changed if that is known.
-pub(super) fn known(machine: &Machine, history: &History, id: &VersionId) -> Option<String> {
-    let diff = machine.known_diff(&near(history, id, true)?, id)?;
+/// A version, behind the one before it that can be read.
+pub(super) fn before(register: &Register, id: &VersionId) -> Option<(VersionId, VersionId)> {
+    Some((near(register.history(&id.store).ok()?, id, true)?, id.clone()))
+}
+
+/// What a version changed, in a line, if that is known.
+pub(super) fn known(machine: &Machine, before: &VersionId, id: &VersionId) -> Option<String> {
+    let diff = machine.known_diff(before, id)?;
     let tables = diff.tables.iter().filter(|table| table.kind == "table");
     let words: Vec<String> = tables
         .map(|table| {
