@@ -106,7 +106,7 @@ mod tests {
             .filter(|command| command.is_hide_set())
             .map(|command| command.get_name().to_owned())
             .collect();
-        assert_eq!(hidden, ["brake", "store-worker"]);
+        assert_eq!(hidden, ["brake", "store-worker", "query-worker"]);
         let mut texts = vec![Cli::command().render_long_help().to_string()];
         texts.extend(pages().unwrap().into_iter().map(|(name, page)| name + &String::from_utf8_lossy(&page)));
         texts.extend(<Shell as clap::ValueEnum>::value_variants().iter().map(|shell| {

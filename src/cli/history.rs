@@ -3,7 +3,7 @@
 use asat_core::Problem;
 use jiff::Timestamp;
 
-use super::args::HistoryArgs;
+use super::args::{HistoryArgs, SqlArgs};
 use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output};
 use crate::text::{both, clean, rows};
@@ -14,14 +14,25 @@ use asat_wire::{RowChange, RowHistory};
 const PAGE: usize = 1000;
 
 pub(super) async fn history(args: &HistoryArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let Some(key) = &args.key else { return of_all_rows(args, client, output).await };
     let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
-    let history = read(args, wanted, client).await?;
+    let history = read(args, key, wanted, client).await?;
     output.answer(&history, |history| told(history, Timestamp::now()))
 }
 
+/// Each state of each row of the table.
+async fn of_all_rows(args: &HistoryArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let (store, table) = (quoted(&format!("{}@..", args.store)), quoted(&format!("history_{}", args.table)));
+    let query = format!("select * from {store}.{table} order by valid_from, rowid");
+    let limit = (!args.all).then_some(u64::from(args.limit));
+    let asked = SqlArgs { query: Some(query), file: None, format: None, limit, time: None };
+    super::sql::sql(&asked, client, output).await
+}
+
 /// Follows the cursors until enough changes are there, or no more.
-async fn read(args: &HistoryArgs, wanted: usize, client: &Client) -> Result<RowHistory, Problem> {
-    let path = ["stores", args.store.as_str(), "tables", &args.table, "rows", &args.key, "history"];
+async fn read(args: &HistoryArgs, key: &str, wanted: usize, client: &Client) -> Result<RowHistory, Problem> {
+    let path = ["stores", args.store.as_str(), "tables", &args.table, "rows", key, "history"];
     let page = |cursor: Option<&str>, missing: usize| {
         Request::get(&path)
             .query("column", args.column.as_deref())
@@ -100,7 +111,7 @@ mod tests {
 id=7 of report.valuation
 report@12  2026-11-19 17:00:00 UTC (1 hour ago), close, certified by ops, for 2026-11-19
   ~ id=7  price: 3 -> 4
-report@1  2026-10-19 17:00:00 UTC (4 weeks ago)
+report@1  2026-10-19 17:00:00 UTC
   + id=7 price=3
 ";
         assert_eq!(told(&history, "2026-11-19T18:00:00Z".parse().unwrap()), expected);

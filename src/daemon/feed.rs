@@ -179,6 +179,8 @@ impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
         let known = known.or_else(|| self.machine.summaries.told(self.name, store));
         // What was there before anybody was told is no news.
         let mut told = known.unwrap_or_else(|| self.look(store, newest));
+        // In a state folder that was put back from a backup, versions come anew that were told of.
+        told = told.min(self.look(store, |history| history.next_number() - 1));
         loop {
             if self.told.insert(store.clone(), told) != Some(told) {
                 self.machine.summaries.tell(self.name, store, told);

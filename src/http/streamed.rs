@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use asat_core::{Code, Problem};
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -67,7 +67,13 @@ async fn next(
 }
 
 fn written(kind: &'static str, body: Body) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        // What a browser shows of it may do nothing but look as it does.
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'")),
+    ];
+    (headers, body).into_response()
 }
 
 fn broken_off() -> Problem {

@@ -394,3 +394,34 @@ fn summaries_that_are_lost_are_made_again() {
     world.start();
     assert_eq!(world.get("/versions/report@1/diff/report@2").json(), diff);
 }
+
+/// A state folder that was put back from a backup gives a number to another content: what was found out of the first is not told of it.
+#[test]
+fn what_was_found_out_counts_for_that_content_alone() {
+    let mut world = world();
+    world.publish("first");
+    world.archived("report@1");
+    world.stop();
+    let (state, backup) = (world.path("state"), world.path("backup"));
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        assert!(std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+    };
+    copy(&state, &backup);
+    let inserted = |world: &World| {
+        world.sqlite().execute("insert into ledger values ('x')", []).unwrap();
+        world.publish("second");
+        world.archived("report@2");
+        world.get("/versions/report@1/diff/report@2").json()["tables"][0]["inserted"].clone()
+    };
+    world.start();
+    assert_eq!(inserted(&world), 1);
+    world.stop();
+    fs::copy(state.join("summaries.db"), backup.join("summaries.db")).unwrap();
+    fs::remove_dir_all(&state).unwrap();
+    copy(&backup, &state);
+    world.start();
+    let mut events = world.listen();
+    assert_eq!(inserted(&world), 2);
+    let heard = events.until(|name, data| name == "diff" && data["to"] == "report@2");
+    assert_eq!(heard.last().unwrap().1["tables"][0]["inserted"], 2);
+}

@@ -65,7 +65,7 @@ fn the_sample_configuration_is_one() {
 fn the_sample_configuration_says_the_guards_defaults() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/asat.toml");
     let text = fs::read_to_string(&sample).unwrap();
-    let section = text.split("[guard]").nth(1).unwrap().split("\n# [[").next().unwrap();
+    let section = text.split("[guard]").nth(1).unwrap().split("\n[").next().unwrap();
     let key = |line: &str| {
         let (key, _) = line.strip_prefix("# ")?.split_once(" = ")?;
         key.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()).then(|| key.to_owned())

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use made_up::{MadeUp, Moment};
+pub use made_up::{CutVersion, MadeUp};
 pub use run::run;
 pub use serve::serve;
 

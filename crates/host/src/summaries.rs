@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use asat_core::{StoreName, VersionId};
+use asat_core::StoreName;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 /// The layout of the file. One of another number is begun anew.
@@ -46,24 +46,21 @@ impl Summaries {
         Self { path: path.to_owned(), warn, connection: Mutex::new(connection.ok()) }
     }
 
-    /// The summary of what differs between two versions, if it is kept.
+    /// The summary of what differs between two contents, if it is kept.
     #[must_use]
-    pub fn find(&self, old: &VersionId, new: &VersionId) -> Option<String> {
+    pub fn find(&self, old: &str, new: &str) -> Option<String> {
         self.with(|connection| {
             let find = "SELECT text FROM summary WHERE old = ?1 AND new = ?2";
-            connection
-                .prepare_cached(find)?
-                .query_row(params![old.to_string(), new.to_string()], |row| row.get(0))
-                .optional()
+            connection.prepare_cached(find)?.query_row([old, new], |row| row.get(0)).optional()
         })
         .flatten()
     }
 
     /// Keeps a summary.
-    pub fn keep(&self, old: &VersionId, new: &VersionId, text: &str) {
+    pub fn keep(&self, old: &str, new: &str, text: &str) {
         self.with(|connection| {
             let keep = "INSERT OR REPLACE INTO summary(old, new, text) VALUES (?1, ?2, ?3)";
-            connection.prepare_cached(keep)?.execute(params![old.to_string(), new.to_string(), text])?;
+            connection.prepare_cached(keep)?.execute([old, new, text])?;
             let forget = "DELETE FROM summary WHERE rowid <= (SELECT max(rowid) FROM summary) - ?1";
             connection.prepare_cached(forget)?.execute([MOST])
         });
@@ -134,23 +131,19 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> VersionId {
-        text.parse().unwrap()
-    }
-
     #[test]
     fn what_was_kept_is_found_after_the_next_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("summaries.db");
         let summaries = Summaries::open(&path, |_| {});
-        assert_eq!(summaries.find(&id("report@1"), &id("report@2")), None);
-        summaries.keep(&id("report@1"), &id("report@2"), "a");
-        summaries.keep(&id("report@1"), &id("report@2"), "b");
+        assert_eq!(summaries.find("report@1", "report@2"), None);
+        summaries.keep("report@1", "report@2", "a");
+        summaries.keep("report@1", "report@2", "b");
         summaries.tell("page", &"report".parse().unwrap(), 2);
         drop(summaries);
         let summaries = Summaries::open(&path, |_| {});
-        assert_eq!(summaries.find(&id("report@1"), &id("report@2")).as_deref(), Some("b"));
-        assert_eq!(summaries.find(&id("report@2"), &id("report@1")), None);
+        assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("b"));
+        assert_eq!(summaries.find("report@2", "report@1"), None);
         assert_eq!(summaries.told("page", &"report".parse().unwrap()), Some(2));
         assert_eq!(summaries.told("other", &"report".parse().unwrap()), None);
         assert_eq!(summaries.told("page", &"other".parse().unwrap()), None);
@@ -163,14 +156,14 @@ mod tests {
         fs::write(&path, "no database, and long enough to be one of those that SQLite looks at".repeat(100))
             .unwrap();
         let summaries = Summaries::open(&path, |_| {});
-        summaries.keep(&id("report@1"), &id("report@2"), "a");
-        assert_eq!(summaries.find(&id("report@1"), &id("report@2")).as_deref(), Some("a"));
+        summaries.keep("report@1", "report@2", "a");
+        assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("a"));
     }
 
     #[test]
     fn a_folder_that_is_not_there_keeps_nothing_and_disturbs_nobody() {
         let summaries = Summaries::open(Path::new("/nonexistent/summaries.db"), |_| {});
-        summaries.keep(&id("report@1"), &id("report@2"), "a");
-        assert_eq!(summaries.find(&id("report@1"), &id("report@2")), None);
+        summaries.keep("report@1", "report@2", "a");
+        assert_eq!(summaries.find("report@1", "report@2"), None);
     }
 }

@@ -95,6 +95,8 @@ impl<'r> Row<'r> {
         let held = bytes.held().unwrap_or_default();
         match field.serial {
             0 => Value::Null,
+            // SQLite itself reads what is not a number as NULL.
+            7 if real(held).is_nan() => Value::Null,
             7 => Value::Real(real(held)),
             #[allow(clippy::cast_precision_loss, reason = "SQLite stores real numbers so that are whole")]
             1..=9 if affinity == Affinity::Real => Value::Real(integer(field.serial, held) as f64),

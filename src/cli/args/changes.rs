@@ -63,11 +63,11 @@ pub(in crate::cli) struct HistoryArgs {
     pub(in crate::cli) store: StoreName,
     /// The table
     pub(in crate::cli) table: String,
-    /// The row's key; of several columns as JSON: '["EUR", 7]'
+    /// The row's key; of several columns as JSON: '["EUR", 7]'. Without it, each state of each row is shown
     #[arg(allow_hyphen_values = true)]
-    pub(in crate::cli) key: String,
+    pub(in crate::cli) key: Option<String>,
     /// Only changes of this column
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "key")]
     pub(in crate::cli) column: Option<String>,
     /// At most this many changes, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]

@@ -79,7 +79,9 @@ impl Machine {
         if diff.tables.iter().all(|table| table.problem.is_none() || table.compared == "not")
             && let Ok(text) = serde_json::to_string(&diff)
         {
-            self.summaries.keep(from, to, &text);
+            if let (Some(old), Some(new)) = (self.content_of(from), self.content_of(to)) {
+                self.summaries.keep(&old, &new, &text);
+            }
         }
         Ok(diff)
     }
@@ -87,7 +89,15 @@ impl Machine {
     /// What differs between two versions, if it was found out before.
     #[must_use]
     pub fn known_diff(&self, from: &VersionId, to: &VersionId) -> Option<Diff> {
-        serde_json::from_str(&self.summaries.find(from, to)?).ok()
+        serde_json::from_str(&self.summaries.find(&self.content_of(from)?, &self.content_of(to)?)?).ok()
+    }
+
+    /// What a summary is kept by: a version and its content. In a state folder that was put back from a backup, the same number may be
+    /// given to another content.
+    fn content_of(&self, id: &VersionId) -> Option<String> {
+        let engine = self.driver.get()?.engine();
+        let content = engine.register().entry(id).ok()?.version.content.as_ref()?;
+        Some(format!("{id} {}", content.fingerprint?))
     }
 }
 

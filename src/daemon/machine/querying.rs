@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use asat_core::{PageSize, Problem, VersionId};
-use asat_host::query::{Asked, MadeUp, Moment, run};
+use asat_host::query::{Asked, CutVersion, MadeUp, run};
 use asat_rows::{Comparison, Error, Pages, SourceError, Version};
 use jiff::Timestamp;
 
@@ -112,7 +112,7 @@ impl Machine {
     ) -> Result<(), Problem> {
         let moment = |(id, cut_at): &(VersionId, Timestamp)| {
             let cut_at = cut_at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
-            Moment { number: id.number, cut_at }
+            CutVersion { number: id.number, cut_at }
         };
         let Some(first) = changes.versions.first() else { return Ok(()) };
         let pages = self.pages(&first.0, given_up)?;

@@ -29,7 +29,7 @@ pub struct MadeUp {
 
 /// A version as the tables name it.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct CutVersion {
     /// Its number.
     pub number: u64,
     /// When it was cut.
@@ -143,7 +143,7 @@ impl MadeUp {
         &mut self,
         comparison: &Comparison<'_>,
         table: &str,
-        at: &Moment,
+        at: &CutVersion,
     ) -> Result<(), Problem> {
         let name = format!("history_{table}");
         let is_called = |own: &str| own.eq_ignore_ascii_case(table);
@@ -168,7 +168,7 @@ impl MadeUp {
         Ok(())
     }
 
-    fn change(&mut self, name: &str, difference: Difference<'_>, at: &Moment) -> Result<(), Problem> {
+    fn change(&mut self, name: &str, difference: Difference<'_>, at: &CutVersion) -> Result<(), Problem> {
         match &difference {
             Difference::Inserted(row) => self.open(name, row, at),
             Difference::Deleted(row) => self.close(name, row, at),
@@ -179,7 +179,7 @@ impl MadeUp {
         }
     }
 
-    fn open(&mut self, name: &str, row: &Row<'_>, at: &Moment) -> Result<(), Problem> {
+    fn open(&mut self, name: &str, row: &Row<'_>, at: &CutVersion) -> Result<(), Problem> {
         let mut fields = vec![
             ("valid_from".to_owned(), number(at.number)),
             ("valid_from_at".to_owned(), Stored::Text(at.cut_at.clone())),
@@ -195,7 +195,7 @@ impl MadeUp {
             .map_err(|error| failed(&error))
     }
 
-    fn close(&mut self, name: &str, row: &Row<'_>, at: &Moment) -> Result<(), Problem> {
+    fn close(&mut self, name: &str, row: &Row<'_>, at: &CutVersion) -> Result<(), Problem> {
         let close = "DELETE FROM open_row WHERE name = ?1 AND key = ?2 RETURNING id";
         let key = key(row)?;
         let id: rusqlite::Result<i64> = self
@@ -209,13 +209,13 @@ impl MadeUp {
         }
     }
 
-    fn close_all(&mut self, name: &str, at: &Moment) -> Result<(), Problem> {
+    fn close_all(&mut self, name: &str, at: &CutVersion) -> Result<(), Problem> {
         self.end(name, "valid_to IS NULL AND ?3 IS NULL", None, at)?;
         let closed = self.connection.execute("DELETE FROM open_row WHERE name = ?1", [name]);
         closed.map(drop).map_err(|error| failed(&error))
     }
 
-    fn end(&self, name: &str, which: &str, id: Option<i64>, at: &Moment) -> Result<(), Problem> {
+    fn end(&self, name: &str, which: &str, id: Option<i64>, at: &CutVersion) -> Result<(), Problem> {
         let sql = format!("UPDATE {} SET valid_to = ?1, valid_to_at = ?2 WHERE {which}", quoted(name));
         let ended = self.connection.prepare_cached(&sql);
         let ended = ended.and_then(|mut end| end.execute((number(at.number), &at.cut_at, id)));

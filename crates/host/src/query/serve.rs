@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Asked, Attached, Said};
 use crate::store::check::{Refusal, authorize, explain, prepare};
-use crate::worker::bounds;
+use crate::worker::{Identity, bounds};
 
 /// After how many of SQLite's operations it is looked whether the time is over: some microseconds.
 const OPERATIONS: i32 = 1000;
@@ -100,6 +100,9 @@ fn answer(asked: &Asked, out: &mut impl Write) -> Result<Said, Failure> {
     let until = Instant::now() + asked.bounds.time;
     bounds::set(asked.bounds.memory_bytes)?;
     let mut connection = open(&asked.attached)?;
+    if let Err(error) = become_nobody() {
+        return Ok(Said::Failed(format!("its process cannot give up root's rights: {error}")));
+    }
     connection.progress_handler(OPERATIONS, Some(move || Instant::now() >= until))?;
     connection.authorizer(Some(only_reads))?;
     if asked.sql.contains('\0') {
@@ -137,6 +140,14 @@ fn open(attached: &[Attached]) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
     Ok(connection)
+}
+
+/// Gives up what root may do, once all files are open: what is in them is their owners' word.
+fn become_nobody() -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Identity::nobody().assume()
 }
 
 /// A file that never changes, as SQLite is told of it (<https://sqlite.org/uri.html>).

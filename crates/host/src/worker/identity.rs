@@ -17,7 +17,16 @@ pub struct Identity {
     groups: Vec<u32>,
 }
 
+/// The user and the group that own nothing, by the kernel's own choice (`/proc/sys/kernel/overflowuid`).
+const NOBODY: u32 = 65534;
+
 impl Identity {
+    /// The user who owns nothing.
+    #[must_use]
+    pub(crate) fn nobody() -> Self {
+        Self { user: NOBODY, group: NOBODY, groups: vec![NOBODY] }
+    }
+
     /// The owner of a store, where this process is root and the owner is somebody else.
     ///
     /// # Errors
