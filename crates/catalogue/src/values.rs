@@ -157,7 +157,7 @@ pub(crate) struct Print(pub(crate) Fingerprint);
 
 impl FromSql for Print {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Fingerprint::try_from(value.as_str()?.to_owned()).map(Self).map_err(unreadable)
+        parse(value).map(Self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Units: quantities that must not be mixed up, and the ranges in which they make sense.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -77,22 +78,38 @@ impl From<Fingerprint> for String {
     }
 }
 
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let no_fingerprint =
+            || format!("a fingerprint is {}, and 64 lower-case hexadecimal digits", Self::ALGORITHM);
+        let digits = text.strip_prefix(Self::ALGORITHM).filter(|digits| digits.len() == 64);
+        let (pairs, _) = digits.ok_or_else(no_fingerprint)?.as_bytes().as_chunks();
+        let mut bytes = [0; 32];
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = digit(*high)
+                .zip(digit(*low))
+                .map(|(high, low)| high << 4 | low)
+                .ok_or_else(no_fingerprint)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// What a lower-case hexadecimal digit stands for.
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
 impl TryFrom<String> for Fingerprint {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        let no_fingerprint =
-            || format!("a fingerprint is {}, and 64 lower-case hexadecimal digits", Self::ALGORITHM);
-        let digits = text.strip_prefix(Self::ALGORITHM).ok_or_else(no_fingerprint)?;
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if digits.len() != 64 || !digits.bytes().all(is_digit) {
-            return Err(no_fingerprint());
-        }
-        let mut bytes = [0; 32];
-        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| no_fingerprint())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| no_fingerprint())?;
-        }
-        Ok(Self(bytes))
+        text.parse()
     }
 }
 
