@@ -19,34 +19,45 @@ use asat_core::version::{
 };
 use asat_core::{SetName, StoreName, TagName, VersionId};
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{Connection, Row, Rows, Statement};
+use rusqlite::{Connection, Row, Rows, Statement, Transaction};
 
 use crate::error::Error;
 use crate::seal;
 use crate::values::{At, FilePath, Int, Json, Life, Page, Print, Text, Wait};
 
-/// Reads everything. With another connection that reads the same, SQLite is asked by it meanwhile, which takes as long.
+/// Reads everything, and checks it. With another connection to the same catalogue, that is done by it meanwhile, which takes as long. Every commit
+/// is checked as it is, so it does not matter if the other connection sees a newer one.
 pub(crate) fn load(
     connection: &Connection,
     other: Option<Connection>,
     path: &Path,
 ) -> Result<Register, Error> {
-    let transaction =
-        connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))?;
+    let transaction = begin(connection, path)?;
     thread::scope(|scope| {
         let check = |other| {
-            let check = move || check_structure(&other, path);
+            let check = move || begin(&other, path).and_then(|transaction| check_whole(&transaction, path));
             thread::Builder::new().name("catalogue-check".to_owned()).spawn_scoped(scope, check)
         };
         let checking = other.map(check).transpose().map_err(|source| Error::io("check", path, source))?;
         let register = read_rows(&transaction, path)?;
-        let is_sealed = check_head(&transaction, path).and_then(|()| seal::check(&transaction, path));
         match checking {
             Some(checking) => checking.join().unwrap_or_else(|panic| resume_unwind(panic))?,
-            None => check_structure(&transaction, path)?,
+            None => check_whole(&transaction, path)?,
         }
-        is_sealed.map(|()| register)
+        Ok(register)
     })
+}
+
+/// Begins to read one commit.
+fn begin<'a>(connection: &'a Connection, path: &Path) -> Result<Transaction<'a>, Error> {
+    connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))
+}
+
+/// Refuses a catalogue whose file is not sound, or whose records are not those that were committed.
+fn check_whole(connection: &Connection, path: &Path) -> Result<(), Error> {
+    check_structure(connection, path)?;
+    check_head(connection, path)?;
+    seal::check(connection, path)
 }
 
 fn read_rows(connection: &Connection, path: &Path) -> Result<Register, Error> {
