@@ -225,6 +225,9 @@ impl Inner {
     /// Opens a version.
     pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
         let meta = state.describe(number)?;
+        if let Some(view) = self.known_view(number) {
+            return Ok(Reader::new(meta, view));
+        }
         match View::new(state, number) {
             Ok(view) => Ok(Reader::new(meta, view)),
             Err(error) if error.is_loss() => self.read_without(state, meta, error),

@@ -94,6 +94,14 @@ impl Inner {
         Ok(head)
     }
 
+    /// Where the pages of a version are, if it is the newest one, all of its pages were read, and their files have not changed since: of
+    /// a large store that takes time to find out, and memory.
+    pub(crate) fn known_view(&self, number: u64) -> Option<Arc<View>> {
+        let known = lock(&self.head).clone().filter(|known| known.number == number)?;
+        let is_whole = known.lost.is_empty() && known.view.lost.is_empty() && self.is_as_read(&known);
+        is_whole.then_some(known.view)
+    }
+
     /// Whether all files that the version may be read of are there as they were.
     fn is_as_read(&self, known: &Head) -> bool {
         let state = self.state();

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use asat_core::Fingerprint;
 
@@ -30,7 +30,7 @@ const SIDE_BY_SIDE_BYTES: usize = 1 << 20;
 /// merged meanwhile does not concern it.
 pub struct Reader {
     meta: Meta,
-    view: View,
+    view: Arc<View>,
     page_len: usize,
     /// The page after those that were read last.
     reached: AtomicUsize,
@@ -50,8 +50,9 @@ struct Scratch {
 }
 
 impl Reader {
-    pub(crate) fn new(meta: Meta, view: View) -> Self {
+    pub(crate) fn new(meta: Meta, view: impl Into<Arc<View>>) -> Self {
         let page_len = meta.page_size.as_usize();
+        let view = view.into();
         let (reached, expected) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
         Self { meta, view, page_len, reached, expected, ahead: Mutex::default(), idle: Mutex::default() }
     }

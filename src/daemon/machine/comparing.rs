@@ -78,10 +78,9 @@ impl Machine {
         // Damage may be put right.
         if diff.tables.iter().all(|table| table.problem.is_none() || table.compared == "not")
             && let Ok(text) = serde_json::to_string(&diff)
+            && let (Some(old), Some(new)) = (self.content_of(from), self.content_of(to))
         {
-            if let (Some(old), Some(new)) = (self.content_of(from), self.content_of(to)) {
-                self.summaries.keep(&old, &new, &text);
-            }
+            self.summaries.keep(&old, &new, &text);
         }
         Ok(diff)
     }
