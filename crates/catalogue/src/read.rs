@@ -364,25 +364,26 @@ fn content(row: &mut Columns<'_>) -> rusqlite::Result<Option<Content>> {
     }))
 }
 
-fn copy(row: &mut Columns<'_>) -> rusqlite::Result<Option<Copy>> {
+fn copy(row: &mut Columns<'_>) -> rusqlite::Result<Option<Box<Copy>>> {
     let Some(Int(bytes)) = row.next_of(3)? else { return Ok(None) };
-    Ok(Some(Copy { bytes, in_snapshot: row.next()?, used_at: row.next::<At>()?.0 }))
+    Ok(Some(Box::new(Copy { bytes, in_snapshot: row.next()?, used_at: row.next::<At>()?.0 })))
 }
 
-fn pin(row: &mut Columns<'_>) -> rusqlite::Result<Option<Pin>> {
+fn pin(row: &mut Columns<'_>) -> rusqlite::Result<Option<Box<Pin>>> {
     let Some(reason) = row.next_of(5)? else { return Ok(None) };
-    Ok(Some(Pin {
+    Ok(Some(Box::new(Pin {
         reason,
         owner: row.next()?,
         set_at: row.next::<At>()?.0,
         expires_at: row.next::<Option<At>>()?.map(|at| at.0),
         hot: row.next()?,
-    }))
+    })))
 }
 
-fn end(row: &mut Columns<'_>) -> rusqlite::Result<Option<End>> {
+fn end(row: &mut Columns<'_>) -> rusqlite::Result<Option<Box<End>>> {
     let Some(At(at)) = row.next_of(3)? else { return Ok(None) };
-    Ok(Some(End { at, reason: row.next()?, purge_after: row.next::<Option<At>>()?.map(|at| at.0) }))
+    let (reason, purge_after) = (row.next()?, row.next::<Option<At>>()?.map(|at| at.0));
+    Ok(Some(Box::new(End { at, reason, purge_after })))
 }
 
 fn publication(row: &mut Columns<'_>) -> rusqlite::Result<Publication> {

@@ -355,7 +355,7 @@ impl<'a> Draft<'a> {
     fn end(&mut self, version: &Version, state: State, reason: impl Into<String>) {
         let end = End { at: self.now, reason: reason.into(), purge_after: None };
         self.remark(&version.id, format!("{} is {}: {}", version.id, state.text(), end.reason));
-        self.put(Version { state, end: Some(end), ..version.clone() });
+        self.put(Version { state, end: Some(Box::new(end)), ..version.clone() });
     }
 }
 

@@ -151,7 +151,7 @@ impl Pin {
     }
 }
 
-/// An immutable state of a store.
+/// An immutable state of a store. What few versions have stands beside it, since the register has every version in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// Its name.
@@ -165,11 +165,11 @@ pub struct Version {
     /// What holds its pages.
     pub holdings: Vec<Holding>,
     /// Its as-at copy, where one is made.
-    pub copy: Option<Copy>,
+    pub copy: Option<Box<Copy>>,
     /// Its pin.
-    pub pin: Option<Pin>,
+    pub pin: Option<Box<Pin>>,
     /// How it ended, where it did.
-    pub end: Option<End>,
+    pub end: Option<Box<End>>,
 }
 
 impl Version {
@@ -224,7 +224,7 @@ impl Version {
     pub(crate) fn settled(mut self) -> Self {
         let in_snapshot = || self.snapshot().is_some_and(|snapshot| !snapshot.lost);
         if self.grace().is_some() && !self.is_archived() && !in_snapshot() {
-            self.end = self.end.map(|end| End { purge_after: None, ..end });
+            self.end = self.end.map(|end| Box::new(End { purge_after: None, ..*end }));
         }
         self
     }

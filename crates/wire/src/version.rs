@@ -188,7 +188,7 @@ impl Version {
             holdings: version.holdings.iter().map(Holding::new).collect(),
             publications: publications.map(Publication::new).collect(),
             publication_count: entry.publications.len(),
-            pin: version.pin.as_ref().map(Pin::new),
+            pin: version.pin.as_deref().map(Pin::new),
             tags: tags.map(|tag| tag.name.to_string()).collect(),
             leases,
             path: if leases > 0 { path() } else { None },

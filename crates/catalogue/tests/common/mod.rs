@@ -147,22 +147,24 @@ pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {
         begun_at: dice.instant(),
         content,
         holdings: (0..dice.below(3)).map(|_| holding(dice)).collect(),
-        copy: dice.maybe(|dice| Copy {
-            in_snapshot: dice.coin(),
-            bytes: dice.bytes(),
-            used_at: dice.instant(),
+        copy: dice.maybe(|dice| {
+            Box::new(Copy { in_snapshot: dice.coin(), bytes: dice.bytes(), used_at: dice.instant() })
         }),
-        pin: dice.maybe(|dice| Pin {
-            reason: dice.text(),
-            owner: dice.maybe(Dice::text),
-            set_at: dice.instant(),
-            expires_at: dice.maybe(Dice::instant),
-            hot: dice.coin(),
+        pin: dice.maybe(|dice| {
+            Box::new(Pin {
+                reason: dice.text(),
+                owner: dice.maybe(Dice::text),
+                set_at: dice.instant(),
+                expires_at: dice.maybe(Dice::instant),
+                hot: dice.coin(),
+            })
         }),
-        end: ended.then(|| End {
-            at: dice.instant(),
-            reason: dice.text(),
-            purge_after: (state == State::Retired && dice.coin()).then(|| dice.instant()),
+        end: ended.then(|| {
+            Box::new(End {
+                at: dice.instant(),
+                reason: dice.text(),
+                purge_after: (state == State::Retired && dice.coin()).then(|| dice.instant()),
+            })
         }),
     }
 }

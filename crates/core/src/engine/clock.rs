@@ -120,7 +120,8 @@ impl Engine {
             leases.map(|lease| Change::Lease(Lease { expires_at: later(lease.expires_at), ..lease })),
         );
         for (until, version) in self.in_grace(None) {
-            let end = version.end.clone().map(|end| End { purge_after: Some(later(until)), ..end });
+            let end =
+                version.end.clone().map(|end| Box::new(End { purge_after: Some(later(until)), ..*end }));
             draft.put(Version { end, ..version.clone() });
         }
     }

@@ -71,7 +71,7 @@ impl Engine {
             &version.id,
             format!("{} is retired, and its pages stay until {until:.6}: {reason}", version.id),
         );
-        let end = Some(End { at: draft.now, reason, purge_after: Some(until) });
+        let end = Some(Box::new(End { at: draft.now, reason, purge_after: Some(until) }));
         draft.put(Version { state: State::Retired, copy: None, end, ..version.clone() });
         if had_copy {
             draft.intend(Effect::DropCopy { version: version.id });
@@ -113,7 +113,7 @@ impl Engine {
         draft.remark(&version.id, format!("the pages of {} are let go: {why}", version.id));
         let (at, reason) =
             version.end.as_ref().map_or((draft.now, String::new()), |end| (end.at, end.reason.clone()));
-        let end = Some(End { at, reason: format!("{reason}; {why}"), purge_after: None });
+        let end = Some(Box::new(End { at, reason: format!("{reason}; {why}"), purge_after: None }));
         let id = version.id.clone();
         draft.put(Version { state: State::Retiring, end, ..version });
         draft.intend(Effect::Retire { version: id })

@@ -19,6 +19,7 @@ impl Engine {
         if pin.is_some() {
             version.check_readable()?;
         }
+        let pin = pin.map(Box::new);
         if version.pin != pin {
             draft.put(Version { pin, ..version.clone() });
             self.move_on(draft);

@@ -53,7 +53,7 @@ impl Engine {
         };
         let entry = self.register.entry(version)?;
         draft.put(Version {
-            copy: Some(Copy { in_snapshot, bytes, used_at: draft.now }),
+            copy: Some(Box::new(Copy { in_snapshot, bytes, used_at: draft.now })),
             ..entry.version.clone()
         });
         Ok(grant(draft, version, lease, holder, *ttl_s))
@@ -104,7 +104,7 @@ impl Engine {
         if let Ok(entry) = self.register.entry(version)
             && let Some(copy) = &entry.version.copy
         {
-            let copy = Some(Copy { used_at: draft.now, ..copy.clone() });
+            let copy = Some(Box::new(Copy { used_at: draft.now, ..**copy }));
             draft.put(Version { copy, ..draft.latest(&entry.version) });
         }
         self.close_in_snapshot(draft, version);
@@ -134,7 +134,7 @@ impl Engine {
         let needed = version.content.as_ref().map_or(0, |content| content.size_bytes());
         let bound = self.policy.max_copy_bytes;
         let in_cache = |copy: &&Copy| !copy.in_snapshot;
-        let copies = || self.moving().filter_map(|v| Some((v.copy.as_ref().filter(in_cache)?, v)));
+        let copies = || self.moving().filter_map(|v| Some((v.copy.as_deref().filter(in_cache)?, v)));
         let idle = copies().filter(|(_, v)| !self.is_being_read(&v.id, draft.now));
         let mut idle: Vec<(&Copy, &Version)> = idle.collect();
         idle.sort_unstable_by_key(|(copy, v)| (copy.used_at, &v.id));

@@ -36,7 +36,8 @@ impl Engine {
         let Ok(entry) = self.register.entry(id) else { return };
         let version = draft.latest(&entry.version);
         let in_cache = |copy: &Copy| !copy.in_snapshot;
-        if version.copy.as_ref().is_some_and(in_cache) && !draft.is_leased(id) && !self.is_being_copied(id) {
+        if version.copy.as_deref().is_some_and(in_cache) && !draft.is_leased(id) && !self.is_being_copied(id)
+        {
             drop_copy(draft, &version);
         }
     }
