@@ -1,9 +1,19 @@
 //! An answer that is a JSON value on each line.
 
 use asat_core::{Code, Problem};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use asat_client::Stream;
+
+/// The last line of an answer that went wrong after its beginning.
+#[derive(Deserialize)]
+struct ProblemLine {
+    op: String,
+    code: String,
+    detail: String,
+    hint: String,
+}
 
 /// The lines of a stream.
 pub(super) struct Lines {
@@ -26,6 +36,11 @@ impl Lines {
             if let Some(end) = left.iter().position(|&byte| byte == b'\n') {
                 let text = String::from_utf8_lossy(left.get(..=end).unwrap_or_default()).into_owned();
                 self.at += end + 1;
+                if let Ok(ProblemLine { op, code, detail, hint }) = serde_json::from_str(&text)
+                    && op == "problem"
+                {
+                    return Err(Problem::new(Code::from_text(&code).unwrap_or(Code::Internal), detail, hint));
+                }
                 let line = serde_json::from_str(&text).map_err(|error| {
                     let detail =
                         format!("the daemon sent a line that this client does not understand: {error}");

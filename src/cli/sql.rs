@@ -33,6 +33,9 @@ pub(super) async fn sql(args: &SqlArgs, client: &Client, output: &Output) -> Res
         match line {
             QueryLine::Columns { columns } => printer.begin(columns)?,
             QueryLine::Row(row) => printer.row(row)?,
+            QueryLine::Problem { detail, hint, .. } => {
+                return Err(Problem::new(Code::Internal, detail, hint).into());
+            }
             QueryLine::End { rows, more, .. } => {
                 printer.end()?;
                 if more {

@@ -63,11 +63,17 @@ pub(super) async fn query(
     for (name, named) in query.named {
         face.find(&name, &named, &mut parts).await?;
     }
-    let mut leases = Leases { handle: face.handle.clone(), by: caller.by.clone(), open: Vec::new() };
-    let mut attached = Vec::new();
-    for (name, id) in parts.versions {
-        attached.push(Attached { name, path: face.lease(&id, &caller.by, bounds.time, &mut leases).await? });
-    }
+    // In a task of its own: a caller who leaves while a version is opened would leave its lease behind.
+    let (leasing, versions) = (Arc::clone(&face), parts.versions);
+    let task = tokio::spawn(async move { leasing.lease_all(versions, caller.by, bounds.time).await });
+    let leased = task.await.map_err(|error| {
+        Problem::new(
+            Code::Internal,
+            format!("the versions could not be leased: {error}"),
+            "report this as a defect",
+        )
+    })?;
+    let (mut attached, mut leases) = leased?;
     let (machine, wanted, sql) = (Arc::clone(&face.machine), Wanted::default(), query.sql);
     let given_up = wanted.given_up();
     let most_rows = face.queries.bounds.max_rows;
@@ -172,6 +178,21 @@ impl Face {
             found.reverse();
         }
         Ok(found)
+    }
+
+    /// Leases the versions that a query names.
+    async fn lease_all(
+        &self,
+        versions: Vec<(String, VersionId)>,
+        by: By,
+        time: Duration,
+    ) -> Result<(Vec<Attached>, Leases), Problem> {
+        let mut leases = Leases { handle: self.handle.clone(), by: by.clone(), open: Vec::new() };
+        let mut attached = Vec::new();
+        for (name, id) in versions {
+            attached.push(Attached { name, path: self.lease(&id, &by, time, &mut leases).await? });
+        }
+        Ok((attached, leases))
     }
 
     /// Leases a version for a query; answers where its file is.

@@ -26,8 +26,8 @@ const DELAY: Duration = Duration::from_millis(200);
 /// A part of the answer, its end, or why there is no more of it.
 type Piece = Result<Option<Bytes>, Problem>;
 
-/// Answers with what `work` writes, while it does. What fails before anything is written is an answer of its own; later the
-/// connection is broken, as what was promised cannot be sent. If the client leaves, `work` gets an error as it writes, and `wanted`
+/// Answers with what `work` writes, while it does. What fails before anything is written is an answer of its own. Later it is the last line of
+/// an answer that is made of lines; of another one the connection is broken, as what was promised cannot be sent. If the client leaves, `work` gets an error as it writes, and `wanted`
 /// is dropped.
 pub(super) async fn answer(
     kind: &'static str,
@@ -39,8 +39,16 @@ pub(super) async fn answer(
     let cause = tracing::Span::current();
     tokio::task::spawn_blocking(move || {
         cause.in_scope(|| {
-            let mut out = Pieces { sender, piece: Vec::new(), since: Instant::now(), looked: 0 };
-            let end = work(&mut out).and_then(|()| out.flush().map_err(|error| gone(&error)));
+            let mut out =
+                Pieces { sender, piece: Vec::new(), since: Instant::now(), looked: 0, has_sent: false };
+            let mut end = work(&mut out).and_then(|()| out.flush().map_err(|error| gone(&error)));
+            if let Err(problem) = &end
+                && out.has_sent
+                && is_of_lines(kind)
+            {
+                tracing::warn!("an answer ends with a problem: {problem}");
+                end = out.tell(problem).map_err(|error| gone(&error));
+            }
             // Nobody may be left to be told.
             let _ = out.sender.blocking_send(end.map(|()| None));
         });
@@ -64,6 +72,10 @@ async fn next(
             Some((Err(problem), None))
         }
     }
+}
+
+fn is_of_lines(kind: &str) -> bool {
+    kind == "application/x-ndjson"
 }
 
 fn written(kind: &'static str, body: Body) -> Response {
@@ -91,6 +103,22 @@ struct Pieces {
     /// When the piece was begun, and how long it was when that was looked at last.
     since: Instant,
     looked: usize,
+    /// Whether something is on its way to the client.
+    has_sent: bool,
+}
+
+impl Pieces {
+    /// Ends the answer with what went wrong.
+    fn tell(&mut self, problem: &Problem) -> io::Result<()> {
+        let Problem { code, detail, hint } = problem;
+        let (code, _) = code.text();
+        let line = serde_json::json!({ "op": "problem", "code": code, "detail": detail, "hint": hint });
+        // What was not sent of a line is none that can be read.
+        let whole = self.piece.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        self.piece.truncate(whole);
+        writeln!(self, "{line}")?;
+        self.flush()
+    }
 }
 
 impl Write for Pieces {
@@ -112,6 +140,7 @@ impl Write for Pieces {
         if self.piece.is_empty() {
             return Ok(());
         }
+        self.has_sent = true;
         let piece = Bytes::from(std::mem::take(&mut self.piece));
         let sent = self.sender.blocking_send(Ok(Some(piece)));
         sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client has gone"))

@@ -305,6 +305,12 @@ fn a_query_can_do_nothing_but_read_and_has_bounds() {
     let many = "with recursive c(x) as (select 1 union all select x + 1 from c) select x from c";
     let answer = ask(&world, many);
     assert_eq!(answer.last().unwrap(), &json!({"op": "end", "rows": 50, "more": true}));
+    // What goes wrong after the first rows were sent is the last line.
+    let late = "with recursive c(x) as (select 1 union all select x + 1 from c) select x, hex(zeroblob(2000)) from c where x < 40";
+    let answer = ask(&world, late);
+    let last = answer.last().unwrap();
+    assert_eq!((answer.len(), &last["op"], &last["code"]), (41, &json!("problem"), &json!("invalid")));
+    assert!(last["detail"].as_str().unwrap().contains("had not ended after 2 s"), "{last}");
     let few = world.send("POST", "/query", &json!({ "sql": many, "limit": 3 }));
     assert_eq!(lines(&few).len(), 5);
     let wide: Vec<String> = (0..1500).map(|n| format!("{n} as \"c\"\"{n}\"")).collect();

@@ -42,6 +42,17 @@ pub enum QueryLine {
     },
     /// A row: its values, in the order of the columns.
     Row(Vec<Value>),
+    /// The last one, if something went wrong after the first rows.
+    Problem {
+        /// `problem`.
+        op: String,
+        /// As in every problem.
+        code: String,
+        /// What happened.
+        detail: String,
+        /// What to do.
+        hint: String,
+    },
     /// The last one.
     End {
         /// `end`.

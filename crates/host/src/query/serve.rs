@@ -10,6 +10,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::process::getppid;
 use serde_json::{Value, json};
 
 use super::{Asked, Attached, Said};
@@ -103,7 +104,9 @@ fn answer(asked: &Asked, out: &mut impl Write) -> Result<Said, Failure> {
     if let Err(error) = become_nobody() {
         return Ok(Said::Failed(format!("its process cannot give up root's rights: {error}")));
     }
-    connection.progress_handler(OPERATIONS, Some(move || Instant::now() >= until))?;
+    // Nobody wants the answer of a daemon that has gone.
+    let daemon = getppid();
+    connection.progress_handler(OPERATIONS, Some(move || Instant::now() >= until || getppid() != daemon))?;
     connection.authorizer(Some(only_reads))?;
     if asked.sql.contains('\0') {
         return Err(Failure::Refused("it has a nul character, after which nothing would be read".to_owned()));
