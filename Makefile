@@ -3,8 +3,8 @@
 # make test          everything that must hold: format, lints, all tests
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
-#                    100,000 schedules of an archive, 5,000 histories of rows, and every parser of bytes from outside for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what
-#                    one fails on is kept in a file, and the command that feeds it again is printed
+#                    100,000 schedules of an archive, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
+#                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
@@ -36,6 +36,8 @@ LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dme
 # disks, a machine under systemd, and the lab.
 TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
              unshare:util-linux taskset:util-linux patchelf:patchelf systemd-nspawn:systemd-container $(LAB_NEEDS)
+# What the benchmarks are run beside.
+BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
@@ -68,7 +70,7 @@ sim:
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-core --test engine -- --ignored --nocapture 200_000_walks)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
-	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test histories -- --ignored)
+	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test histories --test scripts -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
 lint:
@@ -82,6 +84,7 @@ demo: build
 
 # They measure the program that lies beside them, so it is built first, as it is installed.
 bench: build
+	@tools/need $(BENCH_NEEDS)
 	$(CARGO) build --release --locked --package asat-bench
 	$(BENCH) valuation
 	$(BENCH) large
@@ -89,6 +92,7 @@ bench: build
 	$(BENCH) idle
 	$(BENCH) listing
 	$(BENCH) reading
+	$(BENCH) diff
 	$(BENCH) publishing
 	$(BENCH) watch
 

@@ -135,7 +135,7 @@ async fn lines_as_they_are(
     let mut differ = false;
     while let Some((text, line)) = lines.next().await? {
         differ |= line.op != "end";
-        output.raw(text.as_bytes())?;
+        output.foreign(text.as_bytes())?;
     }
     if differ { Err(Failure::Differ) } else { Ok(()) }
 }
@@ -218,7 +218,7 @@ async fn formatted(
     let summary: Diff = client.ask(&request(args, sides, None)).await?;
     let mut stream = client.stream(&request(args, sides, Some(name))).await?;
     while let Some(piece) = stream.next().await? {
-        output.raw(&piece)?;
+        output.foreign(&piece)?;
     }
     if summary.tables.is_empty() { Ok(()) } else { Err(Failure::Differ) }
 }

@@ -36,7 +36,9 @@ impl Lines {
             if let Some(end) = left.iter().position(|&byte| byte == b'\n') {
                 let text = String::from_utf8_lossy(left.get(..=end).unwrap_or_default()).into_owned();
                 self.at += end + 1;
-                if let Ok(ProblemLine { op, code, detail, hint }) = serde_json::from_str(&text)
+                // A row may hold these words, too, and is no problem.
+                if text.contains("\"op\":\"problem\"")
+                    && let Ok(ProblemLine { op, code, detail, hint }) = serde_json::from_str(&text)
                     && op == "problem"
                 {
                     return Err(Problem::new(Code::from_text(&code).unwrap_or(Code::Internal), detail, hint));

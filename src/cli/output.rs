@@ -90,6 +90,19 @@ impl Output {
         })
     }
 
+    /// Prints text of others as it is, but on a terminal, which it must not steer.
+    pub(super) fn foreign(&self, text: &[u8]) -> Result<(), Failure> {
+        if !io::stdout().is_terminal() {
+            return self.raw(text);
+        }
+        let lossy = String::from_utf8_lossy(text);
+        let lines = lossy.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
+            Some(line) => text::clean(line) + "\n",
+            None => text::clean(line),
+        });
+        self.raw(lines.collect::<String>().as_bytes())
+    }
+
     /// Says something beside the answer, to people only.
     pub(super) fn remark(&self, text: &str) {
         if !self.json {

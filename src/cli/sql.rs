@@ -96,7 +96,7 @@ impl<'o> Printer<'o> {
     }
 
     fn line(&self, line: &str) -> Result<(), Failure> {
-        self.output.raw(format!("{line}\n").as_bytes())
+        self.output.foreign(format!("{line}\n").as_bytes())
     }
 
     fn begin(&mut self, columns: Vec<String>) -> Result<(), Failure> {
@@ -122,7 +122,7 @@ impl<'o> Printer<'o> {
             }
             SqlFormat::Json => {
                 let before = if self.has_row { ",\n" } else { "" };
-                self.output.raw(format!("{before}{}", self.object(&row)?).as_bytes())?;
+                self.output.foreign(format!("{before}{}", self.object(&row)?).as_bytes())?;
             }
             SqlFormat::Jsonl => self.line(&self.object(&row)?)?,
             SqlFormat::Table => {

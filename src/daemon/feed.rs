@@ -73,7 +73,7 @@ impl Feed {
             handle: handle.clone(),
             machine: Arc::clone(machine),
             stopping: Arc::clone(&self.stopping),
-            told: BTreeMap::new(),
+            told: begun(name, handle, machine),
             tell,
             retry: RETRY.0,
         };
@@ -175,12 +175,8 @@ impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
 
     /// Tells what is new of a store.
     fn tell_of(&mut self, store: &StoreName) -> bool {
-        let known = self.told.get(store).copied();
-        let known = known.or_else(|| self.machine.summaries.told(self.name, store));
-        // What was there before anybody was told is no news.
-        let mut told = known.unwrap_or_else(|| self.look(store, newest));
-        // In a state folder that was put back from a backup, versions come anew that were told of.
-        told = told.min(self.look(store, |history| history.next_number() - 1));
+        // Of a store that has come since the start, all is news.
+        let mut told = self.told.get(store).copied().unwrap_or(0);
         loop {
             if self.told.insert(store.clone(), told) != Some(told) {
                 self.machine.summaries.tell(self.name, store, told);
@@ -231,8 +227,20 @@ async fn wait(archived: &mut watch::Receiver<()>, pause: Option<Duration>) {
     }
 }
 
-fn newest(history: &History) -> u64 {
-    history.newest_readable().map_or(0, |entry| entry.version.id.number)
+/// The newest version of each store that a reader was told of. That is found out before anything can be published: what comes later is news.
+fn begun(name: &str, handle: &Handle, machine: &Machine) -> BTreeMap<StoreName, u64> {
+    let engine = handle.engine();
+    let of_store = |history: &History| {
+        let store = history.store.name.clone();
+        // What was there before anybody was told is no news.
+        let newest = history.newest_readable().map_or(0, |entry| entry.version.id.number);
+        let told = machine.summaries.told(name, &store).unwrap_or(newest);
+        // In a state folder that was put back from a backup, versions come anew that were told of.
+        let told = told.min(history.next_number() - 1);
+        machine.summaries.tell(name, &store, told);
+        (store, told)
+    };
+    engine.register().stores().map(of_store).collect()
 }
 
 /// What comes after the version of this number.
