@@ -21,11 +21,13 @@ pub(super) struct Lines {
     /// What came and is not read yet, and where in it the next line begins.
     rest: Vec<u8>,
     at: usize,
+    /// How much of it has no end of a line: a long one is not looked through again for each piece.
+    looked: usize,
 }
 
 impl Lines {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, rest: Vec::new(), at: 0 }
+        Self { stream, rest: Vec::new(), at: 0, looked: 0 }
     }
 
     /// The next line, as it came and as it is meant. What is no whole line at the end is left out: whoever reads knows which line is
@@ -33,7 +35,9 @@ impl Lines {
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<(String, T)>, Problem> {
         loop {
             let left = self.rest.get(self.at..).unwrap_or_default();
-            if let Some(end) = left.iter().position(|&byte| byte == b'\n') {
+            let ahead = left.get(self.looked..).unwrap_or_default();
+            if let Some(end) = ahead.iter().position(|&byte| byte == b'\n') {
+                let end = std::mem::take(&mut self.looked) + end;
                 let text = String::from_utf8_lossy(left.get(..=end).unwrap_or_default()).into_owned();
                 self.at += end + 1;
                 // A row may hold these words, too, and is no problem.
@@ -50,6 +54,7 @@ impl Lines {
                 })?;
                 return Ok(Some((text, line)));
             }
+            self.looked = left.len();
             self.rest.drain(..std::mem::take(&mut self.at));
             match self.stream.next().await? {
                 Some(piece) => self.rest.extend_from_slice(&piece),
