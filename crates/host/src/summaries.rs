@@ -110,8 +110,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    // It is small, and has no log beside it: on a full disk, room is for versions.
     connection
-        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
+        .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
         LAYOUT => connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).and_then(
             |found| match found.as_str() {
