@@ -185,6 +185,23 @@ impl SmallDisk {
         }
     }
 
+    /// Waits until the daemon's readers of changes were told of a version, so that they write nothing more.
+    fn until_told(&self, number: i64) {
+        let path = self.state().join("summaries.db");
+        // Of a copy, as a lock could be in the daemon's way. What cannot be read is read again.
+        let copy = self.world.path("summaries-now.db");
+        let told = || {
+            std::fs::copy(&path, &copy).unwrap();
+            let file = rusqlite::Connection::open(&copy)?;
+            file.query_row("SELECT min(number) FROM told", [], |row| row.get::<_, i64>(0))
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !told().is_ok_and(|told| told == number) || path.with_extension("db-journal").exists() {
+            assert!(Instant::now() < deadline, "nobody was told of {number}: {:?}", told());
+            std::thread::yield_now();
+        }
+    }
+
     fn publish_unchanged(&mut self) {
         let answer = self.world.send("POST", "/snapshots", &json!({}));
         assert_eq!(answer.status, 200, "{answer}");

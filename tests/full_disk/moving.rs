@@ -28,6 +28,7 @@ impl SmallDisk {
             self.write(1024);
             self.publish_well();
         }
+        self.until_told(3);
     }
 }
 

@@ -79,9 +79,9 @@ fn pattern(path: &str, name: &str) -> Option<String> {
     Some(match (name, path) {
         ("name" | "store" | "set", _) => NAME.to_owned(),
         ("tag", _) => TAG.to_owned(),
-        ("id" | "version", _) => format!("{NAME}@(?=[^@]{{1,64}}$)({NUMBER}|{TAG})"),
-        ("cursor", "/audit" | "/versions/{id}/publications") => format!("[0-9a-f]{{12}}[.]{NUMBER}"),
-        ("cursor", _) => format!("[0-9a-f]{{12}}[.]-?[0-9]{{1,17}}[.]{NAME}@{NUMBER}"),
+        ("id" | "version" | "other", _) => format!("{NAME}@(?=[^@]{{1,64}}$)({NUMBER}|{TAG})"),
+        ("cursor", "/versions") => format!("[0-9a-f]{{12}}[.]-?[0-9]{{1,17}}[.]{NAME}@{NUMBER}"),
+        ("cursor", _) => format!("[0-9a-f]{{12}}[.]{NUMBER}"),
         ("state", _) => format!("(any|{STATE}(,{STATE})*)"),
         ("attribute", _) => "[^:]+:.*".to_owned(),
         ("noted", _) => format!("(0|{NUMBER}):[0-9a-f]{{64}}"),
