@@ -196,7 +196,8 @@ impl SmallDisk {
             file.query_row("SELECT min(number) FROM told", [], |row| row.get::<_, i64>(0))
         };
         let deadline = Instant::now() + PATIENCE;
-        while !told().is_ok_and(|told| told == number) || path.with_extension("db-journal").exists() {
+        let is_writing = || path.with_extension("db-journal").metadata().unwrap().len() > 0;
+        while !told().is_ok_and(|told| told == number) || is_writing() {
             assert!(Instant::now() < deadline, "nobody was told of {number}: {:?}", told());
             std::thread::yield_now();
         }

@@ -399,12 +399,12 @@ fn the_recipe_for_a_disk_that_died_runs_as_it_stands() {
     let copy = |from: &Path, to: &Path| {
         assert!(Command::new("cp").args(["-a", "-T"]).arg(from).arg(to).status().unwrap().success());
     };
-    copy(&world.path("state"), &backup);
+    copy(&world.path("state/archive"), &backup);
     world.kill();
     fs::remove_dir_all(world.path("state")).unwrap();
     fs::create_dir(world.path("state")).unwrap();
     let saved = fs::read_dir(world.path("backups")).unwrap().next().unwrap().unwrap().path();
-    for (saved, name) in [(saved, "catalogue.db"), (backup.join("archive"), "archive")] {
+    for (saved, name) in [(saved, "catalogue.db"), (backup, "archive")] {
         copy(&saved, &world.path("state").join(name));
     }
     world.start();

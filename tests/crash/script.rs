@@ -256,7 +256,7 @@ impl Run {
             let known = match name.split('/').collect::<Vec<_>>()[..] {
                 ["catalogue.db" | "catalogue.db-newest" | "installation" | "lock"] => true,
                 // What is known of what changed stays, and can be made again.
-                ["summaries.db" | "summaries.db-wal" | "summaries.db-shm"] => true,
+                ["summaries.db" | "summaries.db-journal"] => true,
                 // Which of them there may be is looked at below.
                 ["archive", "report", _] => true,
                 // A copy whose lease is over stays until its room is needed, or until the next start.

@@ -34,7 +34,8 @@ impl Summaries {
     pub fn open(path: &Path, warn: fn(&str)) -> Self {
         let connection = open(path).or_else(|error| {
             warn(&format!("{} cannot be used, and is begun anew: {error}", path.display()));
-            for suffix in ["", "-wal", "-shm"] {
+            // The journal first: laid over a new file, it would damage that.
+            for suffix in ["-journal", ""] {
                 // What is not there need not be removed; what cannot be is told of next.
                 let _ = fs::remove_file(with_suffix(path, suffix));
             }
@@ -110,9 +111,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // It is small, and has no log beside it: on a full disk, room is for versions.
+    // It is small, and has no log beside it: on a full disk, room is for versions. Its journal stays, and is empty most of the time, so
+    // that whoever copies the folder finds each file that was there when he listed it.
     connection
-        .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
+        .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
         LAYOUT => connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).and_then(
             |found| match found.as_str() {
