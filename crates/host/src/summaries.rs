@@ -34,11 +34,8 @@ impl Summaries {
     pub fn open(path: &Path, warn: fn(&str)) -> Self {
         let connection = open(path).or_else(|error| {
             warn(&format!("{} cannot be used, and is begun anew: {error}", path.display()));
-            // The journal first: laid over a new file, it would damage that.
-            for suffix in ["-journal", ""] {
-                // What is not there need not be removed; what cannot be is told of next.
-                let _ = fs::remove_file(with_suffix(path, suffix));
-            }
+            // What is not there need not be removed; what cannot be is told of next. SQLite itself removes a journal without its file.
+            let _ = fs::remove_file(path);
             open(path)
         });
         let connection = connection.inspect_err(|error| {
@@ -103,16 +100,10 @@ impl Summaries {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // It is small, and has no log beside it: on a full disk, room is for versions. Its journal stays, and is empty most of the time, so
-    // that whoever copies the folder finds each file that was there when he listed it.
+    // It is small, and has no log beside it: on a full disk, room is for versions. Its journal is emptied and not deleted, as a program
+    // that copies the folder fails if a file is deleted meanwhile.
     connection
         .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
@@ -161,6 +152,36 @@ mod tests {
         let summaries = Summaries::open(&path, |_| {});
         summaries.keep("report@1", "report@2", "a");
         assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn the_journal_of_a_file_that_cannot_be_read_does_not_come_into_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summaries.db");
+        let (journal, aside) = (path.with_extension("db-journal"), folder.path().join("aside"));
+        let summaries = Summaries::open(&path, |_| {});
+        (0..100).for_each(|nth| summaries.keep("report@1", &format!("old {nth}"), &"x".repeat(1000)));
+        drop(summaries);
+        // A change that is broken off once it has written to the file, as by a kill.
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE summary SET text = text || 'y'")
+            .unwrap();
+        assert!(fs::metadata(&journal).unwrap().len() > 10_000);
+        fs::copy(&journal, &aside).unwrap();
+        drop(connection);
+        for lost in [true, false] {
+            fs::copy(&aside, &journal).unwrap();
+            fs::remove_file(&path).unwrap();
+            if !lost {
+                fs::write(&path, "no database".repeat(10_000)).unwrap();
+            }
+            let summaries = Summaries::open(&path, |_| {});
+            summaries.keep("report@1", "report@2", "a");
+            drop(summaries);
+            let summaries = Summaries::open(&path, |said| panic!("{said}"));
+            assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("a"));
+        }
     }
 
     #[test]
