@@ -7,7 +7,7 @@ use asat_core::{Code, Problem};
 use super::args::{DiffArgs, DiffFormat};
 use super::lines::Lines;
 use super::marks::{Mark, is_coloured};
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, Pieces};
 use super::pager::Pager;
 use super::table;
 use crate::text::{clean, counted, rows};
@@ -132,12 +132,24 @@ async fn lines_as_they_are(
     output: &Output,
 ) -> Result<(), Failure> {
     let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
+    let mut pieces = Pieces::new(output);
+    let printed = print(&mut lines, &mut pieces).await;
+    // What came before something went wrong was asked for, too.
+    pieces.flush()?;
+    if printed? { Err(Failure::Differ) } else { Ok(()) }
+}
+
+/// Prints the lines; answers whether anything differs.
+async fn print(lines: &mut Differences, pieces: &mut Pieces<'_>) -> Result<bool, Failure> {
     let mut differ = false;
     while let Some((text, line)) = lines.next().await? {
         differ |= line.op != "end";
-        output.foreign(text.as_bytes())?;
+        pieces.add(&text)?;
+        if lines.lines.is_empty() {
+            pieces.flush()?;
+        }
     }
-    if differ { Err(Failure::Differ) } else { Ok(()) }
+    Ok(differ)
 }
 
 async fn rows_for_people(

@@ -30,6 +30,11 @@ impl Lines {
         Self { stream, rest: Vec::new(), at: 0, looked: 0 }
     }
 
+    /// Whether the next line must be waited for.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.rest.get(self.at..).unwrap_or_default().contains(&b'\n')
+    }
+
     /// The next line, as it came and as it is meant. What is no whole line at the end is left out: whoever reads knows which line is
     /// the last one.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<(String, T)>, Problem> {

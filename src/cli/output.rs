@@ -34,6 +34,9 @@ impl From<Problem> for Failure {
     }
 }
 
+/// So much of a long answer is printed at once.
+const PIECE: usize = 64 << 10;
+
 /// Clears a terminal, and goes to its first line (ECMA-48, `ED` and `CUP`).
 const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
 
@@ -150,6 +153,31 @@ fn json_line<T: Serialize>(value: &T) -> Result<String, Problem> {
         }
     }
     Ok(safe)
+}
+
+/// A long answer of others, which is printed in large pieces: a row each would take longer than the query.
+pub(super) struct Pieces<'o> {
+    output: &'o Output,
+    waiting: Vec<u8>,
+}
+
+impl<'o> Pieces<'o> {
+    pub(super) fn new(output: &'o Output) -> Self {
+        Self { output, waiting: Vec::new() }
+    }
+
+    /// Prints this, or keeps it for the next piece.
+    pub(super) fn add(&mut self, text: &str) -> Result<(), Failure> {
+        self.waiting.extend_from_slice(text.as_bytes());
+        if self.waiting.len() < PIECE { Ok(()) } else { self.flush() }
+    }
+
+    /// Prints what is kept.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        let printed = self.output.foreign(&self.waiting);
+        self.waiting.clear();
+        printed
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! `sql`: one query over as many versions as one likes.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read as _};
 
 use asat_core::{Code, Problem};
 use comfy_table::{Table, presets};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::args::{SqlArgs, SqlFormat};
 use super::lines::Lines;
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, Pieces};
 use crate::text::{clean, rows};
 use asat_client::{Client, Request};
 use asat_wire::{QueryLine, QueryRequest};
@@ -23,8 +25,19 @@ pub(super) async fn sql(args: &SqlArgs, client: &Client, output: &Output) -> Res
         timeout_seconds: args.time.map(|time| time.as_secs().max(1)),
     };
     let request = Request::post(&["query"]).json(&body)?.long();
-    let mut lines = Lines::new(client.stream(&request).await?);
+    let lines = Lines::new(client.stream(&request).await?);
     let mut printer = Printer::new(args.format(output), output);
+    let printed = print(lines, &mut printer).await;
+    // What came before something went wrong was asked for, too.
+    printer.pieces.flush()?;
+    if let Some(rows) = printed? {
+        output.remark(&format!("there are more than {rows} rows; --limit asks for more"));
+    }
+    Ok(())
+}
+
+/// Prints the answer; answers how many rows it has if there are more.
+async fn print(mut lines: Lines, printer: &mut Printer<'_>) -> Result<Option<u64>, Failure> {
     loop {
         let Some((_, line)) = lines.next::<QueryLine>().await? else {
             let hint = "read the daemon's log, which says why";
@@ -38,11 +51,12 @@ pub(super) async fn sql(args: &SqlArgs, client: &Client, output: &Output) -> Res
             }
             QueryLine::End { rows, more, .. } => {
                 printer.end()?;
-                if more {
-                    output.remark(&format!("there are more than {rows} rows; --limit asks for more"));
-                }
-                return Ok(());
+                return Ok(more.then_some(rows));
             }
+        }
+        // Whoever watches a slow query sees its rows as they come.
+        if lines.is_empty() {
+            printer.pieces.flush()?;
         }
     }
 }
@@ -83,7 +97,7 @@ impl SqlArgs {
 /// Prints rows in a format.
 struct Printer<'o> {
     format: SqlFormat,
-    output: &'o Output,
+    pieces: Pieces<'o>,
     columns: Vec<String>,
     /// The rows that were not printed yet, since the widths of columns depend on all of them.
     held: Vec<Vec<Value>>,
@@ -92,23 +106,24 @@ struct Printer<'o> {
 
 impl<'o> Printer<'o> {
     fn new(format: SqlFormat, output: &'o Output) -> Self {
-        Self { format, output, columns: Vec::new(), held: Vec::new(), has_row: false }
+        Self { format, pieces: Pieces::new(output), columns: Vec::new(), held: Vec::new(), has_row: false }
     }
 
-    fn line(&self, line: &str) -> Result<(), Failure> {
-        self.output.foreign(format!("{line}\n").as_bytes())
+    fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.pieces.add(line)?;
+        self.pieces.add("\n")
     }
 
     fn begin(&mut self, columns: Vec<String>) -> Result<(), Failure> {
         self.columns = columns;
         match self.format {
-            SqlFormat::Csv => self.line(&csv(self.columns.iter().cloned())),
+            SqlFormat::Csv => self.line(&csv(self.columns.iter().map(Into::into))),
             SqlFormat::Markdown => {
                 let names = self.columns.iter().map(|name| escaped(&clean(name)));
                 self.line(&format!("| {} |", names.collect::<Vec<_>>().join(" | ")))?;
                 self.line(&format!("|{}", " --- |".repeat(self.columns.len())))
             }
-            SqlFormat::Json => self.output.raw(b"["),
+            SqlFormat::Json => self.pieces.add("["),
             SqlFormat::Jsonl | SqlFormat::Table => Ok(()),
         }
     }
@@ -122,9 +137,14 @@ impl<'o> Printer<'o> {
             }
             SqlFormat::Json => {
                 let before = if self.has_row { ",\n" } else { "" };
-                self.output.foreign(format!("{before}{}", self.object(&row)?).as_bytes())?;
+                let object = self.object(&row)?;
+                self.pieces.add(before)?;
+                self.pieces.add(&object)?;
             }
-            SqlFormat::Jsonl => self.line(&self.object(&row)?)?,
+            SqlFormat::Jsonl => {
+                let object = self.object(&row)?;
+                self.line(&object)?;
+            }
             SqlFormat::Table => {
                 self.held.push(row);
                 if self.held.len() == MOST_IN_TABLE {
@@ -138,7 +158,7 @@ impl<'o> Printer<'o> {
 
     fn end(&mut self) -> Result<(), Failure> {
         match self.format {
-            SqlFormat::Json => self.output.raw(b"]\n"),
+            SqlFormat::Json => self.pieces.add("]\n"),
             SqlFormat::Table if !self.has_row || !self.held.is_empty() => self.print_held(),
             _ => Ok(()),
         }
@@ -146,8 +166,7 @@ impl<'o> Printer<'o> {
 
     /// A row as an object. Of columns with the same name, the last one counts, as for most who read JSON.
     fn object(&self, row: &[Value]) -> Result<String, Problem> {
-        let fields = self.columns.iter().cloned().zip(row.iter().cloned()).collect();
-        serde_json::to_string(&asat_wire::Fields(fields))
+        serde_json::to_string(&Object(&self.columns, row))
             .map_err(|error| Problem::new(Code::Internal, format!("cannot write a row as JSON: {error}"), ""))
     }
 
@@ -161,6 +180,15 @@ impl<'o> Printer<'o> {
     }
 }
 
+/// Values by their columns.
+struct Object<'a>(&'a [String], &'a [Value]);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().zip(self.1))
+    }
+}
+
 /// A value for people: NULL is not an empty text.
 fn cell(value: &Value) -> String {
     match value {
@@ -170,22 +198,22 @@ fn cell(value: &Value) -> String {
 }
 
 /// A value for a spreadsheet: NULL is an empty field.
-fn plain(value: &Value) -> String {
+fn plain(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::Null => "".into(),
+        Value::String(text) => text.into(),
         Value::Object(_) => match value.get("hex").and_then(Value::as_str) {
-            Some(hex) => format!("x'{hex}'"),
-            None => rows::value(value),
+            Some(hex) => format!("x'{hex}'").into(),
+            None => rows::value(value).into(),
         },
-        other => other.to_string(),
+        other => other.to_string().into(),
     }
 }
 
 /// Fields as RFC 4180 has them.
-fn csv(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |text: String| match text.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
+fn csv<'a>(fields: impl Iterator<Item = Cow<'a, str>>) -> String {
+    let quoted = |text: Cow<'a, str>| match text.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
         false => text,
     };
     fields.map(quoted).collect::<Vec<_>>().join(",")

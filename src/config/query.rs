@@ -16,6 +16,8 @@ pub struct QueryConfig {
     pub max_time: Duration,
     /// SQLite may take so much memory for one of them.
     pub max_memory_bytes: u64,
+    /// The tables of what changed that one of them names, and its temporary files, may take so much of the disk.
+    pub max_disk_bytes: u64,
     /// So many are answered at once.
     pub at_once: usize,
 }
@@ -26,6 +28,7 @@ const LEAST_MEMORY: u64 = 16 << 20;
 pub(super) fn validate(raw: &raw::Query) -> Result<QueryConfig, Problem> {
     let max_memory_bytes =
         raw.max_memory.as_deref().map(|text| size("query.max_memory", text)).transpose()?;
+    let max_disk_bytes = raw.max_disk.as_deref().map(|text| size("query.max_disk", text)).transpose()?;
     if max_memory_bytes.is_some_and(|bytes| bytes < LEAST_MEMORY) {
         let what = "is less than 16 MiB, which SQLite needs for itself".to_owned();
         return Err(wrong("query.max_memory", what, "write for example \"256 MiB\""));
@@ -44,6 +47,7 @@ pub(super) fn validate(raw: &raw::Query) -> Result<QueryConfig, Problem> {
             .as_deref()
             .map_or(Ok(Duration::from_secs(60)), |text| duration("query.max_time", text))?,
         max_memory_bytes: max_memory_bytes.unwrap_or(256 << 20),
+        max_disk_bytes: max_disk_bytes.unwrap_or(1 << 30),
         at_once: raw.at_once.unwrap_or(4),
     })
 }

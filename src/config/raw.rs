@@ -83,6 +83,7 @@ pub(super) struct Query {
     pub(super) max_rows: Option<u64>,
     pub(super) max_time: Option<String>,
     pub(super) max_memory: Option<String>,
+    pub(super) max_disk: Option<String>,
     pub(super) at_once: Option<usize>,
 }
 

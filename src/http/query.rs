@@ -78,13 +78,15 @@ pub(super) async fn query(
     let given_up = wanted.given_up();
     let most_rows = face.queries.bounds.max_rows;
     streamed::answer("application/x-ndjson", share, wanted, move |out| {
+        let workspace = machine.workspace(bounds.disk_bytes)?;
         let mut made = Vec::new();
         for (name, changes) in parts.changes {
-            let tables = machine.made_up(&changes, most_rows, &given_up)?;
+            let tables = machine.made_up(&changes, most_rows, &workspace, &given_up)?;
             attached.push(Attached { name, path: tables.path().to_owned() });
             made.push(tables);
         }
-        let answered = machine.query(&Asked { sql, attached, bounds }, &given_up, out);
+        let bounds = Bounds { disk_bytes: workspace.left()?, ..bounds };
+        let answered = machine.query(&Asked { sql, attached, bounds }, &workspace, &given_up, out);
         // Who has the answer finds no lease of it.
         leases.give_back().iter().for_each(|recorded| _ = recorded.recv());
         answered
@@ -120,6 +122,7 @@ fn bounds(face: &Face, request: &QueryRequest) -> Result<Bounds, Problem> {
         rows: request.limit.unwrap_or(most.max_rows).min(most.max_rows),
         time: seconds.unwrap_or(most.max_time).min(most.max_time),
         memory_bytes: most.max_memory_bytes,
+        disk_bytes: most.max_disk_bytes,
     })
 }
 

@@ -256,8 +256,20 @@ fn one_query_over_several_moments() {
 
 #[test]
 fn a_query_can_do_nothing_but_read_and_has_bounds() {
-    let world = configured("[query]\nmax_rows = 50\nmax_time = \"2s\"\nmax_memory = \"16 MiB\"\n", "");
+    let world = configured(
+        "[query]\nmax_rows = 50\nmax_time = \"2s\"\nmax_memory = \"16 MiB\"\nmax_disk = \"24 MiB\"\n",
+        "",
+    );
     published(&world);
+    // Rows of 1 KB each, which no index sorts.
+    let sorted = |select: &str, rows: u32| {
+        format!(
+            "with recursive c(n, x) as (select 1, randomblob(1000) union all select n + 1, randomblob(1000) from c where n < {rows}) {select}"
+        )
+    };
+    // Each of these sorts fits, and all of them together do not.
+    let one_sort = "(select count(*) from (select x from c group by x))";
+    let several_sorts = format!("select {}", [one_sort; 3].join(", "));
     for (sql, said) in [
         ("delete from sale", "something else than reading"),
         ("select 1; select 2", "more than one statement"),
@@ -280,6 +292,8 @@ fn a_query_can_do_nothing_but_read_and_has_bounds() {
             "with recursive c(x) as (select randomblob(1000000) union all select randomblob(1000000) from c) select group_concat(x) from c",
             "memory",
         ),
+        (&sorted("select x from c order by x", 40_000), "sorts more than its temporary files may hold"),
+        (&sorted(&several_sorts, 18_000), "sorts more than its temporary files may hold"),
         ("select * from report@1..2.diff_nope", "no table nope"),
         ("select * from report@1.sale\0, nonsense", "nul character"),
     ] {
@@ -302,6 +316,8 @@ fn a_query_can_do_nothing_but_read_and_has_bounds() {
     ] {
         world.send("POST", "/query", &body).expect_problem(422, "invalid");
     }
+    // More than the memory is sorted on the disk.
+    assert_eq!(ask(&world, &sorted(&format!("select {one_sort}"), 18_000))[1], json!([18_000]));
     let many = "with recursive c(x) as (select 1 union all select x + 1 from c) select x from c";
     let answer = ask(&world, many);
     assert_eq!(answer.last().unwrap(), &json!({"op": "end", "rows": 50, "more": true}));

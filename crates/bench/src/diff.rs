@@ -1,6 +1,7 @@
 //! `asat-bench diff`: what changed between two versions of a large store, beside the tools that join whole tables; the history of a row; and a
 //! query over two versions.
 
+mod queries;
 mod session;
 
 use std::ffi::OsStr;
@@ -8,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use asat_core::Problem;
-use asat_wire::{Diff, DiffLine, QueryLine, RowHistory};
-use rusqlite::Connection;
+use asat_wire::{Diff, DiffLine, RowHistory};
 use serde::Serialize;
-use serde_json::json;
+
+use queries::Measured;
 
 use super::args::DiffArgs;
 use super::large::{change, fill, rows_of, share_of};
@@ -19,7 +20,7 @@ use super::process::Daemon;
 use super::report::{Report, mb, number};
 use super::setting::Setting;
 use super::site::Site;
-use super::statistics::{Spread, float, ms_since, over};
+use super::statistics::{Spread, float, ms_since};
 use super::{Tell, api, differs, failed, tools};
 use asat_client::Request;
 
@@ -30,9 +31,6 @@ const ROW: i64 = 4711;
 const EVERY: u32 = 10;
 /// How many rows change before each version of the long history.
 const CHANGED: i64 = 100;
-/// What is asked of two versions.
-const QUERY: &str = "select count(*), sum(a.value - b.value) from OLD.position a join NEW.position b using (id) where a.units <> b.units";
-
 #[derive(Serialize)]
 struct Figures {
     store_bytes: u64,
@@ -48,8 +46,7 @@ struct Figures {
     history_versions: u32,
     history_changes: usize,
     history_ms: Spread,
-    query_ms: Spread,
-    plain_query_ms: Spread,
+    queries: Vec<Measured>,
 }
 
 pub(super) async fn run(args: &DiffArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
@@ -111,8 +108,7 @@ pub(super) async fn run(args: &DiffArgs, dir: Option<&Path>, tell: Tell<'_>) -> 
             history_versions: args.versions,
             history_changes: long.changes,
             history_ms: Spread::of(&long.history_ms),
-            query_ms: Spread::of(&long.query_ms),
-            plain_query_ms: Spread::of(&long.plain_query_ms),
+            queries: long.queries,
         },
     )
 }
@@ -173,8 +169,7 @@ struct Long {
     store_bytes: u64,
     changes: usize,
     history_ms: Vec<f64>,
-    query_ms: Vec<f64>,
-    plain_query_ms: Vec<f64>,
+    queries: Vec<Measured>,
 }
 
 async fn long_history(args: &DiffArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Long, Problem> {
@@ -210,54 +205,9 @@ async fn long_history(args: &DiffArgs, dir: Option<&Path>, tell: Tell<'_>) -> Re
     tell("asking both versions of a pair at once");
     let last = format!("report@{}", args.versions);
     let (old, new) = (download(&site, "report@1").await?, download(&site, &last).await?);
-    let (mut query_ms, mut plain_query_ms) = (Vec::new(), Vec::new());
-    for nth in 0..=TIMES {
-        let plain = plain_query(&old, &new)?;
-        let (answer, took) = query(&site, &last).await?;
-        if answer != plain.0 {
-            return Err(differs(format!("the answer is {answer:?} and not {:?}", plain.0)));
-        }
-        // The first one makes the copies.
-        if nth > 0 {
-            query_ms.push(took);
-            plain_query_ms.push(plain.1);
-        }
-    }
+    let queries = queries::run(&site, &last, &old, &new).await?;
     daemon.stop()?;
-    Ok(Long { store_bytes, changes, history_ms, query_ms, plain_query_ms })
-}
-
-/// The number of rows, and how long the answer took.
-async fn query(site: &Site, last: &str) -> Result<(i64, f64), Problem> {
-    let sql = QUERY.replace("OLD", "report@1").replace("NEW", last);
-    let since = Instant::now();
-    let mut stream =
-        site.client().stream(&Request::post(&["query"]).json(&json!({ "sql": sql }))?.long()).await?;
-    let mut answer = Vec::new();
-    while let Some(piece) = stream.next().await? {
-        answer.extend_from_slice(&piece);
-    }
-    let took = ms_since(since);
-    let rows = answer.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let row = rows.into_iter().find_map(|line| match line {
-        QueryLine::Row(row) => row.first().and_then(serde_json::Value::as_i64),
-        _ => None,
-    });
-    row.map(|row| (row, took)).ok_or_else(|| failed("ask both versions", "no row came"))
-}
-
-/// The same of two plain files, in a process of its own as well: that of the benchmark.
-fn plain_query(old: &Path, new: &Path) -> Result<(i64, f64), Problem> {
-    let since = Instant::now();
-    let asked = || {
-        let connection = Connection::open_in_memory()?;
-        connection.execute("attach ?1 as old", [old.display().to_string()])?;
-        connection.execute("attach ?1 as new", [new.display().to_string()])?;
-        connection.execute_batch("pragma cache_size = -32768")?;
-        connection.query_row(&QUERY.replace("OLD", "old").replace("NEW", "new"), [], |row| row.get(0))
-    };
-    let rows = asked().map_err(|error: rusqlite::Error| failed("ask two files", error))?;
-    Ok((rows, ms_since(since)))
+    Ok(Long { store_bytes, changes, history_ms, queries })
 }
 
 fn report(dir: Option<&Path>, figures: &Figures) -> Result<Report, Problem> {
@@ -281,13 +231,17 @@ fn report(dir: Option<&Path>, figures: &Figures) -> Result<Report, Problem> {
         format!("  {} changes", figures.history_changes),
         format!("median {}, max {}", ms(history.median), ms(history.max)),
     );
-    let ratio = over(figures.query_ms.median, figures.plain_query_ms.median);
-    let (asked, plain) = (ms(figures.query_ms.median), ms(figures.plain_query_ms.median));
-    report.line("query over two versions", format!("{} of plain files', {asked} to {plain}", number(ratio)));
+    for Measured { what, took } in &figures.queries {
+        let (asked, plain) = (ms(took.with_ms.median), ms(took.without_ms.median));
+        let ratio = number(took.ratio.median);
+        report.line(format!("query that {what}"), format!("{ratio} of plain files', {asked} to {plain}"));
+    }
     report.target("rows that differ, ms", 1000.0, rows_ms.median);
     report.target("summary, ms", 1000.0, *summary_ms);
     report.target("memory that it takes besides, MB", 64.0, float(figures.more_rss_bytes) / 1e6);
     report.target("history of a row, ms", 1000.0, history.median);
-    report.target("query over two versions, to plain files", 1.1, ratio);
+    for Measured { what, took } in &figures.queries {
+        report.target(&format!("query that {what}, to plain files"), 1.1, took.ratio.median);
+    }
     Ok(report)
 }

@@ -5,11 +5,16 @@
 //! and [`serve`] is what that does. It has bounds of memory and time, opens the files of the versions read-only, and lets SQLite do
 //! nothing but read. Its answer is JSON, a line each: the columns, the rows, and the end.
 //!
+//! What SQLite sorts beyond its memory is in temporary files, in a [`Workspace`] with a bound: as records in memory, each in an allocation of its own,
+//! large sorts take nearly twice as long.
+//!
 //! [`MadeUp`] makes the tables of what changed, which no version has, in a file of their own.
 
+mod limits;
 mod made_up;
 mod run;
 mod serve;
+mod workspace;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use made_up::{CutVersion, MadeUp};
 pub use run::run;
 pub use serve::serve;
+pub use workspace::Workspace;
 
 /// A query, and over what.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,6 +55,8 @@ pub struct Bounds {
     pub time: Duration,
     /// SQLite may take so many bytes.
     pub memory_bytes: u64,
+    /// So many bytes on the disk may its temporary files have together.
+    pub disk_bytes: u64,
 }
 
 /// What the process says besides rows, each a line.
@@ -63,6 +71,8 @@ enum Said {
     Refused(String),
     /// The time was over.
     Late,
+    /// Its temporary files became too large.
+    Full,
     /// The process has failed.
     Failed(String),
 }

@@ -1,6 +1,10 @@
 //! Queries over versions.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -32,7 +36,7 @@ pub struct QueryRequest {
 }
 
 /// A line of the answer to a query.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum QueryLine {
     /// The first one.
@@ -62,4 +66,40 @@ pub enum QueryLine {
         /// Whether there are more than the limit.
         more: bool,
     },
+}
+
+/// A row is read as it comes: of a million, none is held in a form of no type first, as serde does for what has no tag.
+impl<'de> Deserialize<'de> for QueryLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Told {
+            Columns { columns: Vec<String> },
+            Problem { op: String, code: String, detail: String, hint: String },
+            End { op: String, rows: u64, more: bool },
+        }
+
+        struct Line;
+        impl<'de> Visitor<'de> for Line {
+            type Value = QueryLine;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a row, or an object that tells of the query")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, row: A) -> Result<QueryLine, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(row)).map(QueryLine::Row)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, told: A) -> Result<QueryLine, A::Error> {
+                Ok(match Told::deserialize(MapAccessDeserializer::new(told))? {
+                    Told::Columns { columns } => QueryLine::Columns { columns },
+                    Told::Problem { op, code, detail, hint } => QueryLine::Problem { op, code, detail, hint },
+                    Told::End { op, rows, more } => QueryLine::End { op, rows, more },
+                })
+            }
+        }
+
+        deserializer.deserialize_any(Line)
+    }
 }

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use asat_core::{PageSize, Problem, VersionId};
-use asat_host::query::{Asked, CutVersion, MadeUp, run};
+use asat_host::query::{Asked, CutVersion, MadeUp, Workspace, run};
 use asat_rows::{Comparison, Error, Pages, SourceError, Version};
 use jiff::Timestamp;
 
@@ -28,13 +28,27 @@ pub struct Changes {
 }
 
 impl Machine {
+    /// The disk for a query: so many bytes.
+    ///
+    /// # Errors
+    /// If the machine refuses.
+    pub fn workspace(&self, bytes: u64) -> Result<Workspace, Problem> {
+        Workspace::create(&self.scratch, bytes)
+    }
+
     /// Has a query answered, by a process of its own. As soon as `given_up` is true, that is ended.
     ///
     /// # Errors
     /// If it cannot be answered.
-    pub fn query(&self, asked: &Asked, given_up: &AtomicBool, out: &mut dyn Write) -> Result<(), Problem> {
+    pub fn query(
+        &self,
+        asked: &Asked,
+        workspace: &Workspace,
+        given_up: &AtomicBool,
+        out: &mut dyn Write,
+    ) -> Result<(), Problem> {
         // The file of the program may be another one's by now, as after an upgrade.
-        run(Path::new("/proc/self/exe"), &[OsStr::new(COMMAND)], asked, given_up, out)
+        run(Path::new("/proc/self/exe"), &[OsStr::new(COMMAND)], asked, workspace, given_up, out)
     }
 
     /// Makes the tables of what changed that a query names.
@@ -45,11 +59,10 @@ impl Machine {
         &self,
         changes: &Changes,
         most_rows: u64,
+        workspace: &Workspace,
         given_up: &Arc<AtomicBool>,
     ) -> Result<MadeUp, Problem> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("query-{}.db", NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut made = MadeUp::create(&self.scratch, &name, most_rows)?;
+        let mut made = MadeUp::create(workspace, most_rows)?;
         for table in &changes.tables {
             match table.split_once('_') {
                 Some((kind, of)) if kind.eq_ignore_ascii_case("diff") => {

@@ -1,25 +1,25 @@
 //! Tables that no version has: what changed between versions, and each state of each row.
 //!
-//! They are made in a file of their own, which is removed with the value, and hold so many rows at most.
+//! They are made in a file of the query's [`Workspace`], and hold so many rows at most.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::{Code, Problem};
 use asat_rows::{Comparison, Difference, Generated, Row, Text, Value, write_key};
 use rusqlite::types::Value as Stored;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::scratch::Scratch;
+use super::Workspace;
 
-/// So large a file may become, in pages of 4096 bytes.
-const MOST_PAGES: u32 = 262_144;
+const PAGE_BYTES: u64 = 4096;
 /// A value of more bytes is not in these tables.
 const LONGEST_VALUE: u64 = 16 << 20;
 
 /// The tables.
 pub struct MadeUp {
-    file: Scratch,
+    path: PathBuf,
     connection: Connection,
     rows: u64,
     most_rows: u64,
@@ -39,19 +39,21 @@ pub struct CutVersion {
 type Fields = Vec<(String, Stored)>;
 
 impl MadeUp {
-    /// An empty file of this name in a folder for such files.
+    /// An empty file in the workspace, which may take what is left there.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn create(folder: &Path, name: &str, most_rows: u64) -> Result<Self, Problem> {
-        let (file, _) = Scratch::create(folder, name)?;
-        let connection = Connection::open(file.path()).map_err(|error| failed(&error))?;
+    pub fn create(workspace: &Workspace, most_rows: u64) -> Result<Self, Problem> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let path = workspace.path().join(format!("changes-{}.db", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let most_pages = (workspace.left()? / PAGE_BYTES).clamp(1, u32::MAX.into());
+        let connection = Connection::open(&path).map_err(|error| failed(&error))?;
         let begin = format!(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA max_page_count = {MOST_PAGES};
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA page_size = {PAGE_BYTES}; PRAGMA max_page_count = {most_pages};
              CREATE TABLE open_row(name TEXT, key BLOB, id INTEGER, PRIMARY KEY(name, key)) WITHOUT ROWID; BEGIN"
         );
         connection.execute_batch(&begin).map_err(|error| failed(&error))?;
-        Ok(Self { file, connection, rows: 0, most_rows, columns: Default::default() })
+        Ok(Self { path, connection, rows: 0, most_rows, columns: Default::default() })
     }
 
     /// Ends writing.
@@ -65,7 +67,7 @@ impl MadeUp {
     /// Where the tables are.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.path
     }
 
     /// Makes an empty table, with the columns that it has in any case.
@@ -310,7 +312,7 @@ fn quoted(name: &str) -> String {
 fn failed(error: &rusqlite::Error) -> Problem {
     let (code, hint) = match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => {
-            (Code::Invalid, "name two versions, or compare them with asat diff")
+            (Code::Invalid, "name two versions, compare them with asat diff, or raise query.max_disk")
         }
         _ => (Code::Internal, "read the daemon's log"),
     };

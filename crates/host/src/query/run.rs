@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use asat_core::{Code, Problem};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
-use super::{Asked, Said};
+use super::{Asked, Said, Workspace};
 use crate::program::input;
 
 /// How often it is looked whether the answer is still wanted.
@@ -21,8 +22,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How much is read at a time.
 const PIECE: usize = 64 << 10;
 
-/// Has a query answered by a program of these arguments, which calls [`super::serve`]; writes the lines of the answer. As soon as
-/// `given_up` is true, the process is ended.
+/// Has a query answered by a program of these arguments, which calls [`super::serve`]; writes the lines of the answer. Its temporary files
+/// are in `workspace`. As soon as `given_up` is true, the process is ended.
 ///
 /// # Errors
 /// [`Code::Invalid`] if SQLite cannot answer the query within its bounds; if the process fails, or the answer is not taken.
@@ -30,12 +31,18 @@ pub fn run(
     program: &Path,
     arguments: &[&OsStr],
     asked: &Asked,
+    workspace: &Workspace,
     given_up: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<(), Problem> {
     let text = serde_json::to_vec(asked).map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().current_dir("/").process_group(0);
+    command
+        .args(arguments)
+        .env_clear()
+        .current_dir(workspace.path())
+        .env("SQLITE_TMPDIR", ".")
+        .process_group(0);
     command.stdin(input(&text).map_err(|error| failed(&error))?);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().map_err(|error| failed(&error))?;
@@ -87,6 +94,7 @@ impl Process {
                     "ask for less, or for more time; [query] in the configuration says how much there may be";
                 Err(Problem::new(Code::Invalid, what, hint))
             }
+            Said::Full => Err(full()),
             Said::Failed(why) => {
                 let hint = "verify the versions that it names with asat verify";
                 Err(Problem::new(Code::Damaged, format!("the query cannot be answered: {why}"), hint))
@@ -118,7 +126,12 @@ impl Process {
     fn ended(&mut self, asked: &Asked) -> Problem {
         let is_late = Instant::now() >= self.until;
         let _ = self.child.kill();
-        let how = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let ended = self.child.wait();
+        // The kernel's answer to a file that becomes longer than the process may make one.
+        if ended.as_ref().is_ok_and(|status| status.signal() == Some(Signal::XFSZ.as_raw())) {
+            return full();
+        }
+        let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
         let what = if is_late {
             format!("its process had not ended after {} s", (asked.bounds.time + GRACE).as_secs_f32())
         } else {
@@ -135,6 +148,12 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn full() -> Problem {
+    let what = "the query sorts more than its temporary files may hold";
+    let hint = "ask for less, or raise query.max_disk in the configuration";
+    Problem::new(Code::Invalid, what, hint)
 }
 
 /// What helps with some of SQLite's words.

@@ -3,26 +3,23 @@
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::time::Instant;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::process::getppid;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::limits::Limits;
 use super::{Asked, Attached, Said};
 use crate::store::check::{Refusal, authorize, explain, prepare};
-use crate::worker::{Identity, bounds};
+use crate::worker::Identity;
 
-/// After how many of SQLite's operations it is looked whether the time is over: some microseconds.
-const OPERATIONS: i32 = 1000;
 /// The longest value that a query may make or read, in bytes.
 const LONGEST_VALUE: i32 = 64 << 20;
-/// The memory for pages, in KiB.
-const CACHE_KIB: i32 = 32 << 10;
+/// The memory for pages, in KiB, and as much for sorting before a temporary file is written; no more than a quarter of all that there is.
+const CACHE_KIB: u64 = 32 << 10;
 /// What only tells of tables.
 const PRAGMAS: [&str; 6] =
     ["table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"];
@@ -39,7 +36,7 @@ pub fn serve(mut input: impl Read, output: impl Write) -> io::Result<()> {
         Ok(asked) => match answer(&asked, &mut out) {
             Ok(end) => end,
             Err(Failure::Output(error)) => return Err(error),
-            Err(Failure::Refused(why)) => Said::Refused(why),
+            Err(Failure::Said(said)) => said,
             Err(Failure::Sqlite(error)) => failed(error),
         },
         Err(error) => Said::Failed(format!("the query cannot be read: {error}")),
@@ -51,7 +48,7 @@ pub fn serve(mut input: impl Read, output: impl Write) -> io::Result<()> {
 enum Failure {
     Output(io::Error),
     Sqlite(rusqlite::Error),
-    Refused(String),
+    Said(Said),
 }
 
 impl From<io::Error> for Failure {
@@ -70,7 +67,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Sqlite(error) => Self::Sqlite(error),
-            Refusal::Other(why) => Self::Refused(why),
+            Refusal::Other(why) => Self::Said(Said::Refused(why)),
         }
     }
 }
@@ -78,10 +75,7 @@ impl From<Refusal> for Failure {
 /// What is said of an error: most are the query's fault.
 fn failed(error: rusqlite::Error) -> Said {
     match error.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => Said::Late,
-        Some(ErrorCode::OutOfMemory) => {
-            Said::Refused("it needs more memory than a query may take".to_owned())
-        }
+        Some(ErrorCode::DiskFull) => Said::Failed("the disk of the state folder is full".to_owned()),
         Some(
             ErrorCode::SystemIoFailure
             | ErrorCode::CannotOpen
@@ -98,18 +92,25 @@ fn say(out: &mut impl Write, said: &Said) -> io::Result<()> {
 }
 
 fn answer(asked: &Asked, out: &mut impl Write) -> Result<Said, Failure> {
-    let until = Instant::now() + asked.bounds.time;
-    bounds::set(asked.bounds.memory_bytes)?;
-    let mut connection = open(&asked.attached)?;
+    let limits = Limits::begin(&asked.bounds)?;
+    let mut connection = open(asked)?;
     if let Err(error) = become_nobody() {
         return Ok(Said::Failed(format!("its process cannot give up root's rights: {error}")));
     }
-    // Nobody wants the answer of a daemon that has gone.
-    let daemon = getppid();
-    connection.progress_handler(OPERATIONS, Some(move || Instant::now() >= until || getppid() != daemon))?;
+    if let Err(error) = limits.watch(&mut connection) {
+        return Ok(Said::Failed(format!("its process cannot be bounded: {error}")));
+    }
+    match rows(connection, asked, out) {
+        Err(Failure::Sqlite(error)) => limits.reached(&error).ok_or(Failure::Sqlite(error)),
+        answered => answered,
+    }
+}
+
+fn rows(mut connection: Connection, asked: &Asked, out: &mut impl Write) -> Result<Said, Failure> {
     connection.authorizer(Some(only_reads))?;
     if asked.sql.contains('\0') {
-        return Err(Failure::Refused("it has a nul character, after which nothing would be read".to_owned()));
+        let why = "it has a nul character, after which nothing would be read".to_owned();
+        return Ok(Said::Refused(why));
     }
     let mut statement = prepare(&connection, &asked.sql)?;
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
@@ -131,11 +132,12 @@ fn answer(asked: &Asked, out: &mut impl Write) -> Result<Said, Failure> {
 }
 
 /// A connection on which a query can name the databases. Nothing can be written to any of them.
-fn open(attached: &[Attached]) -> rusqlite::Result<Connection> {
+fn open(asked: &Asked) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(":memory:", flags)?;
-    connection.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY"))?;
-    for Attached { name, path } in attached {
+    let cache_kib = CACHE_KIB.min(asked.bounds.memory_bytes / 4 / 1024);
+    connection.execute_batch(&format!("PRAGMA cache_size = -{cache_kib}"))?;
+    for Attached { name, path } in &asked.attached {
         connection.execute("ATTACH ?1 AS ?2", [uri(path), name.clone()])?;
     }
     connection.execute_batch("PRAGMA query_only = ON")?;
@@ -184,16 +186,15 @@ fn write_row(row: &rusqlite::Row<'_>, count: usize, out: &mut impl Write) -> Res
 /// Writes a value as the rows of differences have it.
 fn write_value(value: ValueRef<'_>, out: &mut impl Write) -> io::Result<()> {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let value: Value = match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => number.into(),
-        ValueRef::Real(number) if number.is_finite() => return write!(out, "{number:?}"),
-        ValueRef::Real(number) => json!({ "real": number.to_string() }),
+    match value {
+        ValueRef::Null => out.write_all(b"null"),
+        ValueRef::Integer(number) => write!(out, "{number}"),
+        ValueRef::Real(number) if number.is_finite() => write!(out, "{number:?}"),
+        ValueRef::Real(number) => write!(out, "{}", json!({ "real": number.to_string() })),
         ValueRef::Text(text) => match str::from_utf8(text) {
-            Ok(text) => text.into(),
-            Err(_) => json!({ "text_hex": hex(text) }),
+            Ok(text) => Ok(serde_json::to_writer(out, text)?),
+            Err(_) => write!(out, "{}", json!({ "text_hex": hex(text) })),
         },
-        ValueRef::Blob(bytes) => json!({ "hex": hex(bytes) }),
-    };
-    Ok(serde_json::to_writer(out, &value)?)
+        ValueRef::Blob(bytes) => write!(out, "{}", json!({ "hex": hex(bytes) })),
+    }
 }

@@ -27,6 +27,16 @@ impl Identity {
         Self { user: NOBODY, group: NOBODY, groups: vec![NOBODY] }
     }
 
+    /// The user's number.
+    pub(crate) fn user(&self) -> u32 {
+        self.user
+    }
+
+    /// The number of its group.
+    pub(crate) fn group(&self) -> u32 {
+        self.group
+    }
+
     /// The owner of a store, where this process is root and the owner is somebody else.
     ///
     /// # Errors
