@@ -71,8 +71,7 @@ pub(super) use cut::Note;
 use filing::WriteRates;
 use ground::Grounds;
 use hot::{SnapshotVersion, Witnessed};
-pub(in crate::daemon) use opening::open_archives;
-use opening::workers;
+use opening::{Archives, open_archives, workers};
 pub use querying::Changes;
 pub use repair::found;
 pub use row_history::{RowChanged, RowFound, RowOf};
@@ -96,7 +95,7 @@ pub struct Machine {
     clones: BTreeMap<StoreName, Origin>,
     /// What the guard wants of publications.
     advice: Mutex<Advice>,
-    archives: RwLock<BTreeMap<StoreName, Arc<Archive>>>,
+    archives: RwLock<Archives>,
     copies: Copies,
     /// The root of the tree of versions, while it is mounted.
     tree: ArcSwapOption<PathBuf>,
@@ -178,10 +177,16 @@ impl Machine {
     /// A store's archive.
     ///
     /// # Errors
-    /// [`Code::UnknownStore`].
+    /// [`Code::UnknownStore`]; [`Code::Damaged`] if no file of it can be read.
     pub fn archive(&self, store: &StoreName) -> Result<Arc<Archive>, Problem> {
-        self.archives().get(store).cloned().ok_or_else(|| {
-            Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon")
+        let archives = self.archives();
+        archives.open.get(store).cloned().ok_or_else(|| match archives.unread.get(store) {
+            Some(problem) => problem.clone(),
+            None => Problem::new(
+                Code::UnknownStore,
+                format!("store {store} has no archive"),
+                "restart the daemon",
+            ),
         })
     }
 

@@ -169,3 +169,41 @@ fn a_catalogue_that_cannot_be_made_anew_leaves_nothing_behind() {
     assert!(refusal.contains(archive.to_str().unwrap()), "{refusal}");
     assert_eq!(catalogues(&world), ["catalogue.db-newest"], "it is of the one that was there");
 }
+
+/// Of one store no file can be read: the other stores, and the guard, are kept all the same.
+#[test]
+fn a_store_whose_archive_cannot_be_read_at_all_keeps_no_other_from_working() {
+    for with_catalogue in [true, false] {
+        let (mut world, before) = without_catalogue();
+        if with_catalogue {
+            world.start();
+            assert!(world.stop().success());
+        }
+        let folder = world.path("state/archive/report");
+        let whole: Vec<_> = (1..=3).map(|number| fs::read(world.segment(number)).unwrap()).collect();
+        (1..=3).for_each(|number| fs::write(world.segment(number), "rubbish").unwrap());
+        let log = world.start();
+        assert!(log.contains("no file of the archive of report can be read"), "{log}");
+        let lost = if with_catalogue { ", report@1 lost, report@2 lost, report@3 lost" } else { "" };
+        assert_eq!(states(&world), format!("other@1 ready, other@2 ready, other@3 ready{lost}"));
+        let publish = |world: &World, name: &str, store: rusqlite::Connection| {
+            store.execute("insert into ledger values ('later')", []).unwrap();
+            world.send("POST", "/snapshots", &json!({ "store": name }))
+        };
+        assert_eq!(
+            publish(&world, "other", rusqlite::Connection::open(world.path("other.db")).unwrap()).json()["version"]
+                ["id"],
+            "other@4"
+        );
+        let refused = publish(&world, "report", world.sqlite()).expect_problem(500, "damaged");
+        assert!(refused["detail"].as_str().unwrap().contains(folder.to_str().unwrap()), "{refused}");
+        assert!(world.stop().success());
+        for (number, whole) in (1..).zip(&whole) {
+            fs::write(world.segment(number), whole).unwrap();
+        }
+        world.start();
+        let of_report: Vec<_> = known(&world).into_iter().filter(|version| of_report(&version[0])).collect();
+        assert_eq!(of_report, before);
+        assert_eq!(publish(&world, "report", world.sqlite()).json()["version"]["id"], "report@4");
+    }
+}

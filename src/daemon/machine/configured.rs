@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
-use asat_archive::Archive;
 use asat_core::check::Check;
 use asat_core::clock::Bounds;
 use asat_core::register::Register;
@@ -91,8 +90,9 @@ impl Machine {
         added.stores.retain(|name, _| !known.stores.contains_key(name));
         let (mut backings, _) = ground::discover(&added, &self.volumes)?;
         for (name, backing) in &mut backings {
-            let archive = self.archive(name).or_else(|_| open_archive(config, name))?;
-            self.archives.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), archive);
+            let archive =
+                self.archive(name).or_else(|_| open_archive(config, name).map_err(Problem::from))?;
+            self.archives.write().unwrap_or_else(PoisonError::into_inner).open.insert(name.clone(), archive);
             // The guard knows the volumes that it found as it began.
             if matches!(backing, Backing::Volume(origin) if origin.backend != Backend::Reflink) {
                 *backing = Backing::Unusable(not_guarded(name));
@@ -126,7 +126,7 @@ impl Machine {
         self.settings.load_full()
     }
 
-    pub(super) fn archives(&self) -> RwLockReadGuard<'_, BTreeMap<StoreName, Arc<Archive>>> {
+    pub(super) fn archives(&self) -> RwLockReadGuard<'_, super::Archives> {
         self.archives.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,7 +11,9 @@ use super::{Machine, certified, describe};
 impl Machine {
     /// What is wrong with files of the archives that cannot be read.
     pub(in crate::daemon) fn unread(&self) -> Vec<Problem> {
-        self.archives().values().flat_map(|archive| archive.unread()).map(Problem::from).collect()
+        let archives = self.archives();
+        let of_open = archives.open.values().flat_map(|archive| archive.unread()).map(Problem::from);
+        of_open.chain(archives.unread.values().cloned()).collect()
     }
 
     /// What the archives have.
@@ -24,7 +26,8 @@ impl Machine {
         found: &[Found],
     ) -> Result<Vec<Archived>, Problem> {
         let mut archived = Vec::new();
-        for (store, archive) in &*self.archives() {
+        let archives = self.archives();
+        for (store, archive) in &archives.open {
             archived.extend(look_at_archive(archive, store, register)?);
             // A file that was written last, of which nothing can be read, may be that of a version that is in a snapshot still.
             let newest = archive.newest().unwrap_or(0);
@@ -32,6 +35,14 @@ impl Machine {
             if of_snapshots.any(|id| id.store == *store && id.number > newest) {
                 archived.retain(|held| held.version.store != *store || held.version.number <= newest);
             }
+        }
+        for (store, problem) in &archives.unread {
+            let Ok(history) = register.history(store) else { continue };
+            let versions = history.versions.values().map(|entry| &entry.version);
+            archived.extend(versions.filter(|version| version.is_archived()).map(|version| {
+                let damaged = Damaged { why: problem.detail.clone(), described: None };
+                Archived { version: version.id.clone(), described: Some(Err(damaged)) }
+            }));
         }
         Ok(archived)
     }

@@ -11,19 +11,50 @@ use asat_host::worker::Workers;
 use super::Machine;
 use crate::config::Config;
 
+/// The archives by their stores, and why some have none.
+#[derive(Default)]
+pub(super) struct Archives {
+    pub(super) open: BTreeMap<StoreName, Arc<Archive>>,
+    /// Those of which no file can be read. Another history must not begin in their place, and the other stores are kept all the same.
+    pub(super) unread: BTreeMap<StoreName, Problem>,
+}
+
 /// Opens the archive of every store that is configured, or that has one.
-pub(in crate::daemon) fn open_archives(
-    config: &Config,
-) -> Result<BTreeMap<StoreName, Arc<Archive>>, Problem> {
+pub(super) fn open_archives(config: &Config) -> Result<Archives, Problem> {
     let mut names: BTreeSet<StoreName> = config.stores.keys().cloned().collect();
     names.extend(asat_archive::stores_in(&config.archives())?);
-    let open = |name: StoreName| open_archive(config, &name).map(|archive| (name, archive));
-    names.into_iter().map(open).collect()
+    let mut archives = Archives::default();
+    for name in names {
+        match open_archive(config, &name) {
+            Ok(archive) => _ = archives.open.insert(name, archive),
+            Err(Unopened::Unread(problem)) => {
+                tracing::error!(store = %name, "{}; {}", problem.detail, problem.hint);
+                archives.unread.insert(name, problem);
+            }
+            Err(Unopened::Refused(problem)) => return Err(problem),
+        }
+    }
+    Ok(archives)
+}
+
+/// Why an archive is not open.
+pub(super) enum Unopened {
+    /// There are files, and none of them can be read.
+    Unread(Problem),
+    /// The machine does not let it be opened, or this asat does not know its format.
+    Refused(Problem),
+}
+
+impl From<Unopened> for Problem {
+    fn from(unopened: Unopened) -> Self {
+        let (Unopened::Unread(problem) | Unopened::Refused(problem)) = unopened;
+        problem
+    }
 }
 
 /// Opens a store's archive, and makes it where there is none.
-pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Problem> {
-    let (archive, opened) = Archive::open(&config.archive(name)).map_err(|error| refused(name, error))?;
+pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Unopened> {
+    let (archive, opened) = Archive::open(&config.archive(name)).map_err(|error| unopened(name, error))?;
     if !opened.removed.is_empty() {
         tracing::info!(store = %name, files = ?opened.removed, "{name}: removed what a crash had left");
     }
@@ -37,16 +68,16 @@ pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Arch
 }
 
 /// Why an archive cannot be opened. If none of its files can be read, asat asks somebody first: it would begin an empty one.
-fn refused(name: &StoreName, error: Error) -> Problem {
+fn unopened(name: &StoreName, error: Error) -> Unopened {
     let is_loss = error.is_loss();
     let problem = Problem::from(error);
     if !is_loss {
-        return problem;
+        return Unopened::Refused(problem);
     }
     let detail = format!("no file of the archive of {name} can be read: {}", problem.detail);
-    let hint = "put the file back from a backup, or move the archive's files out of its folder to start without its versions \
-                (docs/recover.md)";
-    Problem::new(problem.code, detail, hint)
+    let hint = "put the files back from a backup, or move them out of their folder to go on without these versions, and start asat \
+                again (docs/recover.md)";
+    Unopened::Unread(Problem::new(problem.code, detail, hint))
 }
 
 /// What opens stores: this program, started again.

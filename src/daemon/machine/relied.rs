@@ -55,7 +55,7 @@ impl Machine {
 
     /// Does so for every store, one after another.
     pub(in crate::daemon) fn read_newest_of_all(&self) {
-        let stores: Vec<StoreName> = self.archives().keys().cloned().collect();
+        let stores: Vec<StoreName> = self.archives().open.keys().cloned().collect();
         for store in stores {
             if self.stopping.load(Ordering::Relaxed) {
                 return;
