@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use asat_core::version::check_line;
+use asat_core::check_line;
 use asat_core::{Code, Problem};
 use asat_host::peer::user_number;
 use asat_host::tree::group_number;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asat_core::Problem;
 use asat_core::check::{Check, Expected, Test, Value};
-use asat_core::version::check_line;
+use asat_core::check_line;
 use asat_host::store::check_query;
 
 use super::raw;

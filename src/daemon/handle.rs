@@ -6,11 +6,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use asat_catalogue::{Catalogue, Trail};
-use asat_core::audit::{By, Filter, Page, Place, Verdict};
+use asat_core::audit::{Filter, Page, Place, Verdict};
 use asat_core::event::{Event, Reply};
 use asat_core::guard::GuardEntry;
 use asat_core::version::Lease;
-use asat_core::{Code, Engine, Policy, Problem, VersionId};
+use asat_core::{By, Code, Engine, Policy, Problem, VersionId};
 use asat_shell::{Heard, SharedEngine};
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::timeout;

@@ -10,10 +10,10 @@ mod history;
 use std::path::Path;
 
 use asat_archive::Archive;
-use asat_core::audit::{Action, By, Deed};
+use asat_core::audit::{Action, Deed};
 use asat_core::event::Change;
 use asat_core::version::Store;
-use asat_core::{Code, Problem};
+use asat_core::{By, Code, Problem};
 use asat_host::StateFolder;
 
 use crate::config::Config;

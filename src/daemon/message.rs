@@ -1,9 +1,8 @@
 //! What reaches the driver: questions from outside, and what became of effects.
 
-use asat_core::audit::By;
 use asat_core::event::{EffectId, Event, Outcome, Reply};
 use asat_core::guard::GuardEntry;
-use asat_core::{Policy, Problem, VersionId};
+use asat_core::{By, Policy, Problem, VersionId};
 use asat_shell::{Heard, Request};
 use tokio::sync::oneshot;
 

@@ -9,11 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use asat_catalogue::{Catalogue, Trail};
-use asat_core::audit::By;
 use asat_core::clock;
 use asat_core::event::{Archived, Change, Event, Survey};
 use asat_core::version::State;
-use asat_core::{Code, Engine, Problem, VersionId};
+use asat_core::{By, Code, Engine, Problem, VersionId};
 use asat_host::StateFolder;
 use asat_host::lvm::InstallationId;
 

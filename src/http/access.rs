@@ -10,8 +10,7 @@ mod tokens;
 
 use std::time::Duration;
 
-use asat_core::audit::By;
-use asat_core::{Code, Problem};
+use asat_core::{By, Code, Problem};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method};

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use asat_core::audit::By;
 use asat_core::event::{Event, Open, Reply};
 use asat_core::version::{Lease, LeaseId, State as VersionState};
-use asat_core::{Code, Problem, StoreName, VersionId, VersionRef};
+use asat_core::{By, Code, Problem, StoreName, VersionId, VersionRef};
 use asat_host::query::{Asked, Attached, Bounds};
 use asat_rows::query::{Moment, Named, Query, read};
 use axum::extract::State;

@@ -168,7 +168,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use asat_core::audit::By;
+    use asat_core::By;
 
     use super::*;
     use crate::config::Role;

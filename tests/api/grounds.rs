@@ -29,7 +29,7 @@ const LEFT_OUT: [&str; 10] = [
 const MODES_LEFT_OUT: [&str; 4] =
     ["commits::truncate", "commits::persist", "commits::memory", "commits::off"];
 /// How many tests run side by side, each with a daemon of its own: they wait for LVM most of the time.
-const THREADS: usize = 4;
+const THREADS: usize = 3;
 /// What one test takes of the disks at the most, many times over.
 const DISK: &str = "4G";
 

@@ -8,7 +8,6 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use asat_core::audit::By;
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
 use asat_core::register::Register;
@@ -17,7 +16,7 @@ use asat_core::version::{
     Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, SetPublication, Store, Tag,
     Version,
 };
-use asat_core::{SetName, StoreName, TagName, VersionId};
+use asat_core::{By, SetName, StoreName, TagName, VersionId};
 use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, Row, Rows, Statement, Transaction};
 

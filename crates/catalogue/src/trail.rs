@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use asat_core::By;
 use asat_core::VersionId;
-use asat_core::audit::{Action, By, Deed, Filter, Link, Page, Place, TrailEntry, Verdict};
+use asat_core::audit::{Action, Deed, Filter, Link, Page, Place, TrailEntry, Verdict};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 

@@ -7,9 +7,9 @@ mod common;
 use std::path::PathBuf;
 
 use asat_catalogue::{Catalogue, Error, Trail};
-use asat_core::audit::{Action, By, Deed, Filter, Link, Place, TrailEntry};
+use asat_core::audit::{Action, Deed, Filter, Link, Place, TrailEntry};
 use asat_core::event::Change;
-use asat_core::{Code, Problem, VersionId};
+use asat_core::{By, Code, Problem, VersionId};
 use common::Dice;
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};

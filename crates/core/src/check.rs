@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::line::{MAX_LABEL, check_line};
+
 /// A condition that the content of a store must meet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
@@ -114,9 +116,7 @@ impl Check {
         let ok = || rows.first == [[Value::Text("ok".to_owned())]];
         match &self.test {
             Test::Query { expected, .. } => expected.judge(rows),
-            Test::Marker { .. } => {
-                crate::watch::value(rows)?.ok_or_else(|| "nothing is certified any more".to_owned())
-            }
+            Test::Marker { .. } => rows.marker()?.ok_or_else(|| "nothing is certified any more".to_owned()),
             Test::QuickCheck if ok() => Ok("ok".to_owned()),
             Test::QuickCheck => Err(format!("the database is damaged: {rows}")),
             Test::ForeignKeyCheck if rows.first.is_empty() => Ok("no rows".to_owned()),
@@ -163,6 +163,28 @@ impl Rows {
                 row => Err(format!("one value was expected, and the row has {} columns", row.len())),
             },
             _ => Err(format!("one value was expected, and there are {}: {self}", self.counted())),
+        }
+    }
+
+    /// The only value as the marker of a store, which becomes a label; nothing where nothing is certified yet.
+    ///
+    /// # Errors
+    /// What is wrong with the answer, as a sentence about it.
+    pub fn marker(&self) -> Result<Option<String>, String> {
+        if self.first.is_empty() {
+            return Ok(None);
+        }
+        match self.only()? {
+            Value::Null => Ok(None),
+            Value::Integer(number) => Ok(Some(number.to_string())),
+            Value::Real(number) if number.is_finite() => Ok(Some(format!("{number:?}"))),
+            found @ (Value::Real(_) | Value::Blob(_)) => {
+                Err(format!("it gives {found}, and should give a number, a text or NULL"))
+            }
+            Value::Text(text) => match check_line("the text that it gives", Some(text), MAX_LABEL) {
+                Ok(()) => Ok(Some(text.clone())),
+                Err(problem) => Err(problem.detail),
+            },
         }
     }
 

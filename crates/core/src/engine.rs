@@ -29,14 +29,14 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::audit::{self, Action, By, Deed};
+use crate::audit::{self, Action, Deed};
 use crate::clock::Bounds;
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Remark, Reply};
 use crate::register::Register;
 use crate::retention::Retention;
 use crate::snapshot::Origin;
 use crate::version::{End, Lease, Publication, State, Version};
-use crate::{Code, Problem, SetName, StoreName, VersionId};
+use crate::{By, Code, Problem, SetName, StoreName, VersionId};
 
 pub use clock::Toll;
 pub use grace::Waiting;
@@ -261,6 +261,12 @@ impl<'a> Draft<'a> {
         let next_effect = register.next_effect().0;
         let (changes, remarks) = (Vec::new(), Vec::new());
         Self { register, now, by, next_effect, changes, touched: BTreeMap::new(), remarks }
+    }
+
+    /// Takes a copy out of the cache: from now on it counts as gone.
+    fn drop_copy(&mut self, version: &Version) {
+        self.put(Version { copy: None, ..self.latest(version) });
+        self.intend(Effect::DropCopy { version: version.id.clone() });
     }
 
     /// Intends an effect.

@@ -14,12 +14,12 @@ mod survey;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{By, Deed};
+use crate::audit::Deed;
 use crate::clock::{Anchor, Reading};
 use crate::harm::{Damage, Finding};
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
-use crate::{Problem, SetName, StoreName, TagName, VersionId, VersionRef};
+use crate::{By, Problem, SetName, StoreName, TagName, VersionId, VersionRef};
 
 pub use outcome::{
     ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,

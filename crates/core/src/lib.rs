@@ -23,11 +23,15 @@ pub mod version;
 pub mod watch;
 
 pub mod boundary;
+mod by;
+mod line;
 pub mod names;
 pub mod problem;
 pub mod units;
 
+pub use by::By;
 pub use engine::{Backing, Engine, GroupCommit, LeaseBounds, LeaseUse, Policy, StorePolicy, Toll, Waiting};
+pub use line::check_line;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

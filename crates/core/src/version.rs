@@ -10,13 +10,12 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::By;
 use crate::check::CheckResult;
 use crate::harm::Damage;
 use crate::snapshot::{Cost, Snapshot};
-use crate::{Fingerprint, PageSize, SetName, StoreName, TagName, VersionId};
+use crate::{By, Fingerprint, PageSize, SetName, StoreName, TagName, VersionId};
 
-pub use attributes::{Attributes, Free, check_line, plain};
+pub use attributes::{Attributes, Free, plain};
 
 /// One SQLite database that asat watches, or once watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::check::{Check, CheckResult, Rows, Test, Value};
-use crate::version::{Attributes, Free, check_line};
+use crate::check::{Check, CheckResult, Test};
+use crate::version::{Attributes, Free};
 use crate::{Code, Problem};
 
 /// When the marker is asked for.
@@ -163,28 +163,6 @@ impl Watch {
             }
         };
         self.again_at = after.map(|after| now + after);
-    }
-}
-
-/// The value of a marker as it becomes a label; nothing where nothing is certified yet.
-///
-/// # Errors
-/// What is wrong with the answer, as a sentence about it.
-pub fn value(rows: &Rows) -> Result<Option<String>, String> {
-    if rows.first.is_empty() {
-        return Ok(None);
-    }
-    match rows.only()? {
-        Value::Null => Ok(None),
-        Value::Integer(number) => Ok(Some(number.to_string())),
-        Value::Real(number) if number.is_finite() => Ok(Some(format!("{number:?}"))),
-        found @ (Value::Real(_) | Value::Blob(_)) => {
-            Err(format!("it gives {found}, and should give a number, a text or NULL"))
-        }
-        Value::Text(text) => match check_line("the text that it gives", Some(text), Attributes::MAX_LABEL) {
-            Ok(()) => Ok(Some(text.clone())),
-            Err(problem) => Err(problem.detail),
-        },
     }
 }
 

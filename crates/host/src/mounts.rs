@@ -34,8 +34,8 @@ use asat_core::VersionId;
 
 pub use device::in_use;
 pub use error::Error;
+pub(crate) use error::SUPPORTED;
 pub use options::Log;
-pub(crate) use options::SUPPORTED;
 pub use rollback::into_rollback_mode;
 pub use trim::trim;
 

@@ -1,6 +1,6 @@
 //! Whose request causes what is logged.
 
-use asat_core::audit::By;
+use asat_core::By;
 use tracing::Span;
 
 /// The span of what somebody's request causes: each line that is logged in it names the request. It is empty if there is none.

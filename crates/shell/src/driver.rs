@@ -11,12 +11,11 @@ mod telling;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use asat_core::audit::By;
 use asat_core::event::{
     Answer, Change, Cut, CutFailure, Decision, Effect, EffectId, Event, Outcome, Reply, SetCut,
 };
 use asat_core::register::Register;
-use asat_core::{Policy, Problem, StoreName, VersionId};
+use asat_core::{By, Policy, Problem, StoreName, VersionId};
 use jiff::Timestamp;
 use tracing::field::display;
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asat_core::audit::By;
 use asat_core::event::{EffectId, Event, Open, Outcome};
 use asat_core::guard::{Memory, Scope, Step, Target};
 use asat_core::register::Register;
 use asat_core::version::{LeaseId, Version};
-use asat_core::{Engine, StoreName, VersionId, VersionRef};
+use asat_core::{By, Engine, StoreName, VersionId, VersionRef};
 use asat_shell::{Driver, Request, SharedEngine};
 use jiff::{SignedDuration, Timestamp};
 

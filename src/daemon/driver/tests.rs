@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use asat_core::audit::By;
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{
     Change, Cut, CutFailure, Effect, Event, Filed, Kept, Outcome, Publish, Reply, Retired, Survey,
@@ -14,7 +13,7 @@ use asat_core::guard::{GuardEntry, Outcome as Came, Rung};
 use asat_core::register::Register;
 use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, State};
-use asat_core::{Backing, Code, Fingerprint, PageSize, Policy, StoreName, StorePolicy, VersionId};
+use asat_core::{Backing, By, Code, Fingerprint, PageSize, Policy, StoreName, StorePolicy, VersionId};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use tempfile::TempDir;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use asat_archive::Fingerprinter;
 use asat_core::check::CheckResult;
-use asat_core::version::{Attributes, Content, SetPublication, check_line};
-use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
+use asat_core::version::{Attributes, Content, SetPublication};
+use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId, check_line};
 use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use asat_archive::{Archive, Contents, Cut, Kept, Meta, Rebuild};
-use asat_core::audit::{Action, By, Deed};
+use asat_core::audit::{Action, Deed};
 use asat_core::event::Change;
 use asat_core::register::Register;
 use asat_core::snapshot::Cost;
 use asat_core::version::{Attributes, Content, Holding, Publication, State, Store, Version};
-use asat_core::{Code, Problem, StoreName};
+use asat_core::{By, Code, Problem, StoreName};
 use jiff::Timestamp;
 
 use super::folder::{self, Exported, Said};

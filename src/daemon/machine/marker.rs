@@ -16,7 +16,7 @@ impl Machine {
         let Some(config) = &store.watch else { return Ok(None) };
         let (limits, stopping) = (&store.limits, &self.stopping);
         let rows = self.workers.ask(&store.path, &config.marker, config.deadline, limits.hold, stopping)?;
-        watch::value(&rows).map_err(|why| {
+        rows.marker().map_err(|why| {
             let detail = format!("the marker of store {name} has no value: {why}");
             let hint = "correct `marker` in [store.watch]: it gives one number or text, or NULL";
             Problem::new(Code::MarkerFailed, detail, hint)

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use asat_core::audit::By;
-use asat_core::{Code, Problem};
+use asat_core::{By, Code, Problem};
 use asat_host::peer::{self, Known};
 use tokio::net::UnixStream;
 

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use asat_core::audit::{Action, By, Deed};
+use asat_core::audit::{Action, Deed};
 use asat_core::check::CheckResult;
 use asat_core::clock::{Anchor, Doubt, Moment};
 use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
@@ -15,7 +15,7 @@ use asat_core::version::{
     Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, SetPublication, State,
     Store, Tag, Version,
 };
-use asat_core::{Fingerprint, PageSize, StoreName, VersionId};
+use asat_core::{By, Fingerprint, PageSize, StoreName, VersionId};
 use jiff::Timestamp;
 use serde_json::json;
 

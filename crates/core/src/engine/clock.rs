@@ -6,8 +6,9 @@ use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::clock::{self, Anchor, Believed, Reading};
 use crate::event::{Answer, Change, Remark, Reply, Survey};
+use crate::line::check_line;
 use crate::register::History;
-use crate::version::{End, Lease, Version, check_line};
+use crate::version::{End, Lease, Version};
 use crate::{Code, Problem};
 
 /// What ends at the next tick if it is a certain time then.

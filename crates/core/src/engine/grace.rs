@@ -8,8 +8,9 @@ use jiff::Timestamp;
 
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply};
+use crate::line::check_line;
 use crate::register::History;
-use crate::version::{End, State, Version, check_line};
+use crate::version::{End, State, Version};
 use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
 /// What waits for the end of its grace.

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use super::repair::do_without;
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Reply, Retired};
-use crate::version::{Holding, Lease, Pin, State, Version, check_line};
+use crate::line::check_line;
+use crate::version::{Holding, Lease, Pin, State, Version};
 use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
 impl Engine {

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{Draft, Engine};
-use crate::audit::By;
 use crate::event::Effect;
 use crate::version::LeaseId;
-use crate::{Code, Problem};
+use crate::{By, Code, Problem};
 
 /// How many leases may be open at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::revoke::note_revocation;
 use super::{Draft, Engine};
 use crate::event::{Answer, Change, Copied, Effect, Intent, Open, Reply};
+use crate::line::check_line;
 use crate::register::History;
 use crate::snapshot::Snapshot;
-use crate::version::{Copy, Lease, LeaseId, Version, check_line};
+use crate::version::{Copy, Lease, LeaseId, Version};
 use crate::{Code, Problem, VersionId};
 
 impl Engine {
@@ -144,7 +145,7 @@ impl Engine {
                 break;
             }
             used -= copy.bytes;
-            drop_copy(draft, victim);
+            draft.drop_copy(victim);
         }
         if used.saturating_add(needed) <= bound {
             return Ok(());
@@ -220,12 +221,6 @@ fn grant(draft: &mut Draft<'_>, version: &VersionId, id: &LeaseId, holder: &str,
     };
     draft.changes.push(Change::Lease(lease.clone()));
     Answer::Now(Ok(Reply::Leased(lease)))
-}
-
-/// Takes a copy out of the cache: from now on it counts as gone.
-pub(super) fn drop_copy(draft: &mut Draft<'_>, version: &Version) {
-    draft.put(Version { copy: None, ..draft.latest(version) });
-    draft.intend(Effect::DropCopy { version: version.id.clone() });
 }
 
 fn later(now: Timestamp, ttl_s: u32) -> Timestamp {

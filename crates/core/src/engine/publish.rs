@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use super::idempotency::{Of, is_taken};
 use super::tiering::waits_for_archive;
 use super::{Backing, Draft, Engine};
-use crate::audit::By;
 use crate::check::CheckResult;
 use crate::event::{Answer, Cut, CutFailure, Effect, EffectId, Event, Intent, Kept, Publish, Reply};
 use crate::event::{Archived, Change, Described};
+use crate::line::check_line;
 use crate::register::{Entry, History};
 use crate::snapshot::{Cost, Origin};
-use crate::version::{Attributes, Content, Holding, Publication, SetPublication, State, Version, check_line};
-use crate::{Code, Problem, StoreName, VersionId, watch};
+use crate::version::{Attributes, Content, Holding, Publication, SetPublication, State, Version};
+use crate::{By, Code, Problem, StoreName, VersionId, watch};
 
 impl Engine {
     pub(super) fn publish(&self, draft: &mut Draft<'_>, request: &Publish) -> Result<Answer, Problem> {

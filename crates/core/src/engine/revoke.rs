@@ -1,10 +1,10 @@
 //! Revoking: an administrator takes a lease from its holder, and that is written down.
 
-use super::open::drop_copy;
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{Answer, Reply};
-use crate::version::{Copy, Lease, LeaseId, check_line};
+use crate::line::check_line;
+use crate::version::{Copy, Lease, LeaseId};
 use crate::{Code, Problem, VersionId};
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
         let in_cache = |copy: &Copy| !copy.in_snapshot;
         if version.copy.as_deref().is_some_and(in_cache) && !draft.is_leased(id) && !self.is_being_copied(id)
         {
-            drop_copy(draft, &version);
+            draft.drop_copy(&version);
         }
     }
 }

@@ -7,7 +7,8 @@ use super::idempotency::Of;
 use super::publish::{Certification, begin_version, fail_cut, publish_as};
 use super::{Draft, Engine};
 use crate::event::{Answer, Cut, CutFailure, Effect, Intent, Kept, PublishSet, Reply, SetCut, SetMember};
-use crate::version::{Attributes, SetPublication, Version, check_line};
+use crate::line::check_line;
+use crate::version::{Attributes, SetPublication, Version};
 use crate::{Code, Problem, SetName, watch};
 
 impl Engine {

@@ -6,12 +6,11 @@ use jiff::Timestamp;
 
 use super::tiering::{is_being_dropped, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
-use crate::audit::By;
 use crate::event::{Answer, Effect, EffectId, Intent, Reply};
 use crate::guard::HotVersion;
 use crate::snapshot::{Backend, Origin, Snapshot};
 use crate::version::{State, Version};
-use crate::{Code, Problem, VersionId};
+use crate::{By, Code, Problem, VersionId};
 
 impl Engine {
     /// The versions in snapshots of volumes that are to last, with what the guard must know of them. Those that are on their

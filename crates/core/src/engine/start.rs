@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::open::drop_copy;
 use super::orphans::{holding, lose_pages, read_from_snapshot, record_damaged, say_damaged};
 use super::publish::take_over;
 use super::tiering::{archived as filed_as, lose, with_lost_snapshot, without_snapshot};
 use super::{Draft, Engine};
-use crate::audit::{Action, By, Deed};
+use crate::audit::{Action, Deed};
 use crate::event::{
     Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Intent, Remark, Reply, Survey,
     Surveyed,
@@ -15,7 +14,7 @@ use crate::event::{
 use crate::register::Entry;
 use crate::snapshot::Snapshot;
 use crate::version::{Lease, State, Store, Version};
-use crate::{Problem, StoreName, VersionId};
+use crate::{By, Problem, StoreName, VersionId};
 
 impl Engine {
     pub(super) fn start(&self, draft: &mut Draft<'_>, survey: &Survey) -> Result<Answer, Problem> {
@@ -317,7 +316,7 @@ impl Engine {
                 if is_whole && !leases.is_empty() {
                     continue;
                 }
-                drop_copy(draft, version);
+                draft.drop_copy(version);
             } else {
                 leases.retain(|lease| !survey.tree || self.is_copied_for(lease));
                 if is_whole {

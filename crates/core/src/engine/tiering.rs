@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::open::drop_copy;
 use super::restore::restores;
 use super::{Backing, Draft, Engine, done};
 use crate::event::{Answer, ArchiveFailure, Effect, EffectId, Filed, Intent, Reply};
@@ -175,7 +174,7 @@ impl Engine {
         let shown = version.copy.as_ref().is_some_and(|copy| copy.in_snapshot);
         let opening = |effect: &Effect| matches!(effect, Effect::MakeCopy { version, .. } if version == id);
         if shown && !draft.is_leased(id) && !draft.open_effects().any(opening) {
-            drop_copy(draft, &version);
+            draft.drop_copy(&version);
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::action::{Action, AlarmKey, AlarmKind, Step};
 use super::case::Case;
-use super::ladder::{Draft, FAILING};
+use super::ladder::Draft;
+use super::memory::FAILING;
 use super::observation::{PoolMode, PoolSeen};
 use super::policy::Rung;
 use super::target::Target;

@@ -7,16 +7,13 @@ use std::collections::BTreeSet;
 
 use super::action::{Action, Level, Scope, Step};
 use super::case::{Case, Kind, Margins, cases};
-use super::memory::Memory;
+use super::memory::{FAILING, Memory};
 use super::observation::{HotVersion, Observation};
 use super::policy::{Policy, Rung};
 use super::share::Rooms;
 use super::target::Target;
 use super::text::{Size, Span};
 use crate::VersionId;
-
-/// From this many failures in a row on, the rungs after an extension are taken as well.
-pub(super) const FAILING: u32 = 2;
 
 /// A plan in the making.
 pub(super) struct Draft<'a> {

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::{Action, Step};
 use super::entry::Outcome;
-use super::ladder::FAILING;
 use super::observation::Observation;
 use super::pace::{GrowthRate, Peak, Rates};
 use super::policy::{Policy, Rung};
 use super::target::Target;
+
+/// From this many failures in a row on, the rungs after an extension are taken as well.
+pub(super) const FAILING: u32 = 2;
 
 /// A look that came later than this, or an action that took longer, counts as this much. Plans for more would
 /// take all space of all groups.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::Level;
 use super::case::{Case, Margins, Rank};
-use super::ladder::FAILING;
+use super::memory::FAILING;
 use super::memory::Memory;
 use super::observation::Observation;
 use super::pace::within;

@@ -1,6 +1,7 @@
 //! Watch mode against examples, and against a model of a store that is written at any moments.
 
 use super::*;
+use crate::check::{Rows, Value};
 
 const PACE: Debounce = Debounce { debounce: Duration::from_millis(30), longest: Duration::from_millis(75) };
 
@@ -143,7 +144,7 @@ fn values_that_are_taken() {
         (text("2026-11-19 close"), Some("2026-11-19 close")),
         (text(" größer → 🎉"), Some(" größer → 🎉")),
     ] {
-        let value = value(&rows(&[std::slice::from_ref(&found)])).unwrap();
+        let value = rows(&[std::slice::from_ref(&found)]).marker().unwrap();
         assert_eq!(value.as_deref(), expected, "{found}");
         // What was published with a value is found to have it.
         if let Some(value) = value {
@@ -153,7 +154,7 @@ fn values_that_are_taken() {
             assert_eq!(attributes(&value).marker(), Some(value.as_str()));
         }
     }
-    assert_eq!(value(&Rows::default()), Ok(None));
+    assert_eq!(Rows::default().marker(), Ok(None));
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn values_that_are_refused() {
         rows(&[&[Value::text("\u{1b}[2J")]]),
         rows(&[&[Value::text(&long)]]),
     ] {
-        let refused = value(&found).unwrap_err();
+        let refused = found.marker().unwrap_err();
         assert!(refused.len() < 300, "{refused}");
     }
 }

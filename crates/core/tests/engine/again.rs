@@ -1,9 +1,9 @@
 //! Publishing again what has not changed, as far as whoever asks has seen.
 
-use asat_core::audit::{Action, By};
+use asat_core::audit::Action;
 use asat_core::event::{Answer, Change, Event, Publish, Reply};
 use asat_core::version::Attributes;
-use asat_core::{Code, Problem};
+use asat_core::{By, Code, Problem};
 
 use crate::world::{World, id, store};
 

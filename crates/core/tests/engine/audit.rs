@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::audit::{By, Deed};
+use asat_core::audit::Deed;
 use asat_core::event::{Answer, Event, Outcome, Reply};
 use asat_core::version::LeaseId;
-use asat_core::{Code, VersionRef};
+use asat_core::{By, Code, VersionRef};
 use jiff::SignedDuration;
 
 use crate::world::{World, exactly, id, keeping, trouble};

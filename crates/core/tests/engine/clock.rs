@@ -1,10 +1,10 @@
 //! The machine's clock: nothing ends by one that jumps, until it agrees again or somebody accepts it.
 
-use asat_core::audit::{Action, By};
+use asat_core::audit::Action;
 use asat_core::clock::{Bounds, Moment, Reading};
 use asat_core::event::{Answer, Archived, Change, Described, Event, Publish, Reply, Restore, Survey};
 use asat_core::version::{Attributes, Content};
-use asat_core::{Code, Policy, Toll};
+use asat_core::{By, Code, Policy, Toll};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::world::{World, exactly, id, keeping};

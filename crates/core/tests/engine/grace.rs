@@ -1,9 +1,9 @@
 //! The grace of versions that were given up: until it is over they can be brought back.
 
-use asat_core::audit::{Action, By, Deed};
+use asat_core::audit::{Action, Deed};
 use asat_core::event::{Answer, Effect, Event, Reply};
 use asat_core::version::State;
-use asat_core::{Code, Policy, Waiting};
+use asat_core::{By, Code, Policy, Waiting};
 use jiff::SignedDuration;
 
 use crate::world::{World, exactly, id, keeping, store};

@@ -1,10 +1,9 @@
 //! Labels that are given to one version only.
 
-use asat_core::audit::By;
 use asat_core::event::{Answer, Change, Event, Outcome, Publish, Reply};
 use asat_core::retention::Retention;
 use asat_core::version::{Attributes, State};
-use asat_core::{Code, watch};
+use asat_core::{By, Code, watch};
 
 use crate::world::{World, id, store};
 

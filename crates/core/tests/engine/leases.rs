@@ -1,9 +1,8 @@
 //! How many leases may be open, of one caller and in all.
 
-use asat_core::audit::By;
 use asat_core::event::{Answer, Event};
 use asat_core::version::LeaseId;
-use asat_core::{Code, LeaseBounds, LeaseUse, Policy};
+use asat_core::{By, Code, LeaseBounds, LeaseUse, Policy};
 
 use crate::world::{World, id};
 

@@ -1,7 +1,8 @@
 //! Repairs: verification reports, and what it found is put right by an effect that stands in the audit trail.
 
+use asat_core::By;
 use asat_core::Code;
-use asat_core::audit::{Action, By};
+use asat_core::audit::Action;
 use asat_core::event::{Answer, Event, Outcome, Reply};
 use asat_core::version::State;
 

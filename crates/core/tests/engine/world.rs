@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use asat_core::audit::{By, Deed};
+use asat_core::audit::Deed;
 use asat_core::check::CheckResult;
 use asat_core::event::{
     Answer, ArchiveFailure, Archived, Change, Condition, Copied, Cut, CutFailure, Damaged, Described, Effect,
@@ -19,7 +19,7 @@ use asat_core::retention::{Part, Retention, Weight};
 use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, LeaseId, SetPublication, State, Version};
 use asat_core::{
-    Backing, Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId,
+    Backing, By, Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId,
     VersionRef,
 };
 use jiff::{SignedDuration, Timestamp};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use asat_core::{Code, Problem};
 
-use super::options::SUPPORTED;
+/// The kinds of file system of which snapshots are known to mount without any recovery and beside their origin.
+pub(crate) const SUPPORTED: &str = "ext4 and xfs";
 
 /// An error of the mounted versions.
 #[derive(Debug, thiserror::Error)]

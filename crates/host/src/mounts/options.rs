@@ -6,9 +6,6 @@ use rustix::mount::MountFlags;
 
 use super::error::Error;
 
-/// The kinds of file system that are known to mount without any recovery and beside their origin.
-pub(crate) const SUPPORTED: &str = "ext4 and xfs";
-
 /// The flags of a snapshot's mount. A bind mount of one of its files has them too.
 pub(super) const FLAGS: MountFlags = MountFlags::RDONLY
     .union(MountFlags::NOSUID)
@@ -44,6 +41,7 @@ pub(super) fn of_snapshot(fs: &str, log: Log) -> Result<&'static CStr, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::SUPPORTED;
     use super::*;
 
     #[test]

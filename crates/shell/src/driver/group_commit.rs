@@ -1,7 +1,7 @@
 //! Requests that one commit does for: those that publish anew what has not changed.
 
+use asat_core::By;
 use asat_core::GroupCommit;
-use asat_core::audit::By;
 use asat_core::event::{Event, Publish, Reply};
 
 use super::{Driver, Request};

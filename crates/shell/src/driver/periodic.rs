@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use asat_core::audit::By;
 use asat_core::event::{Answer, Effect, Event, Outcome};
-use asat_core::{Code, Engine, Problem, StoreName, StorePolicy};
+use asat_core::{By, Code, Engine, Problem, StoreName, StorePolicy};
 use jiff::SignedDuration;
 
 use super::Driver;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::audit::By;
 use asat_core::event::{Change, EffectId, Reply};
 use asat_core::snapshot::Cost;
 use asat_core::version::Publication;
-use asat_core::{Problem, VersionId};
+use asat_core::{By, Problem, VersionId};
 use tracing::Span;
 
 use super::{Driver, Request};
