@@ -152,7 +152,7 @@ impl Drop for Process {
 
 fn full() -> Problem {
     let what = "the query sorts more than its temporary files may hold";
-    let hint = "ask for less, or raise query.max_disk in the configuration";
+    let hint = "ask for less, free space on the disk of the state folder, or raise query.max_disk";
     Problem::new(Code::Invalid, what, hint)
 }
 

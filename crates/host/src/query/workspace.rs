@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::{Code, Problem};
 
+use crate::machine::room;
 use crate::worker::Identity;
+
+/// A query may take this part of the free space.
+const SHARE: u64 = 4;
 
 /// The folder. It is removed with the value, with all that is in it.
 #[derive(Debug)]
@@ -18,19 +22,22 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes an empty folder in that for scratch files. The query may take so many bytes in it.
+    /// Makes an empty folder in that for scratch files. The query may take so many bytes in it, and no more than a [`SHARE`] of what is
+    /// free: the daemon needs the disk, too.
     ///
     /// # Errors
     /// If the machine refuses.
     pub fn create(scratch: &Path, bytes: u64) -> Result<Self, Problem> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let workspace =
+        let mut workspace =
             Self { folder: scratch.join(format!("query-{}", NEXT.fetch_add(1, Ordering::Relaxed))), bytes };
-        workspace.make(scratch).map_err(|error| workspace.failed("make", &error))?;
+        let free = workspace.make(scratch).map_err(|error| workspace.failed("make", &error))?;
+        workspace.bytes = bytes.min(free / SHARE);
         Ok(workspace)
     }
 
-    fn make(&self, scratch: &Path) -> io::Result<()> {
+    /// Makes the folder; answers how many bytes are free.
+    fn make(&self, scratch: &Path) -> io::Result<u64> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700).recursive(true).create(scratch)?;
         builder.recursive(false).create(&self.folder)?;
@@ -39,7 +46,7 @@ impl Workspace {
             let nobody = Identity::nobody();
             chown(&self.folder, Some(nobody.user()), Some(nobody.group()))?;
         }
-        Ok(())
+        Ok(room(&self.folder)?.0)
     }
 
     /// Where it is.
