@@ -207,7 +207,9 @@ impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
         };
         let Some(since) = since else { return nothing(None) };
         self.machine.diff(since, id, &self.stopping).unwrap_or_else(|problem| {
-            tracing::warn!(version = %id, "{id}: cannot be compared with {since}: {problem}");
+            if !self.stopping.load(Ordering::Relaxed) {
+                tracing::warn!(version = %id, "{id}: cannot be compared with {since}: {problem}");
+            }
             nothing(Some(problem.to_string()))
         })
     }
