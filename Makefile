@@ -48,7 +48,7 @@ FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
 # How long each parser is fed.
 FUZZ_SECONDS ?= 20
 
-.PHONY: build test test-lab test-here test-loop sim lint demo bench bench-lab install deb sbom clean
+.PHONY: build test test-loop sim lint demo bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -57,15 +57,7 @@ build:
 
 test: lint
 	@tools/lab-kernel target/lab-kernel
-	$(CARGO) test --workspace --locked --no-run
-	$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-lab test-here
-
-# Tests in the lab wait for its kernel most of the time, and the others run beside them meanwhile.
-test-lab:
-	$(CARGO) test --workspace --tests --locked --no-fail-fast -- --test-threads=3 lab_
-
-test-here:
-	$(CARGO) test --workspace --locked --no-fail-fast -- --skip lab_
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 test-loop:
 	@tools/need $(LOOP_NEEDS)
