@@ -145,7 +145,7 @@ async fn print(lines: &mut Differences, pieces: &mut Pieces<'_>) -> Result<bool,
     while let Some((text, line)) = lines.next().await? {
         differ |= line.op != "end";
         pieces.add(&text)?;
-        if lines.lines.is_empty() {
+        if lines.lines.must_wait() {
             pieces.flush()?;
         }
     }

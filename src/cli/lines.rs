@@ -31,7 +31,7 @@ impl Lines {
     }
 
     /// Whether the next line must be waited for.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn must_wait(&self) -> bool {
         !self.rest.get(self.at..).unwrap_or_default().contains(&b'\n')
     }
 

@@ -54,8 +54,8 @@ async fn print(mut lines: Lines, printer: &mut Printer<'_>) -> Result<Option<u64
                 return Ok(more.then_some(rows));
             }
         }
-        // Whoever watches a slow query sees its rows as they come.
-        if lines.is_empty() {
+        // A slow query's rows are shown as they come.
+        if lines.must_wait() {
             printer.pieces.flush()?;
         }
     }

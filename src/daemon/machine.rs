@@ -137,9 +137,14 @@ impl Machine {
         metrics: &Arc<Metrics>,
     ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
         let volumes = Volumes::new(installation, config, Arc::clone(metrics) as Arc<dyn Timing>);
-        let (backings, grounds) = ground::discover(config, &volumes)?;
+        let (mut backings, grounds) = ground::discover(config, &volumes)?;
         let clones = ground::clones(config, &volumes, &backings);
         Scratch::clean(&config.scratch())?;
+        let archives = open_archives(config)?;
+        // Whatever it is cut by: its next version would get a number that the files may have given already.
+        for (store, problem) in &archives.unread {
+            backings.entry(store.clone()).and_modify(|backing| *backing = Backing::Unusable(problem.clone()));
+        }
         let machine = Self {
             settings: ArcSwap::from_pointee(Settings::of(config)),
             advice: Mutex::default(),
@@ -148,7 +153,7 @@ impl Machine {
             workers: workers(config),
             volumes,
             clones,
-            archives: RwLock::new(open_archives(config)?),
+            archives: RwLock::new(archives),
             copies: Copies::new(config.copies()),
             tree: ArcSwapOption::from_pointee(tree),
             recent: Recent::default(),

@@ -229,7 +229,7 @@ impl Face {
 
 /// The tables of what changed among those that stand behind a name.
 fn made_up(tables: &BTreeSet<String>) -> BTreeSet<String> {
-    tables.iter().map(|table| table.to_lowercase()).collect()
+    tables.iter().map(|table| table.to_ascii_lowercase()).collect()
 }
 
 /// The leases of a query, which are given back as it ends.

@@ -254,6 +254,68 @@ fn one_query_over_several_moments() {
     assert_eq!(world.get("/leases").json()["leases"], json!([]), "nothing stays leased");
 }
 
+/// Columns whose names are those of the made-up tables' own, or differ by the case of a letter that SQLite does not fold.
+#[test]
+fn made_up_tables_have_every_column_of_a_table() {
+    let world = world();
+    let publish = |sql: &str| {
+        world.sqlite().execute_batch(sql).unwrap();
+        let published = world.send("POST", "/snapshots", &json!({ "store": "report" }));
+        assert_eq!(published.status, 201, "{published}");
+        world.archived(published.json()["version"]["id"].as_str().unwrap());
+    };
+    let wide: Vec<String> = (0..1995).map(|n| format!("c{n}")).collect();
+    publish(&format!(
+        "create table t(id integer primary key, Ü, ü, version, valid_from, \"valid_from_\");
+         insert into t values (1, 'A', 'a', 'v', '2026', 'f');
+         create table wide(id integer primary key, {wide}); insert into wide(id) values (1);
+         create table wider(id integer primary key, {wide}, d); insert into wider(id) values (1)",
+        wide = wide.join(", ")
+    ));
+    publish("update t set Ü = 'B'; update wide set c1994 = 1");
+    let states = "select valid_from, valid_to, Ü, ü, version, valid_from__, valid_from_ from report.history_t order by 1";
+    // The table's own columns come in their order, and one whose name is taken gets a longer one.
+    let named = ask(&world, "select * from report.history_t where 0")[0]["columns"].clone();
+    assert_eq!(
+        named,
+        json!([
+            "valid_from",
+            "valid_to",
+            "valid_from_at",
+            "valid_to_at",
+            "id",
+            "Ü",
+            "ü",
+            "version",
+            "valid_from_",
+            "valid_from__"
+        ])
+    );
+    let found = ask(&world, states);
+    assert_eq!(
+        found[1..3],
+        [json!([1, 2, "A", "a", "v", "f", "2026"]), json!([2, null, "B", "a", "v", "f", "2026"])]
+    );
+    let diff = ask(
+        &world,
+        "select from_version, to_version, from_Ü, to_Ü, from_ü, to_ü, from_version_, to_version_ from diff_t",
+    );
+    assert_eq!(diff[1], json!([1, 2, "A", "B", "a", "a", "v", "v"]));
+    // As many columns as SQLite takes, and one more.
+    assert_eq!(
+        ask(&world, "select count(*), sum(c1994) from report.history_wide where valid_to is null")[1],
+        json!([1, 1])
+    );
+    for (sql, width) in
+        [("select * from report.history_wider", "2001"), ("select * from report.diff_wide", "3995")]
+    {
+        let problem = world.send("POST", "/query", &json!({ "sql": sql })).expect_problem(422, "invalid");
+        let said = format!("would have {width} columns, and SQLite takes 2000 at most");
+        assert!(problem["detail"].as_str().unwrap().contains(&said), "{sql}: {problem}");
+    }
+    assert_eq!(world.get("/leases").json()["leases"], json!([]), "nothing stays leased");
+}
+
 #[test]
 fn a_query_can_do_nothing_but_read_and_has_bounds() {
     let world = configured("[query]\nmax_rows = 50\nmax_time = \"2s\"\nmax_memory = \"16 MiB\"\n", "");

@@ -31,6 +31,7 @@ const ROW: i64 = 4711;
 const EVERY: u32 = 10;
 /// How many rows change before each version of the long history.
 const CHANGED: i64 = 100;
+
 #[derive(Serialize)]
 struct Figures {
     store_bytes: u64,

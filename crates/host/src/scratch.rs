@@ -62,7 +62,7 @@ fn remove(path: &Path) -> Result<(), Problem> {
     }
 }
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Problem {
+pub(crate) fn failed(doing: &str, path: &Path, error: &io::Error) -> Problem {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     let code = if full { Code::StorageFull } else { Code::Internal };
     let hint = if full { "free space on the disk of the state folder" } else { "look at the state folder" };

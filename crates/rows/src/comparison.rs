@@ -281,8 +281,9 @@ impl TableChange {
         let Some((before, now)) = self.definitions() else { return false };
         let is_key_same = !now.without_rowid || {
             let names = |definition: &Definition| {
-                let name =
-                    |column: usize| definition.columns.get(column).map(|column| column.name.to_lowercase());
+                let name = |column: usize| {
+                    definition.columns.get(column).map(|column| column.name.to_ascii_lowercase())
+                };
                 definition
                     .key
                     .iter()

@@ -11,7 +11,7 @@ use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::store::Limits;
 
-use super::opening::{open_archive, pin_owners};
+use super::opening::{Archives, open_archive, pin_owners, refused};
 use super::{Machine, ground};
 use crate::config::{Config, StoreConfig, WatchConfig};
 
@@ -90,8 +90,8 @@ impl Machine {
         added.stores.retain(|name, _| !known.stores.contains_key(name));
         let (mut backings, _) = ground::discover(&added, &self.volumes)?;
         for (name, backing) in &mut backings {
-            let archive =
-                self.archive(name).or_else(|_| open_archive(config, name).map_err(Problem::from))?;
+            let open = |_| open_archive(config, name).map_err(|error| refused(name, error));
+            let archive = self.archive(name).or_else(open)?;
             self.archives.write().unwrap_or_else(PoisonError::into_inner).open.insert(name.clone(), archive);
             // The guard knows the volumes that it found as it began.
             if matches!(backing, Backing::Volume(origin) if origin.backend != Backend::Reflink) {
@@ -126,7 +126,7 @@ impl Machine {
         self.settings.load_full()
     }
 
-    pub(super) fn archives(&self) -> RwLockReadGuard<'_, super::Archives> {
+    pub(super) fn archives(&self) -> RwLockReadGuard<'_, Archives> {
         self.archives.read().unwrap_or_else(PoisonError::into_inner)
     }
 

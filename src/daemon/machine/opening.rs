@@ -27,34 +27,20 @@ pub(super) fn open_archives(config: &Config) -> Result<Archives, Problem> {
     for name in names {
         match open_archive(config, &name) {
             Ok(archive) => _ = archives.open.insert(name, archive),
-            Err(Unopened::Unread(problem)) => {
-                tracing::error!(store = %name, "{}; {}", problem.detail, problem.hint);
+            Err(error) if error.is_loss() => {
+                let problem = refused(&name, error);
+                tracing::error!(store = %name, "{problem}");
                 archives.unread.insert(name, problem);
             }
-            Err(Unopened::Refused(problem)) => return Err(problem),
+            Err(error) => return Err(refused(&name, error)),
         }
     }
     Ok(archives)
 }
 
-/// Why an archive is not open.
-pub(super) enum Unopened {
-    /// There are files, and none of them can be read.
-    Unread(Problem),
-    /// The machine does not let it be opened, or this asat does not know its format.
-    Refused(Problem),
-}
-
-impl From<Unopened> for Problem {
-    fn from(unopened: Unopened) -> Self {
-        let (Unopened::Unread(problem) | Unopened::Refused(problem)) = unopened;
-        problem
-    }
-}
-
 /// Opens a store's archive, and makes it where there is none.
-pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Unopened> {
-    let (archive, opened) = Archive::open(&config.archive(name)).map_err(|error| unopened(name, error))?;
+pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Archive>, Error> {
+    let (archive, opened) = Archive::open(&config.archive(name))?;
     if !opened.removed.is_empty() {
         tracing::info!(store = %name, files = ?opened.removed, "{name}: removed what a crash had left");
     }
@@ -68,16 +54,16 @@ pub(super) fn open_archive(config: &Config, name: &StoreName) -> Result<Arc<Arch
 }
 
 /// Why an archive cannot be opened. If none of its files can be read, asat asks somebody first: it would begin an empty one.
-fn unopened(name: &StoreName, error: Error) -> Unopened {
+pub(super) fn refused(name: &StoreName, error: Error) -> Problem {
     let is_loss = error.is_loss();
     let problem = Problem::from(error);
     if !is_loss {
-        return Unopened::Refused(problem);
+        return problem;
     }
     let detail = format!("no file of the archive of {name} can be read: {}", problem.detail);
     let hint = "put the files back from a backup, or move them out of their folder to go on without these versions, and start asat \
                 again (docs/recover.md)";
-    Unopened::Unread(Problem::new(problem.code, detail, hint))
+    Problem::new(problem.code, detail, hint)
 }
 
 /// What opens stores: this program, started again.

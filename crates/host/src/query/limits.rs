@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getppid, setrlimit};
 use super::{Bounds, Said};
 use crate::worker::bounds;
 
-/// After how many of SQLite's operations it is looked whether the time is over: some microseconds.
+/// SQLite asks after so many operations whether it shall go on: every few microseconds.
 const OPERATIONS: i32 = 1000;
 /// How often the temporary files are looked at. What is written meanwhile may exceed their bound.
 const LOOK: Duration = Duration::from_millis(20);
@@ -85,7 +85,7 @@ impl Limits {
 fn temporary_bytes() -> io::Result<u64> {
     let mut bytes = 0;
     for file in fs::read_dir("/proc/self/fd")? {
-        // The folder's own descriptor is closed by the time that it is looked at.
+        // One of the descriptors is that of this list, and may be closed already.
         let Ok(about) = fs::metadata(file?.path()) else { continue };
         if about.is_file() && about.nlink() == 0 {
             bytes += about.blocks() * 512;

@@ -2,12 +2,13 @@
 //!
 //! They are made in a file of the query's [`Workspace`], and hold so many rows at most.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::{Code, Problem};
 use asat_rows::{Comparison, Difference, Generated, Row, Text, Value, write_key};
+use rusqlite::limits::Limit;
 use rusqlite::types::Value as Stored;
 use rusqlite::{Connection, params_from_iter};
 
@@ -24,7 +25,7 @@ pub struct MadeUp {
     rows: u64,
     most_rows: u64,
     /// The columns of each table.
-    columns: std::collections::BTreeMap<String, BTreeSet<String>>,
+    columns: BTreeMap<String, Columns>,
 }
 
 /// A version as the tables name it.
@@ -36,7 +37,60 @@ pub struct CutVersion {
     pub cut_at: String,
 }
 
-type Fields = Vec<(String, Stored)>;
+/// A column of these tables, as SQLite compares names: without regard to the case of ASCII's letters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Column {
+    /// One that each of them has.
+    Own(&'static str),
+    /// One of the version's table, with what is put before its name.
+    Of(&'static str, String),
+}
+
+impl Column {
+    fn of(side: &'static str, name: &str) -> Self {
+        Self::Of(side, name.to_ascii_lowercase())
+    }
+}
+
+/// The names of a table's columns.
+#[derive(Default)]
+struct Columns {
+    names: BTreeMap<Column, String>,
+    taken: BTreeSet<String>,
+}
+
+impl Columns {
+    /// The name of a column, if it has none yet. A name that another column has already is lengthened: nothing of a table is left out.
+    fn add(&mut self, column: &Column, name: &str) -> Option<&str> {
+        if self.names.contains_key(column) {
+            return None;
+        }
+        let mut name = match column {
+            Column::Own(own) => (*own).to_owned(),
+            Column::Of(side, _) => format!("{side}{name}"),
+        };
+        while !self.taken.insert(name.to_ascii_lowercase()) {
+            name.push('_');
+        }
+        Some(self.names.entry(column.clone()).or_insert(name))
+    }
+}
+
+/// A column with its name as the version has it, and its value.
+struct Field {
+    column: Column,
+    name: String,
+    value: Stored,
+}
+
+impl Field {
+    fn own(name: &'static str, value: Stored) -> Self {
+        Self { column: Column::Own(name), name: String::new(), value }
+    }
+}
+
+const OF_DIFF: [&str; 3] = ["from_version", "to_version", "op"];
+const OF_HISTORY: [&str; 4] = ["valid_from", "valid_to", "valid_from_at", "valid_to_at"];
 
 impl MadeUp {
     /// An empty file in the workspace, which may take what is left there.
@@ -75,9 +129,7 @@ impl MadeUp {
     /// # Errors
     /// If there is no room.
     pub fn begin_diff(&mut self, table: &str, columns: &[String]) -> Result<(), Problem> {
-        let own = ["from_version", "to_version", "op"].map(str::to_owned);
-        let sides = columns.iter().flat_map(|column| [format!("from_{column}"), format!("to_{column}")]);
-        self.begin(&format!("diff_{table}"), own.into_iter().chain(sides))
+        self.begin(&format!("diff_{table}"), &OF_DIFF, &["from_", "to_"], columns)
     }
 
     /// The same for the states of rows.
@@ -85,17 +137,26 @@ impl MadeUp {
     /// # Errors
     /// If there is no room.
     pub fn begin_history(&mut self, table: &str, columns: &[String]) -> Result<(), Problem> {
-        let own = ["valid_from", "valid_to", "valid_from_at", "valid_to_at"].map(str::to_owned);
-        self.begin(&format!("history_{table}"), own.into_iter().chain(columns.iter().cloned()))
+        self.begin(&format!("history_{table}"), &OF_HISTORY, &[""], columns)
     }
 
-    fn begin(&mut self, name: &str, columns: impl Iterator<Item = String>) -> Result<(), Problem> {
-        let (mut known, mut list) = (BTreeSet::new(), Vec::new());
+    fn begin(
+        &mut self,
+        name: &str,
+        own: &[&'static str],
+        sides: &[&'static str],
+        columns: &[String],
+    ) -> Result<(), Problem> {
+        let (mut known, mut list) = (Columns::default(), Vec::new());
+        for own in own {
+            list.extend(known.add(&Column::Own(own), "").map(quoted));
+        }
         for column in columns {
-            if known.insert(column.to_lowercase()) {
-                list.push(quoted(&column));
+            for side in sides {
+                list.extend(known.add(&Column::of(side, column), column).map(quoted));
             }
         }
+        self.check_width(name, list.len())?;
         self.columns.insert(name.to_owned(), known);
         let create = format!("CREATE TABLE {}({})", quoted(name), list.join(", "));
         self.connection.execute_batch(&create).map_err(|error| failed(&error))
@@ -122,15 +183,13 @@ impl MadeUp {
                 Difference::Updated { old, new, .. } => ("update", Some(old), Some(new)),
             };
             let mut fields = vec![
-                ("from_version".to_owned(), number(from)),
-                ("to_version".to_owned(), number(to)),
-                ("op".to_owned(), Stored::Text(op.to_owned())),
+                Field::own("from_version", number(from)),
+                Field::own("to_version", number(to)),
+                Field::own("op", Stored::Text(op.to_owned())),
             ];
             for (side, row) in [("from_", old), ("to_", new)] {
                 let Some(row) = row else { continue };
-                fields.extend(
-                    values(row)?.into_iter().map(|(column, value)| (format!("{side}{column}"), value)),
-                );
+                fields.extend(values(side, row)?);
             }
             self.insert(&name, fields)?;
         }
@@ -183,10 +242,10 @@ impl MadeUp {
 
     fn open(&mut self, name: &str, row: &Row<'_>, at: &CutVersion) -> Result<(), Problem> {
         let mut fields = vec![
-            ("valid_from".to_owned(), number(at.number)),
-            ("valid_from_at".to_owned(), Stored::Text(at.cut_at.clone())),
+            Field::own("valid_from", number(at.number)),
+            Field::own("valid_from_at", Stored::Text(at.cut_at.clone())),
         ];
-        fields.extend(values(row)?);
+        fields.extend(values("", row)?);
         let id = self.insert(name, fields)?;
         let open = "INSERT OR REPLACE INTO open_row(name, key, id) VALUES (?1, ?2, ?3)";
         let values = (name, key(row)?, id);
@@ -224,8 +283,22 @@ impl MadeUp {
         ended.map(drop).map_err(|error| failed(&error))
     }
 
+    /// Refuses a table with more columns than SQLite takes.
+    fn check_width(&self, name: &str, columns: usize) -> Result<(), Problem> {
+        let most = self.connection.limit(Limit::SQLITE_LIMIT_COLUMN).map_err(|error| failed(&error))?;
+        if usize::try_from(most).is_ok_and(|most| columns <= most) {
+            return Ok(());
+        }
+        let what = format!("{name} would have {columns} columns, and SQLite takes {most} at most");
+        Err(Problem::new(
+            Code::Invalid,
+            what,
+            "compare the versions with asat diff, or ask for one row with asat history",
+        ))
+    }
+
     /// Inserts a row, for which columns are added that no version had before.
-    fn insert(&mut self, name: &str, fields: Fields) -> Result<i64, Problem> {
+    fn insert(&mut self, name: &str, fields: Vec<Field>) -> Result<i64, Problem> {
         self.rows += 1;
         if self.rows > self.most_rows {
             let what = format!(
@@ -235,28 +308,36 @@ impl MadeUp {
             let hint = "name two versions, as in report@11..12.diff_valuation, or raise query.max_rows";
             return Err(Problem::new(Code::Invalid, what, hint));
         }
-        let known = self.columns.entry(name.to_owned()).or_default();
-        for (column, _) in &fields {
-            if known.insert(column.to_lowercase()) {
-                let add = format!("ALTER TABLE {} ADD COLUMN {}", quoted(name), quoted(column));
-                self.connection.execute_batch(&add).map_err(|error| failed(&error))?;
-            }
+        let mut known = self.columns.remove(name).unwrap_or_default();
+        let width = known.names.len();
+        let added: Vec<String> =
+            fields.iter().filter_map(|field| known.add(&field.column, &field.name).map(quoted)).collect();
+        self.check_width(name, width + added.len())?;
+        for column in added {
+            let add = format!("ALTER TABLE {} ADD COLUMN {column}", quoted(name));
+            self.connection.execute_batch(&add).map_err(|error| failed(&error))?;
         }
-        let names: Vec<String> = fields.iter().map(|(column, _)| quoted(column)).collect();
+        let names: Vec<String> = fields
+            .iter()
+            .filter_map(|field| known.names.get(&field.column))
+            .map(|name| quoted(name))
+            .collect();
+        self.columns.insert(name.to_owned(), known);
         let places = vec!["?"; names.len()].join(", ");
         let insert = format!("INSERT INTO {}({}) VALUES ({places})", quoted(name), names.join(", "));
         let mut insert = self.connection.prepare_cached(&insert).map_err(|error| failed(&error))?;
         insert
-            .insert(params_from_iter(fields.into_iter().map(|(_, value)| value)))
+            .insert(params_from_iter(fields.into_iter().map(|field| field.value)))
             .map_err(|error| failed(&error))
     }
 }
 
 /// The values of a row by their columns, without those that are computed when they are read.
-fn values(row: &Row<'_>) -> Result<Fields, Problem> {
+fn values(side: &'static str, row: &Row<'_>) -> Result<Vec<Field>, Problem> {
     let columns = row.definition().columns.iter().enumerate();
     let stored = columns.filter(|(_, column)| column.generated != Some(Generated::Virtual));
-    stored.map(|(place, column)| Ok((column.name.clone(), value(&row.value(place)?)?))).collect()
+    let field = |name: &str, value| Field { column: Column::of(side, name), name: name.to_owned(), value };
+    stored.map(|(place, column)| Ok(field(&column.name, value(&row.value(place)?)?))).collect()
 }
 
 fn value(value: &Value<'_>) -> Result<Stored, Problem> {

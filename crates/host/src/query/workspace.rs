@@ -6,9 +6,10 @@ use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use asat_core::{Code, Problem};
+use asat_core::Problem;
 
 use crate::machine::room;
+use crate::scratch::failed;
 use crate::worker::Identity;
 
 /// A query may take this part of the free space.
@@ -31,7 +32,7 @@ impl Workspace {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut workspace =
             Self { folder: scratch.join(format!("query-{}", NEXT.fetch_add(1, Ordering::Relaxed))), bytes };
-        let free = workspace.make(scratch).map_err(|error| workspace.failed("make", &error))?;
+        let free = workspace.make(scratch).map_err(|error| failed("make", &workspace.folder, &error))?;
         workspace.bytes = bytes.min(free / SHARE);
         Ok(workspace)
     }
@@ -62,16 +63,8 @@ impl Workspace {
     pub fn left(&self) -> Result<u64, Problem> {
         let taken =
             || fs::read_dir(&self.folder)?.map(|file| Ok(file?.metadata()?.len())).sum::<io::Result<u64>>();
-        let taken = taken().map_err(|error| self.failed("read", &error))?;
+        let taken = taken().map_err(|error| failed("read", &self.folder, &error))?;
         Ok(self.bytes.saturating_sub(taken))
-    }
-
-    fn failed(&self, doing: &str, error: &io::Error) -> Problem {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let code = if full { Code::StorageFull } else { Code::Internal };
-        let hint =
-            if full { "free space on the disk of the state folder" } else { "look at the state folder" };
-        Problem::new(code, format!("cannot {doing} {}: {error}", self.folder.display()), hint)
     }
 }
 
