@@ -1,14 +1,18 @@
-//! A command's life: started, listened to, and left behind where it does not end.
+//! A command's life: started, waited for, and left behind if it does not end.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
 
 use super::call::Call;
 use super::error::Error;
@@ -20,8 +24,6 @@ use crate::clock;
 const MOST_OUTPUT: usize = 16 << 20;
 /// Enough for what one command has to say; LVM repeats a warning for every volume.
 const MOST_ERRORS: usize = 64 << 10;
-/// How long the output may stay open after the command's own end, held by something that it started.
-const GRACE: Duration = Duration::from_millis(500);
 
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
@@ -32,8 +34,7 @@ struct Ended {
     errors: Captured,
 }
 
-/// What a command wrote, as far as it is kept.
-#[derive(Clone, Default)]
+/// What a command wrote, as far as it is read.
 struct Captured {
     bytes: Vec<u8>,
     cut: bool,
@@ -85,8 +86,6 @@ fn command(binary: &Path, call: &Call) -> Command {
         // The daemon's files are closed on exec; what a service manager left open is no news.
         .env("LVM_SUPPRESS_FD_WARNINGS", "1")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .process_group(0);
     command
 }
@@ -113,51 +112,32 @@ impl Minder {
     }
 
     fn mind(&self, mut command: Command) -> io::Result<Ended> {
-        let mut child = command.spawn()?;
+        let (output, errors) = (in_memory()?, in_memory()?);
+        let mut child = command.stdout(output.try_clone()?).stderr(errors.try_clone()?).spawn()?;
         *lock(&self.pid) = Some(child.id());
-        let output = child.stdout.take().map(|pipe| listen(pipe, MOST_OUTPUT)).transpose();
-        let errors = child.stderr.take().map(|pipe| listen(pipe, MOST_ERRORS)).transpose();
         let status = child.wait()?;
-        let taken = |listener: Option<Listener>| listener.map(Listener::take).unwrap_or_default();
-        Ok(Ended { status, output: taken(output?), errors: taken(errors?) })
+        Ok(Ended {
+            status,
+            output: Captured::from(&output, MOST_OUTPUT)?,
+            errors: Captured::from(&errors, MOST_ERRORS)?,
+        })
     }
 }
 
-/// What is being read from a pipe.
-struct Listener {
-    captured: Arc<Mutex<Captured>>,
-    closed: Receiver<()>,
+/// A file in memory for a command to write to, and not a pipe: a command that found its pipe full, or closed because the
+/// daemon was killed, would end with a volume suspended. Nor does anybody wait for what the command has started and left
+/// behind. It has no path, as a file system may lie on a volume that is suspended.
+fn in_memory() -> io::Result<File> {
+    Ok(rustix::fs::memfd_create("asat-lvm", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// Reads a pipe to its end and keeps the beginning. What is too much is read all the same: a command
-/// that found its pipe full or closed could stop with a volume suspended.
-fn listen(mut pipe: impl Read + Send + 'static, most: usize) -> io::Result<Listener> {
-    let captured = Arc::new(Mutex::new(Captured::default()));
-    let kept = Arc::clone(&captured);
-    let (close, closed) = mpsc::sync_channel::<()>(1);
-    thread::Builder::new().name("lvm-output".to_owned()).spawn(move || {
-        let _close = close;
-        let mut chunk = vec![0; 64 << 10];
-        loop {
-            let read = match pipe.read(&mut chunk) {
-                Ok(read) if read > 0 => chunk.get(..read).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return,
-            };
-            let mut captured = lock(&kept);
-            let room = most.saturating_sub(captured.bytes.len());
-            captured.cut |= read.len() > room;
-            captured.bytes.extend(read.iter().take(room));
-        }
-    })?;
-    Ok(Listener { captured, closed })
-}
-
-impl Listener {
-    fn take(self) -> Captured {
-        // Nothing is ever sent: the channel closes with the pipe.
-        let _ = self.closed.recv_timeout(GRACE);
-        lock(&self.captured).clone()
+impl Captured {
+    /// The beginning of a file; the command's own place in it stays as it is.
+    fn from(file: &File, most: usize) -> io::Result<Self> {
+        let written = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; written.min(most)];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(Self { bytes, cut: written > most })
     }
 }
 

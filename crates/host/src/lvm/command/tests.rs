@@ -81,7 +81,7 @@ fn a_refusal_has_its_reason_and_its_words() {
 }
 
 #[test]
-fn too_much_output_is_read_to_its_end_and_refused() {
+fn too_much_output_stops_no_command_and_is_refused() {
     let error = answer("head -c 20000000 /dev/zero | tr '\\0' x; exit 0", &Call::new("lvs")).unwrap_err();
     assert!(matches!(&error, Error::Unreadable { what, .. } if what.contains("longer")), "{error}");
     let error = answer("printf '\\377'", &Call::new("lvs")).unwrap_err();
@@ -119,7 +119,7 @@ fn a_command_that_does_not_end_wedges_the_lane_until_it_does() {
 }
 
 #[test]
-fn a_grandchild_that_keeps_the_output_open_holds_nothing_up() {
+fn what_a_command_leaves_behind_holds_nothing_up() {
     let began = Instant::now();
     let text = answer("sleep 20 & echo done", &Call::new("lvs")).unwrap();
     assert_eq!(text, "done\n");
