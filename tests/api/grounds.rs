@@ -1,13 +1,12 @@
 //! The contract is one, whatever the stores are cut by: the tests of this suite run again in the lab, with their stores
-//! on one logical volume.
+//! on logical volumes.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::ground::{BACKEND, FOLDER};
-use crate::lab::{Fs, Lab, Machine, in_lab};
+use crate::common::ground::{BACKEND, FOLDERS};
+use crate::lab::{Fs, Lab, Machine, Volume, in_lab};
 
 /// What has nothing to do with how versions are held: who may do what, the OpenAPI document, how versions are called, listed
 /// and found in the catalogue, what queries may take, the machine's clock and the files that a process may have open, and the lab itself. And a state folder that
@@ -29,7 +28,7 @@ const LEFT_OUT: [&str; 11] = [
 /// modes without a WAL, and `delete` is tried everywhere.
 const MODES_LEFT_OUT: [&str; 4] =
     ["commits::truncate", "commits::persist", "commits::memory", "commits::off"];
-/// How many tests run side by side, each with a daemon of its own: they wait for LVM most of the time.
+/// How many tests run side by side, each with a daemon and a volume of its own: they wait for LVM most of the time.
 const THREADS: usize = 3;
 /// What one test takes of the disks at the most, many times over.
 const DISK: &str = "4G";
@@ -38,10 +37,11 @@ fn lab() -> Lab {
     Lab::new().disks(1, DISK).memory("1G").deadline(Duration::from_secs(1200))
 }
 
-/// The tests of this suite, on a folder of a volume.
-fn suite(machine: &Machine, folder: &Path, backend: &str, arguments: &[&str]) -> Command {
+/// The tests of this suite, on these volumes.
+fn suite(machine: &Machine, volumes: &[Volume], backend: &str, arguments: &[&str]) -> Command {
     let mut command = machine.command(std::env::current_exe().unwrap().to_str().unwrap());
-    command.env_remove(crate::lab::WHERE).env(FOLDER, folder).env(BACKEND, backend).args(arguments);
+    let folders = std::env::join_paths(volumes.iter().map(|volume| volume.path(""))).unwrap();
+    command.env_remove(crate::lab::WHERE).env(FOLDERS, folders).env(BACKEND, backend).args(arguments);
     let modes = if backend == "reflink" { &[][..] } else { &MODES_LEFT_OUT };
     for left_out in LEFT_OUT.iter().chain(modes) {
         command.args(["--skip", left_out]);
@@ -49,13 +49,14 @@ fn suite(machine: &Machine, folder: &Path, backend: &str, arguments: &[&str]) ->
     command
 }
 
-/// Runs the suite, and what is left of it on the volume is nothing.
-fn holds_on(machine: &Machine, folder: &Path, backend: &str) {
-    let listed = suite(machine, folder, backend, &["--list"]).output().unwrap();
+/// Runs the suite on a volume for each test that runs at a time. Nothing of it is left on the volumes.
+fn holds_on(machine: &Machine, backend: &str, volume: impl Fn(&str) -> Volume) {
+    let volumes: Vec<Volume> = (1..=THREADS).map(|nth| volume(&format!("data{nth}"))).collect();
+    let listed = suite(machine, &volumes, backend, &["--list"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
     let threads = format!("--test-threads={THREADS}");
-    let mut suite = suite(machine, folder, backend, &[&threads]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut suite = suite(machine, &volumes, backend, &[&threads]).stdout(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     // Each line is passed on as it comes, with the seconds until then: if a test hangs, the last ones name it.
     let lines = BufReader::new(suite.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -72,8 +73,7 @@ fn holds_on(machine: &Machine, folder: &Path, backend: &str) {
 fn lab_the_contract_holds_on_classic_snapshots() {
     in_lab(lab(), |machine| {
         let group = machine.volume_group("contract", &[0]);
-        let origin = group.origin("data", "256M", Fs::Ext4);
-        holds_on(machine, &origin.path(""), "lvm-classic");
+        holds_on(machine, "lvm-classic", |name| group.origin(name, "256M", Fs::Ext4));
     });
 }
 
@@ -82,8 +82,7 @@ fn lab_the_contract_holds_on_thin_snapshots() {
     in_lab(lab(), |machine| {
         let group = machine.volume_group("contract", &[0]);
         group.thin_pool("pool", "2G");
-        let origin = group.thin_origin("pool", "data", "512M", Fs::Xfs);
-        holds_on(machine, &origin.path(""), "lvm-thin");
+        holds_on(machine, "lvm-thin", |name| group.thin_origin("pool", name, "512M", Fs::Xfs));
     });
 }
 
@@ -91,7 +90,6 @@ fn lab_the_contract_holds_on_thin_snapshots() {
 fn lab_the_contract_holds_where_stores_are_cloned() {
     in_lab(lab(), |machine| {
         let group = machine.volume_group("contract", &[0]);
-        let origin = group.origin("data", "1G", Fs::Xfs);
-        holds_on(machine, &origin.path(""), "reflink");
+        holds_on(machine, "reflink", |name| group.origin(name, "1G", Fs::Xfs));
     });
 }

@@ -1,20 +1,23 @@
 //! Where the stores of a world lie, and by what they are cut.
 //!
-//! Usually that is the world's own folder, and pages. Where the environment names a folder on a logical volume, every
-//! world has its stores in a folder of its own there, so that the same tests hold for the backends on volumes, many of
-//! them on one volume at the same time. Only the stores lie there: the state may not lie on a volume that is cut.
+//! Usually that is the world's own folder, and pages. If the environment names folders on logical volumes, every world
+//! has its stores in a folder of its own on one of them, so that the same tests hold for the backends on volumes. Worlds
+//! side by side use different volumes: LVM suspends a volume with all its snapshots to change one of them, and newer kernels
+//! refuse that while another world mounts or unmounts one. Only the stores lie there: the state may not lie on a volume that
+//! is cut.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::World;
 
-/// The environment's name for the folder on a volume.
-pub const FOLDER: &str = "ASAT_TEST_FOLDER";
+/// The environment's name for the folders on volumes, written as in `PATH`.
+pub const FOLDERS: &str = "ASAT_TEST_FOLDERS";
 /// The environment's name for the backend that stores on it must be cut by.
 pub const BACKEND: &str = "ASAT_TEST_BACKEND";
 
@@ -23,19 +26,46 @@ pub struct Ground {
     pub folder: PathBuf,
     /// The backend that the daemon must cut them by.
     pub backend: String,
-    /// The folder, where it is not the world's own.
-    volume: Option<TempDir>,
+    /// The folder on a volume, if it is not in the world's own.
+    volume: Option<Place>,
+}
+
+/// A folder of a world on one of the volumes.
+struct Place {
+    folder: TempDir,
+    /// The volume's own folder.
+    volume: PathBuf,
+}
+
+/// How many worlds of this process are on each volume now.
+static WORLDS: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
+
+impl Place {
+    /// On the volume that the fewest worlds are on.
+    fn on_one_of(volumes: impl Iterator<Item = PathBuf>) -> Self {
+        let mut worlds = WORLDS.lock().unwrap();
+        let volume = volumes.min_by_key(|volume| worlds.get(volume).copied()).unwrap();
+        let folder = tempfile::Builder::new().prefix("world.").tempdir_in(&volume).unwrap();
+        *worlds.entry(volume.clone()).or_default() += 1;
+        Self { folder, volume }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *WORLDS.lock().unwrap().get_mut(&self.volume).unwrap() -= 1;
+    }
 }
 
 impl Ground {
     /// What the environment says; else a folder of this world.
     pub fn of(world: &Path) -> Self {
-        let Some(volume) = std::env::var_os(FOLDER) else {
+        let Some(volumes) = std::env::var_os(FOLDERS) else {
             return Self { folder: world.join("store"), backend: "pages".to_owned(), volume: None };
         };
         let backend = std::env::var(BACKEND).unwrap();
-        let volume = tempfile::Builder::new().prefix("world.").tempdir_in(volume).unwrap();
-        Self { folder: volume.path().to_owned(), backend, volume: Some(volume) }
+        let place = Place::on_one_of(std::env::split_paths(&volumes));
+        Self { folder: place.folder.path().to_owned(), backend, volume: Some(place) }
     }
 
     /// Whether versions are held by snapshots before they are in the archive.
@@ -46,9 +76,9 @@ impl Ground {
     /// The line of a store's configuration that asks for the backend. Without a volume nothing is asked.
     pub fn asked(&self) -> String {
         match &self.volume {
-            Some(volume) if self.is_cloned() => {
+            Some(place) if self.is_cloned() => {
                 // Each installation has a folder of its own in it.
-                let clones = volume.path().parent().unwrap().join("clones");
+                let clones = place.volume.join("clones");
                 format!("backend = \"{}\"\nclones = \"{}\"", self.backend, clones.display())
             }
             Some(_) => format!("backend = \"{}\"", self.backend),
@@ -152,23 +182,12 @@ impl World {
             run("umount", &[at]);
             devices.insert(device.to_owned());
         }
-        // While another world mounts or unmounts a snapshot of the volume, LVM gives up in the middle, and leaves the volume suspended
-        // for all of them until it is told again.
-        let mut said = None;
-        for _ in 0..10 {
-            devices.retain(|device| Path::new(device).exists());
-            devices.extend(self.unmounted());
-            if devices.is_empty() {
-                return;
-            }
-            let output =
-                Command::new("lvremove").args(["-q", "--force", "--yes"]).args(&devices).output().unwrap();
-            if output.status.success() {
-                return;
-            }
-            said = Some(output);
+        devices.extend(self.unmounted());
+        if !devices.is_empty() {
+            let mut arguments = vec!["-q", "--force", "--yes"];
+            arguments.extend(devices.iter().map(String::as_str));
+            run("lvremove", &arguments);
         }
-        assert!(std::thread::panicking(), "lvremove {devices:?}: {said:?}");
     }
 
     /// The snapshots of this world that are mounted nowhere: its daemon may have been killed as it had just made one.
