@@ -45,6 +45,16 @@ fn history() -> World {
     world
 }
 
+/// The same of a store whose texts have another encoding than UTF-8.
+fn history_in(encoding: &str) -> World {
+    let mut world = World::new();
+    let create = format!("pragma encoding = '{encoding}'; create table ledger(entry text)");
+    world.sqlite().execute_batch(&create).unwrap();
+    world.start_under_contract();
+    published(&world);
+    world
+}
+
 fn lines(answer: &Answer) -> Vec<Value> {
     let text = String::from_utf8(answer.body.clone()).unwrap();
     assert!(text.ends_with('\n'), "{text}");
@@ -220,7 +230,20 @@ fn the_life_of_a_row() {
 
 #[test]
 fn one_query_over_several_moments() {
-    let world = history();
+    answers_queries(&history());
+}
+
+#[test]
+fn queries_read_texts_of_each_encoding() {
+    for encoding in ["UTF-16le", "UTF-16be"] {
+        let world = history_in(encoding);
+        answers_queries(&world);
+        let texts = ask(&world, "select from_v, to_v from report@1..2.diff_pair");
+        assert_eq!(texts[1], json!(["two", "zwei"]), "{encoding}");
+    }
+}
+
+fn answers_queries(world: &World) {
     world.send("PUT", "/stores/report/tags/month-end", &json!({ "version": "report@2" }));
     let sql = "select a.id, a.price, b.price from report@1.sale a join \"report@month-end\".sale b using (id) where a.price <> b.price";
     let expected = [
@@ -228,19 +251,19 @@ fn one_query_over_several_moments() {
         json!([2, 2.5, 7.0]),
         json!({"op": "end", "rows": 1, "more": false}),
     ];
-    assert_eq!(ask(&world, sql), expected);
+    assert_eq!(ask(world, sql), expected);
     // What is named without a version is of the newest one.
-    assert_eq!(ask(&world, "select y from fresh")[1], json!([{"hex": "00ff"}]));
-    assert_eq!(ask(&world, "select count(*) from report.sale")[1], json!([2]));
-    let diff = ask(&world, "select op, from_price, to_price from report@1..2.diff_sale order by 1");
+    assert_eq!(ask(world, "select y from fresh")[1], json!([{"hex": "00ff"}]));
+    assert_eq!(ask(world, "select count(*) from report.sale")[1], json!([2]));
+    let diff = ask(world, "select op, from_price, to_price from report@1..2.diff_sale order by 1");
     assert_eq!(
         diff[1..4],
         [json!(["delete", 1.0, null]), json!(["insert", null, 4.0]), json!(["update", 2.5, 7.0])]
     );
-    let all = ask(&world, "select from_version, to_version, count(*) from diff_sale group by 1, 2");
+    let all = ask(world, "select from_version, to_version, count(*) from diff_sale group by 1, 2");
     assert_eq!(all[1..3], [json!([1, 2, 3]), json!([2, 3, 1])]);
     let states =
-        ask(&world, "select id, valid_from, valid_to, price, note from report.history_sale order by 1, 2");
+        ask(world, "select id, valid_from, valid_to, price, note from report.history_sale order by 1, 2");
     let expected = [
         json!([1, 1, 2, 1.0, null]),
         json!([2, 1, 2, 2.5, null]),
@@ -249,7 +272,7 @@ fn one_query_over_several_moments() {
         json!([4, 2, null, 4.0, null]),
     ];
     assert_eq!(states[1..6], expected);
-    let dropped = ask(&world, "select x, valid_from, valid_to from report.history_free order by 1");
+    let dropped = ask(world, "select x, valid_from, valid_to from report.history_free order by 1");
     assert_eq!(dropped[1..3], [json!([1, 1, 3]), json!([2, 1, 3])]);
     assert_eq!(world.get("/leases").json()["leases"], json!([]), "nothing stays leased");
 }

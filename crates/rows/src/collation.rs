@@ -28,6 +28,15 @@ impl Collation {
         }
     }
 
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Binary => "BINARY",
+            Self::NoCase => "NOCASE",
+            Self::RTrim => "RTRIM",
+        }
+    }
+
     fn compare(self, one: &[u8], other: &[u8], encoding: Encoding) -> Ordering {
         match self {
             Self::Binary => one.cmp(other),

@@ -19,6 +19,18 @@ pub enum Encoding {
     Utf16Be,
 }
 
+impl Encoding {
+    /// What SQLite calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF-8",
+            Self::Utf16Le => "UTF-16le",
+            Self::Utf16Be => "UTF-16be",
+        }
+    }
+}
+
 /// What the header of the file says (<https://sqlite.org/fileformat2.html#the_database_header>).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use asat_core::{PageSize, Problem, VersionId};
 use asat_host::query::{Asked, CutVersion, MadeUp, Workspace, run};
-use asat_rows::{Comparison, Error, Pages, SourceError, Version};
+use asat_rows::{Comparison, Encoding, Error, Pages, SourceError, Version};
 use jiff::Timestamp;
 
 use super::Machine;
@@ -62,7 +62,7 @@ impl Machine {
         workspace: &Workspace,
         given_up: &Arc<AtomicBool>,
     ) -> Result<MadeUp, Problem> {
-        let mut made = MadeUp::create(workspace, most_rows)?;
+        let mut made = MadeUp::create(workspace, most_rows, self.encoding(changes, given_up)?)?;
         for table in &changes.tables {
             match table.split_once('_') {
                 Some((kind, of)) if kind.eq_ignore_ascii_case("diff") => {
@@ -78,6 +78,12 @@ impl Machine {
         }
         made.finish()?;
         Ok(made)
+    }
+
+    /// The encoding of the newest version's texts.
+    fn encoding(&self, changes: &Changes, given_up: &Arc<AtomicBool>) -> Result<Encoding, Problem> {
+        let Some((newest, _)) = changes.versions.last() else { return Ok(Encoding::Utf8) };
+        Ok(Version::open(newest.to_string(), &self.pages(newest, given_up)?)?.encoding())
     }
 
     /// The columns of a table, in the newest version that has it.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::{Code, Problem};
-use asat_rows::{Comparison, Difference, Generated, Row, Text, Value, write_key};
+use asat_rows::{Comparison, Difference, Encoding, Generated, Row, Text, Value, write_key};
 use rusqlite::limits::Limit;
 use rusqlite::types::Value as Stored;
 use rusqlite::{Connection, params_from_iter};
@@ -93,18 +93,21 @@ const OF_DIFF: [&str; 3] = ["from_version", "to_version", "op"];
 const OF_HISTORY: [&str; 4] = ["valid_from", "valid_to", "valid_from_at", "valid_to_at"];
 
 impl MadeUp {
-    /// An empty file in the workspace, which may take what is left there.
+    /// An empty file in the workspace, which may take what is left there. Its texts have the encoding of the store, as SQLite reads
+    /// databases of one encoding at a time.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn create(workspace: &Workspace, most_rows: u64) -> Result<Self, Problem> {
+    pub fn create(workspace: &Workspace, most_rows: u64, encoding: Encoding) -> Result<Self, Problem> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = workspace.path().join(format!("changes-{}.db", NEXT.fetch_add(1, Ordering::Relaxed)));
         let most_pages = (workspace.left()? / PAGE_BYTES).clamp(1, u32::MAX.into());
         let connection = Connection::open(&path).map_err(|error| failed(&error))?;
         let begin = format!(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA page_size = {PAGE_BYTES}; PRAGMA max_page_count = {most_pages};
-             CREATE TABLE open_row(name TEXT, key BLOB, id INTEGER, PRIMARY KEY(name, key)) WITHOUT ROWID; BEGIN"
+             PRAGMA encoding = '{}';
+             CREATE TABLE open_row(name TEXT, key BLOB, id INTEGER, PRIMARY KEY(name, key)) WITHOUT ROWID; BEGIN",
+            encoding.name()
         );
         connection.execute_batch(&begin).map_err(|error| failed(&error))?;
         Ok(Self { path, connection, rows: 0, most_rows, columns: Default::default() })

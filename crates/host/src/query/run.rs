@@ -162,6 +162,8 @@ fn hint(why: &str) -> &'static str {
         "name a table with its version, as in report@latest.valuation"
     } else if why.contains("too many attached") {
         "name fewer versions: one query takes 120 at most"
+    } else if why.contains("same text encoding") {
+        "name versions of one encoding: SQLite reads no others together"
     } else {
         "correct the query"
     }

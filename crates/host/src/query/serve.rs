@@ -135,6 +135,9 @@ fn rows(mut connection: Connection, asked: &Asked, out: &mut impl Write) -> Resu
 fn open(asked: &Asked) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(":memory:", flags)?;
+    if let Some(encoding) = encoding(asked)? {
+        connection.execute_batch(&format!("PRAGMA encoding = '{encoding}'"))?;
+    }
     let cache_kib = CACHE_KIB.min(asked.bounds.memory_bytes / 4 / 1024);
     connection.execute_batch(&format!("PRAGMA cache_size = -{cache_kib}"))?;
     for Attached { name, path } in &asked.attached {
@@ -145,6 +148,18 @@ fn open(asked: &Asked) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
     Ok(connection)
+}
+
+/// The encoding of the texts, which all databases of a connection share: that of the first one in which there is anything.
+fn encoding(asked: &Asked) -> rusqlite::Result<Option<String>> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    for Attached { path, .. } in &asked.attached {
+        let database = Connection::open_with_flags(uri(path), flags)?;
+        if database.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0))? > 0 {
+            return database.query_row("PRAGMA encoding", [], |row| row.get(0)).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Gives up what root may do, once all files are open: what is in them is their owners' word.

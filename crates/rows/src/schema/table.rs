@@ -41,7 +41,8 @@ pub struct Column {
     pub(crate) field: Option<usize>,
     /// What it is in rows that are older than it; `None` if nobody can tell.
     pub(crate) default: Option<Constant>,
-    collation: String,
+    /// The name of its collation.
+    pub(crate) collation: String,
 }
 
 /// How a generated column comes about.

@@ -52,12 +52,8 @@ pub(super) fn joined_by(table: &TableChange) -> Vec<String> {
 impl Writer for Changes<'_> {
     fn table(&mut self, table: &TableChange) -> Result<(), Error> {
         let not = |why: &str| Err(Error::NotComparable { table: table.name.clone(), why: why.to_owned() });
-        let is_same = table.columns.iter().all(|column| column.old.is_some() && column.new.is_some());
-        if table.old.is_none() || table.new.is_none() || table.renamed_from.is_some() || !is_same {
+        if table.is_schema_changed() || table.compared == Compared::Replaced {
             return not("its definition is another, of which a changeset says nothing; use the format sql");
-        }
-        if table.compared == Compared::Replaced {
-            return not("its key is another, of which a changeset says nothing; use the format sql");
         }
         let Some(definition) = table.new.as_ref().and_then(|table| table.definition.as_ref()) else {
             return not("its definition is not understood");

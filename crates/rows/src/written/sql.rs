@@ -1,24 +1,29 @@
 //! A script of SQL that makes the older version the newer one.
 //!
 //! It is run on the older version by a stock client, in one transaction. Foreign keys are not enforced while it runs, and no trigger is
-//! fired: there are none from its beginning to its end. Rows go before others come, so that no unique value is there twice. Statistics
-//! (`sqlite_stat1`) are not part of it: `ANALYZE` makes them anew.
+//! fired: there are none from its beginning to its end. Rows are deleted before others are inserted, so that no unique value is there
+//! twice. A table whose definition changed is made anew, and the rows that are the same in both versions are copied: those keep to the
+//! constraints of the new definition, and its types change none of them. Statistics (`sqlite_stat1`) are not part of it: `ANALYZE` makes
+//! them anew.
 
 use std::io::Write;
 
-use crate::comparison::{Compared, Comparison, TableChange};
+use crate::collation::Collation;
+use crate::comparison::{ColumnPair, Compared, Comparison, TableChange};
 use crate::differences::Difference;
 use crate::error::Error;
 use crate::row::Row;
-use crate::schema::table::Definition;
+use crate::schema::table::{Definition, KeyColumn};
 use crate::schema::{Object, ObjectKind, Table, TableKind};
 use crate::value::{Bytes, Text, Value};
 use crate::written::Selection;
-use crate::written::json::{hex, key_columns};
+use crate::written::json::hex;
 use crate::written::objects::Objects;
 
-/// What an altered table is called until its rows are in the new one.
+/// How the name begins that an altered table has until its rows are in the new one.
 const BEFORE: &str = "asat_before_";
+/// A table that is created and dropped, for SQLite to create `sqlite_sequence`, which nobody else can.
+const COUNTED: &str = "asat_counted";
 
 /// Writes the script; nothing if nothing differs.
 pub(super) fn write(
@@ -127,35 +132,34 @@ impl Script<'_> {
         })
     }
 
-    /// Makes a table anew, with the rows that it had.
+    /// Makes a table anew, with the rows that are the same in both versions.
     fn alter(&mut self, table: &TableChange, old: &Table, new: &Table) -> Result<(), Error> {
-        let before = name(&format!("{BEFORE}{}", old.name));
-        self.put(&format!("ALTER TABLE {} RENAME TO {before};\n{};\n", name(&old.name), new.sql))?;
-        if let (Some(old_definition), Some(new_definition), true) =
-            (&old.definition, &new.definition, table.compared != Compared::Replaced)
-        {
-            let is_written = |pair: &&crate::ColumnPair| {
-                pair.old.is_some()
-                    && pair
-                        .new
-                        .and_then(|new| new_definition.columns.get(new))
-                        .is_some_and(|new| new.generated.is_none())
-            };
-            let pairs: Vec<_> = table.columns.iter().filter(is_written).collect();
-            let old_name = |pair: &crate::ColumnPair| {
-                let column = pair.old.and_then(|old| old_definition.columns.get(old));
-                column.map(|column| name(&column.name)).unwrap_or_default()
-            };
-            let mut into: Vec<String> = pairs.iter().map(|pair| name(&pair.name)).collect();
-            let mut from: Vec<String> = pairs.iter().map(|pair| old_name(pair)).collect();
-            if let (Some(new), Some(old)) = (rowid_name(new_definition), rowid_name(old_definition)) {
-                into.push(new);
-                from.push(old);
+        let before = self.unused(&format!("{BEFORE}{}", old.name));
+        let (before_name, new_name) = (name(&before), name(&new.name));
+        self.put(&format!("ALTER TABLE {} RENAME TO {before_name};\n{};\n", name(&old.name), new.sql))?;
+        let definitions = old.definition.as_ref().zip(new.definition.as_ref());
+        if let (Some((old_definition, new_definition)), true) = (definitions, is_copied(table)) {
+            let comparison = self.comparison;
+            for difference in comparison.rows(table)? {
+                if let Difference::Deleted(row) | Difference::Updated { old: row, .. } = difference? {
+                    self.delete(&before, &row)?;
+                }
             }
-            let (into, from) = (into.join(","), from.join(","));
-            self.put(&format!("INSERT INTO {}({into}) SELECT {from} FROM {before};\n", name(&new.name)))?;
+            let columns = copied(table, old_definition, new_definition)?;
+            let (from, into): (Vec<String>, Vec<String>) = columns.into_iter().unzip();
+            let (from, into) = (from.join(","), into.join(","));
+            self.put(&format!("INSERT INTO {new_name}({into}) SELECT {from} FROM {before_name};\n"))?;
         }
-        self.put(&format!("DROP TABLE {before};\n"))
+        self.put(&format!("DROP TABLE {before_name};\n"))
+    }
+
+    /// A name that no table has in either version.
+    fn unused(&self, name: &str) -> String {
+        let mut unused = name.to_owned();
+        while self.comparison.table(&unused).is_ok() {
+            unused.push('_');
+        }
+        unused
     }
 
     /// Has the rows of a table be those of the newer version.
@@ -175,13 +179,16 @@ impl Script<'_> {
         if is_anew && !table.is_schema_changed() {
             self.put(&format!("DELETE FROM {};\n", name(&new.name)))?;
         }
+        if is_copied(table) {
+            return self.insert_after(table, new, true);
+        }
         if !is_anew && table.old.is_some() {
             let definition = new.definition.as_ref().unwrap_or(Definition::nothing());
             let is_unique = self.has_unique(new, definition);
             for difference in comparison.rows(table)? {
                 match difference? {
-                    Difference::Deleted(row) => self.delete(new, &row)?,
-                    Difference::Updated { old, .. } if is_unique => self.delete(new, &old)?,
+                    Difference::Deleted(row) => self.delete(&new.name, &row)?,
+                    Difference::Updated { old, .. } if is_unique => self.delete(&new.name, &old)?,
                     Difference::Updated { new: row, columns, .. } => {
                         self.update(table, new, &row, &columns)?
                     }
@@ -248,9 +255,9 @@ impl Script<'_> {
         self.put(");\n")
     }
 
-    fn delete(&mut self, table: &Table, row: &Row<'_>) -> Result<(), Error> {
+    fn delete(&mut self, table: &str, row: &Row<'_>) -> Result<(), Error> {
         self.rows += 1;
-        self.put(&format!("DELETE FROM {}", name(&table.name)))?;
+        self.put(&format!("DELETE FROM {}", name(table)))?;
         self.only(table, row)
     }
 
@@ -273,25 +280,22 @@ impl Script<'_> {
             write_value(&row.value(place)?, self.out)?;
             ",".clone_into(&mut before);
         }
-        if before == "," { self.only(table, row) } else { Ok(()) }
+        if before == "," { self.only(&table.name, row) } else { Ok(()) }
     }
 
     /// Says which row is meant, and ends the statement.
-    fn only(&mut self, table: &Table, row: &Row<'_>) -> Result<(), Error> {
+    fn only(&mut self, table: &str, row: &Row<'_>) -> Result<(), Error> {
+        let definition = row.definition();
         if let Some(rowid) = row.rowid() {
-            let definition = row.definition();
-            let alias = definition.rowid_alias.and_then(|alias| definition.columns.get(alias));
-            let Some(name) = alias.map(|column| name(&column.name)).or_else(|| rowid_name(definition)) else {
-                let why = "its columns have all the names that its rowid could have".to_owned();
-                return Err(Error::NotComparable { table: table.name.clone(), why });
-            };
+            let name = rowid_column(definition).ok_or_else(|| nameless(table))?;
             return self.put(&format!(" WHERE {name}={rowid};\n"));
         }
-        for (nth, place) in key_columns(row.definition()).into_iter().enumerate() {
+        for (nth, part) in definition.key.iter().enumerate() {
             let column =
-                row.definition().columns.get(place).map(|column| name(&column.name)).unwrap_or_default();
+                definition.columns.get(part.column).map(|column| name(&column.name)).unwrap_or_default();
             self.put(&format!("{}{column}=", if nth == 0 { " WHERE " } else { " AND " }))?;
-            write_value(&row.value(place)?, self.out)?;
+            write_value(&row.value(part.column)?, self.out)?;
+            self.put(&collated(definition, part))?;
         }
         self.put(";\n")
     }
@@ -304,6 +308,12 @@ impl Script<'_> {
         let (Some(new), None) = (&sequences.new, &self.selection.table) else { return Ok(()) };
         if tables.is_empty() && !sequences.may_differ() {
             return Ok(());
+        }
+        if sequences.old.is_none() {
+            let table = name(&self.unused(COUNTED));
+            self.put(&format!(
+                "CREATE TABLE {table}(id INTEGER PRIMARY KEY AUTOINCREMENT);\nDROP TABLE {table};\n"
+            ))?;
         }
         self.put("DELETE FROM sqlite_sequence;\n")?;
         self.insert(&comparison.as_created(sequences)?, new)
@@ -318,6 +328,54 @@ fn is_renamed_alone(table: &TableChange) -> bool {
         Some(table.sql.get(definition.name_at.end..)?.trim().to_owned())
     };
     rest(old).is_some() && rest(old) == rest(new)
+}
+
+/// Whether a table is made anew, and the rows that are the same in both versions are copied.
+fn is_copied(table: &TableChange) -> bool {
+    let is_in_both = table.old.is_some() && table.new.is_some() && table.kind != TableKind::Virtual;
+    is_in_both
+        && table.is_schema_changed()
+        && !is_renamed_alone(table)
+        && table.compared != Compared::Replaced
+}
+
+/// What is copied of such a table: the name of each column in the older version, with that in the newer one. Rows are known by their rowids,
+/// whatever the column is called that has them in one version or the other.
+fn copied(table: &TableChange, old: &Definition, new: &Definition) -> Result<Vec<(String, String)>, Error> {
+    let of_pair = |pair: &ColumnPair| {
+        let from = pair.old.and_then(|place| old.columns.get(place))?;
+        let into =
+            pair.new.filter(|_| pair.new != new.rowid_alias).and_then(|place| new.columns.get(place))?;
+        into.generated.is_none().then(|| (name(&from.name), name(&into.name)))
+    };
+    let mut columns: Vec<(String, String)> = table.columns.iter().filter_map(of_pair).collect();
+    match (rowid_column(old), rowid_column(new)) {
+        (Some(from), Some(into)) => columns.push((from, into)),
+        (None, Some(_)) if !old.without_rowid => return Err(nameless(&table.name)),
+        _ => {}
+    }
+    if columns.is_empty() { Err(nameless(&table.name)) } else { Ok(columns) }
+}
+
+fn nameless(table: &str) -> Error {
+    let why = "its columns have all the names that its rowid could have".to_owned();
+    Error::NotComparable { table: table.to_owned(), why }
+}
+
+/// The collation of a part of the key, if it is not that of the column: by that of the column, other rows could be meant, too.
+fn collated(definition: &Definition, part: &KeyColumn) -> String {
+    let of_column =
+        definition.columns.get(part.column).and_then(|column| Collation::named(&column.collation));
+    match part.collation {
+        Ok(collation) if of_column != Some(collation) => format!(" COLLATE {}", collation.name()),
+        _ => String::new(),
+    }
+}
+
+/// By what name the rowid of a table can be given, if it has one: that of a column, or else one that no column has.
+fn rowid_column(definition: &Definition) -> Option<String> {
+    let alias = definition.rowid_alias.and_then(|alias| definition.columns.get(alias));
+    alias.map(|column| name(&column.name)).or_else(|| rowid_name(definition))
 }
 
 fn word(kind: ObjectKind) -> &'static str {

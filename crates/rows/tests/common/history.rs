@@ -1,6 +1,6 @@
 //! Random histories: a store, and what it became.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
@@ -16,6 +16,8 @@ pub struct History {
     pub tables: BTreeMap<String, String>,
     /// Columns that were renamed, by table: the new name, and the old one.
     pub columns: BTreeMap<String, (String, String)>,
+    /// Tables that have nothing but their names from those that they were.
+    pub made_anew: BTreeSet<String>,
     pub told: Vec<String>,
 }
 
@@ -48,7 +50,8 @@ impl History {
         connection.execute_batch("commit").unwrap();
         drop(connection);
         std::fs::copy(&old, &new).unwrap();
-        let mut history = Self { folder, old, new, tables: BTreeMap::new(), columns: BTreeMap::new(), told };
+        let (tables, columns, made_anew) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut history = Self { folder, old, new, tables, columns, made_anew, told };
         for name in ["t", "n", "w", "r", "g", "u", "p", "s", "odd \"one"] {
             history.tables.insert(name.to_owned(), name.to_owned());
         }
@@ -99,7 +102,7 @@ impl History {
     fn change_schema(&mut self, connection: &Connection, dice: &mut Dice) {
         let mut done = Vec::new();
         for _ in 0..=dice.below(3) {
-            let kind = dice.below(10);
+            let kind = dice.below(12);
             // The same once more would fail.
             if done.contains(&kind) {
                 continue;
@@ -137,6 +140,10 @@ impl History {
                     return;
                 }
                 8 => self.run(connection, "drop index t_b; create unique index t_x on u (name, id)"),
+                9 | 10 => {
+                    self.make_anew(connection, dice);
+                    return;
+                }
                 _ => self.run(
                     connection,
                     "drop view l; create view l2 as select 1; drop trigger m; pragma user_version = 7",
@@ -146,6 +153,43 @@ impl History {
                 return;
             }
         }
+    }
+
+    /// Puts another table in the place of one, with its name, some of the names of its columns, and some of its rows.
+    fn make_anew(&mut self, connection: &Connection, dice: &mut Dice) {
+        let (table, definition, copied) = dice.pick(&[
+            ("t", "(a integer primary key, id, b int, d real unique)", "(a, id, b, d) select id, c, b, d"),
+            ("t", "(id int primary key, a text not null, c collate nocase)", "(id, a, c) select id, a, b"),
+            ("n", "(x integer primary key, y text check (y <> 'x'))", "(x, y) select rowid, y"),
+            ("n", "(rowid int, oid integer primary key, y)", "(rowid, oid, y) select x, rowid, y"),
+            ("u", "(n integer primary key, id real, name blob)", "(n, id, name) select id, n, name"),
+            ("p", "(v integer primary key, code text unique)", "(v, code) select rowid, code"),
+            ("g", "(a text, id, v int as (1) virtual, s text as (typeof(a)) stored)", "(a, id) select a, id"),
+            (
+                "w",
+                "(k int, d real, v, primary key (k collate nocase, d desc)) without rowid",
+                "(k, d, v) select k, d, v",
+            ),
+            (
+                "w",
+                "(k text collate nocase, v, primary key (k collate binary)) without rowid",
+                "(k, v) select k, v",
+            ),
+            ("r", "(k numeric collate rtrim primary key, z int, v text) without rowid", "(k, z, v) select *"),
+        ]);
+        if self.tables.get(table).is_none_or(|before| before != table) {
+            return;
+        }
+        self.columns.remove(table);
+        self.made_anew.insert(table.to_owned());
+        let rows = dice.pick(&[0, 10, 1000]);
+        self.run(
+            connection,
+            &format!(
+                "alter table {table} rename to before; create table {table} {definition};
+                 insert or ignore into {table} {copied} from before limit {rows}; drop table before"
+            ),
+        );
     }
 
     fn has(&self, connection: &Connection, table: &str, column: &str) -> bool {
