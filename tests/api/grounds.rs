@@ -34,7 +34,7 @@ const THREADS: usize = 3;
 const DISK: &str = "4G";
 
 fn lab() -> Lab {
-    Lab::new().disks(1, DISK).memory("1G").deadline(Duration::from_secs(1200))
+    Lab::new().disks(1, DISK).memory("1G").deadline(Duration::from_secs(2400))
 }
 
 /// The tests of this suite, on these volumes.
