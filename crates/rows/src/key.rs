@@ -19,7 +19,7 @@ pub enum Key {
 impl Key {
     /// Reads a key of a table. A key of one column is the value itself, which becomes what the column would make of it. Several
     /// columns are written as a JSON array, `["EUR",7]`, or with commas between them; in an array, a value is of the type that it has in
-    /// JSON, and `{"hex":"00ff"}` is a blob.
+    /// JSON, or an object as the differences are written with: `{"hex":"00ff"}` is a blob.
     ///
     /// # Errors
     /// [`Error::Key`] if it is no key of this table.
@@ -45,13 +45,25 @@ impl Key {
         }
         let values = values.into_iter().zip(columns);
         Ok(Self::Columns(
-            values.map(|(value, column)| stored(column.affinity.apply(value), encoding)).collect(),
+            values
+                .map(|(value, column)| match value {
+                    Written::Value(value) => stored(column.affinity.apply(value), encoding),
+                    Written::Text(bytes) => KeyValue::Text(bytes),
+                })
+                .collect(),
         ))
     }
 }
 
+/// A value of a key as it is written.
+enum Written {
+    Value(Constant),
+    /// A text that is not well-formed, as it is stored.
+    Text(Vec<u8>),
+}
+
 /// The values of a key as they are written.
-fn written(text: &str, columns: &[&Column]) -> Result<Vec<Constant>, String> {
+fn written(text: &str, columns: &[&Column]) -> Result<Vec<Written>, String> {
     if text.trim_start().starts_with('[') {
         let values: Vec<serde_json::Value> =
             serde_json::from_str(text).map_err(|error| format!("it is no JSON array: {error}"))?;
@@ -62,37 +74,51 @@ fn written(text: &str, columns: &[&Column]) -> Result<Vec<Constant>, String> {
         crate::Affinity::Blob => number(text).unwrap_or_else(|| Constant::Text(text.to_owned())),
         _ => Constant::Text(text.to_owned()),
     };
+    let value = |text, column| Written::Value(value(text, column));
     match columns {
         [column] => Ok(vec![value(text, column)]),
         _ => Ok(text.split(',').zip(columns).map(|(text, column)| value(text, column)).collect()),
     }
 }
 
-fn of_json(value: serde_json::Value) -> Result<Constant, String> {
+fn of_json(value: serde_json::Value) -> Result<Written, String> {
     use serde_json::Value;
-    let no_value = |value: &Value| Err(format!("{value} is no value of a column"));
-    match &value {
-        Value::Null => Ok(Constant::Null),
-        Value::String(text) => Ok(Constant::Text(text.clone())),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => Ok(Constant::Integer(integer)),
-            (None, Some(real)) => Ok(Constant::Real(real)),
-            (None, None) => no_value(&value),
-        },
-        Value::Object(members) if members.len() == 1 => {
-            let hex = members.get("hex").and_then(Value::as_str).and_then(bytes);
-            hex.map_or_else(|| no_value(&value), |bytes| Ok(Constant::Blob(bytes)))
+    let read = match &value {
+        Value::Null => Some(Constant::Null),
+        Value::String(text) => Some(Constant::Text(text.clone())),
+        Value::Number(number) => {
+            number.as_i64().map(Constant::Integer).or_else(|| number.as_f64().map(Constant::Real))
         }
-        _ => no_value(&value),
+        Value::Object(members) => return of_object(members).ok_or_else(|| no_value(&value)),
+        Value::Bool(_) | Value::Array(_) => None,
+    };
+    read.map(Written::Value).ok_or_else(|| no_value(&value))
+}
+
+fn no_value(value: &serde_json::Value) -> String {
+    format!("{value} is no value of a column")
+}
+
+/// What JSON has no value for, as [`crate::written::json`] writes it.
+fn of_object(members: &serde_json::Map<String, serde_json::Value>) -> Option<Written> {
+    let mut members = members.iter();
+    let (Some((name, value)), None) = (members.next(), members.next()) else { return None };
+    match (name.as_str(), value.as_str()?) {
+        ("hex", digits) => bytes(digits).map(Constant::Blob).map(Written::Value),
+        ("text_hex", digits) => bytes(digits).map(Written::Text),
+        ("real", "inf") => Some(Written::Value(Constant::Real(f64::INFINITY))),
+        ("real", "-inf") => Some(Written::Value(Constant::Real(f64::NEG_INFINITY))),
+        _ => None,
     }
 }
 
 /// The bytes that hexadecimal digits stand for.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
-    let pairs = hex.as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|two| two.len() == 2)?, 16).ok())
-        .collect()
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some((digit(*high)? << 4) | digit(*low)?)).collect();
+    bytes.filter(|_| rest.is_empty())
 }
 
 /// A value as it stands in a record.
@@ -136,6 +162,8 @@ mod tests {
             (any, "7", Key::Columns(vec![KeyValue::Integer(7)])),
             (any, "[\"7\"]", Key::Columns(vec![text("7")])),
             (any, "[{\"hex\":\"00fF\"}]", Key::Columns(vec![KeyValue::Blob(vec![0, 255])])),
+            (any, "[{\"text_hex\":\"ff\"}]", Key::Columns(vec![KeyValue::Text(vec![255])])),
+            (any, "[{\"real\":\"-inf\"}]", Key::Columns(vec![KeyValue::Real(f64::NEG_INFINITY)])),
         ];
         for (sql, written, key) in cases {
             assert_eq!(parse(sql, written), Ok(key), "{sql} {written}");
@@ -152,6 +180,9 @@ mod tests {
             (two, "[1, 2, 3]", "it has 3 values"),
             (two, "[1, [2]]", "[2] is no value of a column"),
             (two, "[1, {\"hex\":\"0\"}]", "is no value of a column"),
+            (two, "[1, {\"hex\":\"+f\"}]", "is no value of a column"),
+            (two, "[1, {\"real\":\"nan\"}]", "is no value of a column"),
+            (two, "[1, {\"hex\":\"00\",\"real\":\"inf\"}]", "is no value of a column"),
             (two, "[1,", "it is no JSON array"),
         ] {
             let error = parse(sql, written).unwrap_err();
