@@ -66,7 +66,7 @@ fn body_lost(error: &BytesRejection) -> Failure {
 
 fn too_large() -> Failure {
     let detail = format!("the body is longer than {} bytes", super::MAX_BODY);
-    Failure::new(Code::TooLarge, detail, "shorten the note")
+    Failure::new(Code::TooLarge, detail, "shorten the note or the query")
 }
 
 /// Refuses a body that would have to be unpacked.

@@ -17,6 +17,17 @@ pub(crate) enum Kind {
     LeafTable,
 }
 
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::InteriorIndex => "an interior page of an index",
+            Self::InteriorTable => "an interior page of a table",
+            Self::LeafIndex => "a leaf of an index",
+            Self::LeafTable => "a leaf of a table",
+        })
+    }
+}
+
 impl Kind {
     pub(crate) fn is_leaf(self) -> bool {
         matches!(self, Self::LeafIndex | Self::LeafTable)
@@ -64,7 +75,10 @@ impl Node {
             Some(5) => Kind::InteriorTable,
             Some(10) => Kind::LeafIndex,
             Some(13) => Kind::LeafTable,
-            other => return Err(format!("it begins with {other:?} and is no page of a b-tree")),
+            Some(other) => {
+                return Err(format!("its first byte is {other}, and no page of a b-tree has that"));
+            }
+            None => return Err("it is too short for a page of a b-tree".to_owned()),
         };
         let places = start + if kind.is_leaf() { 8 } else { 12 };
         let count = u16_at(&bytes, start + 3).map_or(0, usize::from);

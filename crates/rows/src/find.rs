@@ -139,7 +139,7 @@ impl Version<'_> {
         for _ in 0..MOST_LEVELS {
             let node = self.node(page, from)?;
             if node.kind.is_table() != is_table {
-                return Err(self.damaged(page, format!("it is no page of its tree, but {:?}", node.kind)));
+                return Err(self.damaged(page, format!("it is {}, and its tree has none there", node.kind)));
             }
             let told = |result: Result<_, String>| result.map_err(|what| self.damaged(node.number, what));
             // The first cell that does not come before what is wanted, by halves.

@@ -85,7 +85,7 @@ impl<'v> Rows<'v> {
             None => self.version.node(place.page, place.from)?,
         };
         if node.kind.is_table() != self.is_table || node.kind.is_leaf() != place.cell.is_none() {
-            let what = format!("it is another part of a tree than the pages above it say: {:?}", node.kind);
+            let what = format!("it is {}, and its tree has none there", node.kind);
             return Err(self.version.damaged(place.page, what));
         }
         self.cells = match place.cell {

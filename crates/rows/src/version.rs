@@ -156,9 +156,12 @@ impl Header {
         if !page.starts_with(b"SQLite format 3\0") {
             return Err("it does not begin as a SQLite database".to_owned());
         }
-        let stated = u16_at(page, 16).map(|size| if size == 1 { 1 << 16 } else { usize::from(size) });
-        if stated != Some(page.len()) {
-            return Err(format!("it says that pages have {stated:?} bytes, and they have {}", page.len()));
+        let stated = match u16_at(page, 16).unwrap_or_default() {
+            1 => 1 << 16,
+            size => usize::from(size),
+        };
+        if stated != page.len() {
+            return Err(format!("it says that pages have {stated} bytes, and they have {}", page.len()));
         }
         let number = |at| u32_at(page, at).unwrap_or_default();
         let reserved = usize::from(page.get(20).copied().unwrap_or_default());

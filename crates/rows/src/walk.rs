@@ -76,7 +76,7 @@ impl<'v> Tree<'v> {
         if node.kind.is_leaf() || node.kind.is_table() != shape.is_table {
             return Err(self
                 .version
-                .damaged(page, format!("it is no interior page of its tree, but {:?}", node.kind)));
+                .damaged(page, format!("it is {}, and its tree has none there", node.kind)));
         }
         Ok(node)
     }
