@@ -6,6 +6,8 @@
 
 #[path = "cli/access.rs"]
 mod access;
+#[path = "cli/changes.rs"]
+mod changes;
 mod common;
 
 use std::fs;
