@@ -122,6 +122,7 @@ impl History {
                 5 if self.columns.is_empty() => {
                     self.run(connection, "alter table u rename column n to m");
                     self.columns.insert("u".to_owned(), ("m".to_owned(), "n".to_owned()));
+                    return;
                 }
                 6 if self.tables.contains_key("n") => {
                     self.run(connection, "alter table n rename to n2");
