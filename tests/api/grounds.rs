@@ -1,5 +1,5 @@
-//! The contract is one, whatever the stores are cut by: the tests of this suite run again in the lab, with their stores
-//! on logical volumes.
+//! The contract is one, whatever the stores are cut by: the tests of this suite that depend on it run again in the lab, with
+//! their stores on logical volumes.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -8,26 +8,27 @@ use std::time::{Duration, Instant};
 use crate::common::ground::{BACKEND, FOLDERS};
 use crate::lab::{Fs, Lab, Machine, Volume, in_lab};
 
-/// What has nothing to do with how versions are held: who may do what, the OpenAPI document, how versions are called, listed
-/// and found in the catalogue, what queries may take, the machine's clock and the files that a process may have open, and the lab itself. And a state folder that
-/// was put back: a snapshot or a clone outlives it, and becomes its version again.
-const LEFT_OUT: [&str; 11] = [
-    "access::",
-    "peers::",
-    "routes::",
-    "finding::",
-    "labels::",
-    "tags::",
-    "clock::",
-    "few_files::",
-    "lab_",
-    "changes::what_was_found_out_counts_for_that_content_alone",
-    "changes::what_a_query_sorts_beyond_its_memory_is_on_the_disk_and_has_a_bound",
+/// What depends on how versions are held. Who may do what, how versions are called and found, what is listened to and what
+/// queries may do is the same above all backends, and is tried once, by pages.
+const HELD: [&str; 17] = [
+    "checks::",
+    "commits::delete",
+    "commits::wal",
+    "commits::a_commit",
+    "download::the_download_is_the_as_at_copy_byte_for_byte",
+    "harm::",
+    "keeping::",
+    "moving::",
+    "opening::",
+    "publishing::",
+    "relying::",
+    "repairing::",
+    "restoring::",
+    "retiring::",
+    "sets::",
+    "shadow::",
+    "surviving::",
 ];
-/// Journal modes whose commits are tried on clones and not on volumes, where each cut takes a second: writers take the same locks in all
-/// modes without a WAL, and `delete` is tried everywhere.
-const MODES_LEFT_OUT: [&str; 4] =
-    ["commits::truncate", "commits::persist", "commits::memory", "commits::off"];
 /// How many tests run side by side, each with a daemon and a volume of its own: they wait for LVM most of the time.
 const THREADS: usize = 3;
 /// What one test takes of the disks at the most, many times over.
@@ -41,11 +42,8 @@ fn lab() -> Lab {
 fn suite(machine: &Machine, volumes: &[Volume], backend: &str, arguments: &[&str]) -> Command {
     let mut command = machine.command(std::env::current_exe().unwrap().to_str().unwrap());
     let folders = std::env::join_paths(volumes.iter().map(|volume| volume.path(""))).unwrap();
-    command.env_remove(crate::lab::WHERE).env(FOLDERS, folders).env(BACKEND, backend).args(arguments);
-    let modes = if backend == "reflink" { &[][..] } else { &MODES_LEFT_OUT };
-    for left_out in LEFT_OUT.iter().chain(modes) {
-        command.args(["--skip", left_out]);
-    }
+    command.env_remove(crate::lab::WHERE).env(FOLDERS, folders).env(BACKEND, backend);
+    command.args(HELD).args(arguments);
     command
 }
 

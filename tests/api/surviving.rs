@@ -113,7 +113,7 @@ fn stores_of_one_daemon_may_be_cut_in_different_ways() {
 #[test]
 fn installations_share_a_store_and_its_volume_without_knowing_of_each_other() {
     let (mut one, mut other) = (keeping(), World::new());
-    one.ground.folder.clone_into(&mut other.ground.folder);
+    one.ground.clone_into(&mut other.ground);
     one.store_config.clone_into(&mut other.store_config);
     other.start_under_contract();
     for world in [&one, &other] {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -21,13 +21,14 @@ pub const FOLDERS: &str = "ASAT_TEST_FOLDERS";
 /// The environment's name for the backend that stores on it must be cut by.
 pub const BACKEND: &str = "ASAT_TEST_BACKEND";
 
-/// Where stores lie.
+/// Where stores lie. Worlds that share a store have one ground.
+#[derive(Clone)]
 pub struct Ground {
     pub folder: PathBuf,
     /// The backend that the daemon must cut them by.
     pub backend: String,
     /// The folder on a volume, if it is not in the world's own.
-    volume: Option<Place>,
+    volume: Option<Arc<Place>>,
 }
 
 /// A folder of a world on one of the volumes.
@@ -65,7 +66,7 @@ impl Ground {
         };
         let backend = std::env::var(BACKEND).unwrap();
         let place = Place::on_one_of(std::env::split_paths(&volumes));
-        Self { folder: place.folder.path().to_owned(), backend, volume: Some(place) }
+        Self { folder: place.folder.path().to_owned(), backend, volume: Some(Arc::new(place)) }
     }
 
     /// Whether versions are held by snapshots before they are in the archive.
