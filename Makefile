@@ -61,7 +61,7 @@ test: lint
 
 test-loop:
 	@tools/need $(LOOP_NEEDS)
-	ASAT_LAB=loop $(CARGO) test --locked --test lab -- --skip guests::
+	ASAT_LAB=loop $(CARGO) test --locked --test lab devices::
 
 # SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again. So is a schedule of the
 # archive: SCHEDULES says how many there are, and SCHEDULES_FROM the seed of the first.
@@ -107,7 +107,7 @@ AT = sed 's|/usr/local/bin/asat|$(PREFIX)/bin/asat|'
 
 install: $(BUILT)
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/asat
-	mkdir -p $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/doc/asat/docs $(DESTDIR)$(PREFIX)/share/doc/asat/systemd
+	mkdir -p $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/doc/asat/systemd
 	$(AT) systemd/asat.service > $(DESTDIR)$(UNITS)/asat.service
 	$(AT) systemd/asat.socket > $(DESTDIR)$(UNITS)/asat.socket
 	$(AT) systemd/lvm.conf > $(DESTDIR)$(PREFIX)/share/doc/asat/systemd/lvm.conf
@@ -115,7 +115,7 @@ install: $(BUILT)
 	install -D -m 644 systemd/asat.sysusers $(DESTDIR)/usr/lib/sysusers.d/asat.conf
 	install -D -m 644 systemd/asat.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/asat.conf
 	[ -e $(DESTDIR)/etc/asat/asat.toml ] || install -D -m 640 packaging/asat.toml $(DESTDIR)/etc/asat/asat.toml
-	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/asat/docs/
+	cd docs && find . -name '*.md' -exec install -D -m 644 {} $(abspath $(DESTDIR)$(PREFIX))/share/doc/asat/docs/{} \;
 	install -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/asat/
 	install -D -m 644 config/asat.toml $(DESTDIR)$(PREFIX)/share/doc/asat/examples/asat.toml
 	install -m 644 config/alerts.yml config/alerts.test.yml config/grafana.json $(DESTDIR)$(PREFIX)/share/doc/asat/examples/

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// Another installation's, on the same volume.
 const OTHER: &str = "00000000000000000000000000000000";

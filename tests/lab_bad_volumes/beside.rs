@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::lab::{Machine, in_lab};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// Ends what goes on until it is set, however it is left.
 struct Until<'a>(&'a AtomicBool);

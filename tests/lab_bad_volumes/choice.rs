@@ -1,7 +1,7 @@
 //! A thin volume can be cut by snapshots of both kinds: asat takes those that cost less, as long as there is room.
 
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// The kind of snapshot that the newest version was cut by.
 fn publish_and_look(site: &mut Site<'_>) -> String {

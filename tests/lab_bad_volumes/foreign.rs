@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use crate::common::World;
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// Somebody makes a plain volume with this name and these tags.
 fn make(site: &mut Site<'_>, name: &str, tags: &[String]) {

@@ -3,7 +3,7 @@
 
 use crate::common::World;
 use crate::lab::in_lab;
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 type Step = fn(&Site<'_>, &str);
 

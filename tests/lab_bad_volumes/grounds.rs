@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::Running;
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 const EXPLICIT: &str = "backend = \"lvm-classic\"";
 const AUTO: &str = "backend = \"auto\"";

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// What happens to a snapshot.
 #[derive(Clone, Copy, Debug)]

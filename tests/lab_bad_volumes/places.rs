@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::lab::{Fs, in_lab};
-use crate::site::{Site, content, lab, read};
+use crate::lab_bad_volumes::site::{Site, content, lab, read};
 
 const CLASSIC: &str = "backend = \"lvm-classic\"";
 

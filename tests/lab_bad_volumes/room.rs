@@ -1,7 +1,7 @@
 //! No room for a snapshot, in the group or in the pool; and a trim that is not to be had.
 
 use crate::lab::in_lab;
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// A guard that only looks: it would make room by itself, and drop what these tests keep.
 const ONLY_LOOK: &str = "[guard]\nleast_free = \"1 KiB\"\nladder = [\"alarm\"]";

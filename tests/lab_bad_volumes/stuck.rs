@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::try_request;
 use crate::lab::{Machine, in_lab, wait_until};
-use crate::site::{Site, lab};
+use crate::lab_bad_volumes::site::{Site, lab};
 
 /// Longer than any command takes on a slow machine, so that only what waits for the lock is taken to be stuck.
 const TIMEOUT: Duration = Duration::from_secs(6);

@@ -8,8 +8,8 @@ use asat_host::brake::Trouble;
 use asat_host::volume::stack::parse_uuid;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ground::{Ground, brake};
 use crate::lab::{Lab, in_lab};
+use crate::lab_brake::ground::{Ground, brake};
 
 /// Longer than the test waits: what goes on before did not wait for the deadline.
 const LONG: Duration = Duration::from_secs(9);
@@ -28,7 +28,7 @@ fn lab_the_brake_lets_go_when_its_parent_is_killed() {
         let ground = Ground::make(machine, "64m", 32);
         let writer = ground.writer();
         let mut parent = machine.command(std::env::current_exe().unwrap().to_str().unwrap());
-        parent.args(["failing::lab_that_holds", "--exact", "--ignored", "--nocapture"]);
+        parent.args(["lab_brake::failing::lab_that_holds", "--exact", "--ignored", "--nocapture"]);
         let mut parent =
             parent.env(DEVICE, ground.origin.to_string()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut said, mut byte) = (Vec::new(), [0]);

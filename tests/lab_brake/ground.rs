@@ -14,8 +14,8 @@ use asat_host::lvm::{Call, Installation, Ours, Snapshot, Space, Whose, recognise
 use asat_host::volume::DeviceUuid;
 
 use crate::lab::Machine;
-use crate::site::Site;
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_volumes::site::Site;
 
 pub const MIB: u64 = 1 << 20;
 const ID: &str = "0193aa55c3d47e019f3b2c77d0e1f2a3";

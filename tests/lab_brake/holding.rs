@@ -9,8 +9,8 @@ use asat_host::dm;
 use asat_host::dm::target::Snapshot as State;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ground::{Ground, brake, program};
 use crate::lab::{Lab, Machine, in_lab};
+use crate::lab_brake::ground::{Ground, brake, program};
 
 /// The brake's process, spoken to by hand.
 struct Bare {

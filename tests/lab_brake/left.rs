@@ -8,9 +8,9 @@ use asat_host::brake::{self, RECORDS};
 use asat_host::dm::Control;
 use asat_host::volume::DeviceUuid;
 
-use crate::ground::{Ground, program};
 use crate::lab::{Lab, in_lab};
-use crate::site::Site;
+use crate::lab_brake::ground::{Ground, program};
+use crate::lab_volumes::site::Site;
 
 fn let_go(control: &Control) -> Vec<String> {
     brake::let_go(control, Path::new(RECORDS)).unwrap()

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use asat_host::lvm::units::Bytes;
 
-use crate::ground::{Ground, MIB, brake};
 use crate::lab::{Lab, in_lab};
+use crate::lab_brake::ground::{Ground, MIB, brake};
 
 /// Longer than LVM takes to extend a snapshot.
 const HOLD: Duration = Duration::from_secs(9);

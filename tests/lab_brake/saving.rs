@@ -9,9 +9,9 @@ use asat_host::brake::{Brake, Error};
 use asat_host::dm::target::Snapshot as State;
 use asat_host::lvm::units::Bytes;
 
-use crate::ground::{Ground, MIB, OVER_AND_OVER, brake};
 use crate::lab::{Lab, in_lab};
-use crate::writer::{BLOCK, Writer};
+use crate::lab_brake::ground::{Ground, MIB, OVER_AND_OVER, brake};
+use crate::lab_brake::writer::{BLOCK, Writer};
 
 /// What is written, in MiB.
 const WRITTEN: u64 = 512;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use asat_host::lvm::units::Bytes;
 
-use crate::ground::{Ground, MIB, brake};
 use crate::lab::{Lab, Machine, in_lab};
+use crate::lab_brake::ground::{Ground, MIB, brake};
 
 /// Longer than any command of LVM should take, on a busy machine too.
 const HOLD: Duration = Duration::from_secs(9);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::lab::{Machine, in_lab, wait_until};
-use crate::seen::{check_holds, is_lost};
-use crate::site::{Site, lab};
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_guard::seen::{check_holds, is_lost};
+use crate::lab_guard::site::{Site, lab};
 
 /// Says what `lvextend` does from now on; as ever, where it is not there.
 const MODE: &str = "/run/lvextend";

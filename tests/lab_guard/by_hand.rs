@@ -1,8 +1,8 @@
 //! What an administrator does who knows no better, and what happens while the daemon does not run.
 
 use crate::lab::{in_lab, wait_until};
-use crate::seen::is_lost;
-use crate::site::{Site, lab};
+use crate::lab_guard::seen::is_lost;
+use crate::lab_guard::site::{Site, lab};
 
 /// An archived version, and one that is only in its snapshot.
 fn two_versions(machine: &crate::lab::Machine) -> Site<'_> {
@@ -35,11 +35,12 @@ fn check_what_is_left(site: &mut Site<'_>, why: &[&str]) {
 fn lab_a_snapshot_that_is_removed_by_hand_is_missed() {
     in_lab(lab(), |machine| {
         let mut site = two_versions(machine);
-        let second = crate::ground::snapshot_of(&site.version(2)).unwrap();
+        let second = crate::lab_store::ground::snapshot_of(&site.version(2)).unwrap();
         for (version, _) in site.states() {
             let mounted = site.ground.world.path("mnt/.snapshots").join(version["id"].as_str().unwrap());
             machine.run("umount", &[mounted.to_str().unwrap()]);
-            machine.run("lvremove", &["-q", "--yes", &crate::ground::snapshot_of(&version).unwrap()]);
+            machine
+                .run("lvremove", &["-q", "--yes", &crate::lab_store::ground::snapshot_of(&version).unwrap()]);
         }
         // Whoever was about to archive it may find that before the guard does, and says the same in other words.
         check_what_is_left(&mut site, &[&second, "was removed", "in the archive"]);
@@ -50,12 +51,15 @@ fn lab_a_snapshot_that_is_removed_by_hand_is_missed() {
 fn lab_a_snapshot_that_fills_while_the_daemon_is_down_is_told_of_when_it_starts() {
     in_lab(lab(), |machine| {
         let mut site = two_versions(machine);
-        let names: Vec<_> =
-            site.states().iter().filter_map(|(version, _)| crate::ground::snapshot_of(version)).collect();
+        let names: Vec<_> = site
+            .states()
+            .iter()
+            .filter_map(|(version, _)| crate::lab_store::ground::snapshot_of(version))
+            .collect();
         assert!(site.ground.world.stop().success());
         site.flood();
         for name in names {
-            let status = crate::seen::dm_status(machine, &name).unwrap();
+            let status = crate::lab_guard::seen::dm_status(machine, &name).unwrap();
             assert!(is_lost(&status), "{name}: {status}");
         }
         let log = site.ground.world.start();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::ballast::FLOOD_MIB;
 use crate::lab::in_lab;
-use crate::seen::{check_holds, is_lost};
-use crate::site::{Site, lab};
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::{check_holds, is_lost};
+use crate::lab_guard::site::{Site, lab};
 
 #[test]
 fn lab_a_clock_that_is_stepped_by_hours_loses_nothing_and_alarms_of_nothing_else() {

@@ -1,9 +1,9 @@
 //! Not enough space for all: who needs it most gets it, and what becomes of the others is said.
 
-use crate::ballast::FLOOD_MIB;
 use crate::lab::{in_lab, wait_until};
-use crate::seen::{check_holds, is_lost};
-use crate::site::{CALM, Site, lab};
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::{check_holds, is_lost};
+use crate::lab_guard::site::{CALM, Site, lab};
 
 /// Whether a version's snapshot is there and whole.
 fn is_whole(site: &Site<'_>, number: usize) -> bool {

@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use crate::ballast::FLOOD_MIB;
-use crate::ground::{Ground, Kind, snapshot_of};
 use crate::lab::{Fs, Machine, in_lab, wait_until};
-use crate::seen::{dm_status, is_lost};
-use crate::site::{FIRST, Site, lab};
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::{dm_status, is_lost};
+use crate::lab_guard::site::{FIRST, Site, lab};
+use crate::lab_store::ground::{Ground, Kind, snapshot_of};
 
 /// Nobody is expected to write fast, so the next look may be a minute away.
 const SELDOM: &str =

@@ -1,9 +1,9 @@
 //! A flood: more is written to the volume, as fast as it goes, than its snapshots have room for.
 
-use crate::ballast::FLOOD_MIB;
 use crate::lab::{in_lab, wait_until};
-use crate::seen::is_lost;
-use crate::site::{Site, lab};
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::is_lost;
+use crate::lab_guard::site::{Site, lab};
 
 const SNAPSHOTS: usize = 5;
 

@@ -1,8 +1,8 @@
 //! What the guard was doing when the daemon was told to stop is on record.
 
 use crate::lab::{in_lab, wait_until};
-use crate::site::{Site, lab};
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_guard::site::{Site, lab};
 
 #[test]
 fn lab_what_was_under_way_at_a_stop_is_in_the_guard_s_log() {

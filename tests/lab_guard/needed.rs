@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use crate::lab::{Machine, in_lab};
-use crate::seen::check_holds;
-use crate::site::{CALM, Site, lab};
+use crate::lab_guard::seen::check_holds;
+use crate::lab_guard::site::{CALM, Site, lab};
 
 const LVM: &str = "/etc/lvm";
 

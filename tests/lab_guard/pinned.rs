@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::ballast::FLOOD_MIB;
 use crate::lab::{in_lab, wait_until};
-use crate::seen::is_lost;
-use crate::site::{Site, lab};
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::is_lost;
+use crate::lab_guard::site::{Site, lab};
 
 #[test]
 fn lab_where_all_is_pinned_and_no_space_is_left_nothing_pinned_is_given_up_and_the_store_goes_on() {

@@ -1,7 +1,7 @@
 //! Thin pools, and what the kernel says of them.
 
 use crate::lab::{Fs, Machine, Volume, VolumeGroup};
-use crate::seen::dm_status;
+use crate::lab_guard::seen::dm_status;
 
 /// A pool with 2 MiB of metadata, and a volume in it.
 pub fn with_little_metadata(machine: &Machine) -> (VolumeGroup<'_>, Volume) {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::ballast::make_ballast;
-use crate::ground::{Ground, Kind};
 use crate::lab::{Fs, Lab, in_lab, wait_until};
-use crate::pool::{in_use, status};
-use crate::site::Site;
+use crate::lab_guard::ballast::make_ballast;
+use crate::lab_guard::pool::{in_use, status};
+use crate::lab_guard::site::Site;
+use crate::lab_store::ground::{Ground, Kind};
 
 const KEEP: usize = 3;
 /// What is in the store's volume at first, a tenth of the pool.

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::ground::{Ground, Kind};
 use crate::lab::{Machine, in_lab, wait_until};
-use crate::pool::{status, with_little_metadata};
-use crate::site::{Site, lab};
+use crate::lab_guard::pool::{status, with_little_metadata};
+use crate::lab_guard::site::{Site, lab};
+use crate::lab_store::ground::{Ground, Kind};
 
 #[test]
 fn lab_a_pool_that_was_filled_while_the_daemon_was_down_takes_writes_again() {

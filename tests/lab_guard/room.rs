@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::lab::in_lab;
-use crate::site::{CALM, Site, lab};
+use crate::lab_guard::site::{CALM, Site, lab};
 
 #[test]
 fn lab_the_oldest_kept_snapshots_make_room_for_a_new_version_and_what_is_needed_does_not() {

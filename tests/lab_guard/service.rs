@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::ground::{Ground, Kind, is_archived, lab, snapshot_of};
 use crate::lab::{Fs, Machine, in_lab, wait_until};
+use crate::lab_store::ground::{Ground, Kind, is_archived, lab, snapshot_of};
 
 const UNITS: &str = "/etc/systemd/system";
 const CONFIG: &str = "/etc/asat/asat.toml";

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ballast::{FLOOD_MIB, flood, make_ballast};
-use crate::ground::{self, Ground, Kind, snapshot_of};
 use crate::lab::{Fs, Lab, Machine, wait_until};
-use crate::seen::{dm_info, dm_status};
+use crate::lab_guard::ballast::{FLOOD_MIB, flood, make_ballast};
+use crate::lab_guard::seen::{dm_info, dm_status};
+use crate::lab_store::ground::{self, Ground, Kind, snapshot_of};
 
 /// Expects little, and a writer of whom nothing was foreseen at the pace of these disks: in peace, nothing is extended.
 pub const CALM: &str = "least_rate = \"1 MiB\"\nfull_rate = \"400 MiB\"";

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ballast::FLOOD_MIB;
 use crate::lab::{in_lab, wait_until};
-use crate::seen::{check_holds, is_lost};
-use crate::site::{Site, lab};
-use crate::writer::Writer;
+use crate::lab_brake::writer::Writer;
+use crate::lab_guard::ballast::FLOOD_MIB;
+use crate::lab_guard::seen::{check_holds, is_lost};
+use crate::lab_guard::site::{Site, lab};
 
 const SNAPSHOTS: usize = 3;
 

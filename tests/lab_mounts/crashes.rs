@@ -9,7 +9,7 @@ use asat_core::boundary;
 use asat_host::mounts::{Log, Mounts, in_use, into_rollback_mode};
 
 use crate::lab::{Fs, Lab, in_lab};
-use crate::site::{INSIDE, Kind, Site, id, names, numbers, read};
+use crate::lab_mounts::site::{INSIDE, Kind, Site, id, names, numbers, read};
 
 /// How many steps are left until the crash; none is to come where it is the largest number.
 static STEPS_LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -7,7 +7,7 @@ use std::path::Path;
 use asat_host::mounts::{Error, Log};
 
 use crate::lab::{Fs, Lab, in_lab};
-use crate::site::{INSIDE, Kind, Site, id, names, numbers};
+use crate::lab_mounts::site::{INSIDE, Kind, Site, id, names, numbers};
 
 fn in_the_way(error: Error) -> std::path::PathBuf {
     match error {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use asat_host::mounts::{Error, in_use};
 
 use crate::lab::{Fs, Lab, Machine, in_lab};
-use crate::site::{KINDS, Kind, Site, id, names, read};
+use crate::lab_mounts::site::{KINDS, Kind, Site, id, names, read};
 
 /// A program that answers each line with one.
 struct Talk {

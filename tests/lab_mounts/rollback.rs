@@ -10,7 +10,7 @@ use asat_host::mounts::{Error, into_rollback_mode};
 use rusqlite::Connection;
 
 use crate::lab::{Fs, Lab, Machine, in_lab};
-use crate::site::{INSIDE, KINDS, Kind, Site, id, read};
+use crate::lab_mounts::site::{INSIDE, KINDS, Kind, Site, id, read};
 
 /// No file system has smaller blocks, and a device is written in no smaller ones.
 const BLOCK: usize = 512;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use asat_host::mounts::{Mounted, Mounts, in_use};
 
 use crate::lab::{Fs, Lab, Machine, Volume, in_lab};
-use crate::site::{KINDS, Kind, Site, id, names, numbers, read, read_as};
+use crate::lab_mounts::site::{KINDS, Kind, Site, id, names, numbers, read, read_as};
 
 #[test]
 fn lab_versions_on_ext4_are_shown_side_by_side() {
@@ -114,7 +114,10 @@ fn lab_a_snapshot_that_overflows_while_it_is_mounted_does_not_stop_the_host() {
         site.mount(&id(1), &snapshot).unwrap();
         site.show(&id(1)).unwrap();
         // The names are read before the snapshot is lost, and the inodes are not: ext4 takes those for its own error.
-        assert_eq!(crate::site::names(&site.mounts.inside(&id(1)).join("many")).len(), names.len());
+        assert_eq!(
+            crate::lab_mounts::site::names(&site.mounts.inside(&id(1)).join("many")).len(),
+            names.len()
+        );
         fs::write(site.origin.path("large"), vec![1_u8; 40 << 20]).unwrap();
         machine.run("sync", &[]);
         let patience = Instant::now() + Duration::from_secs(20);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use asat_host::mounts::{Error, trim};
 
 use crate::lab::{Fs, Lab, in_lab};
-use crate::site::{Kind, Site, id, read};
+use crate::lab_mounts::site::{Kind, Site, id, read};
 
 #[test]
 fn lab_freed_blocks_go_back_to_the_pool() {

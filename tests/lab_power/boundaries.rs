@@ -11,9 +11,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::common::{Answer, try_request};
-use crate::ground::{self, Ground, Kind};
 use crate::lab::{Fs, in_lab};
-use crate::ledger;
+use crate::lab_store::ground::{self, Ground, Kind};
+use crate::lab_store::ledger;
 
 /// Where the daemon dies, each in a round of its own: at which passing of which boundary.
 const BOUNDARIES: [&str; 18] = [

@@ -8,11 +8,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::ground::{self, Ground, Kind};
 use crate::lab::{Fs, Lab, Machine, in_lab};
-use crate::ledger;
-use crate::records::Records;
-use crate::work::{Dice, Work};
+use crate::lab_power::records::Records;
+use crate::lab_power::work::{Dice, Work};
+use crate::lab_store::ground::{self, Ground, Kind};
+use crate::lab_store::ledger;
 
 /// How often the power is cut.
 const CUTS: u32 = 10;
@@ -93,7 +93,7 @@ fn check(machine: &Machine, ground: &Ground<'_>, records: &Records, keep: usize)
     let world = &ground.world;
     // What is in a snapshot still can be opened at once.
     let live = promised.versions.keys().filter(|version| !promised.retiring.contains(*version));
-    if let Some(newest) = live.max_by_key(|version| crate::work::number(version)) {
+    if let Some(newest) = live.max_by_key(|version| crate::lab_power::work::number(version)) {
         let mounts = format!("/versions/{newest}/mounts");
         let lease = world.send("POST", &mounts, &json!({ "holder": "check" }));
         assert_eq!(lease.status, 201, "{newest}: {lease}");

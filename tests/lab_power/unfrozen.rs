@@ -1,8 +1,8 @@
 //! What is on the disk at the moment of a snapshot, where LVM does not have the file system write it to its place.
 
-use crate::ground::{self, Ground, Kind};
 use crate::lab::{Fs, Machine, in_lab};
-use crate::ledger;
+use crate::lab_store::ground::{self, Ground, Kind};
+use crate::lab_store::ledger;
 
 /// As LVM takes a thin snapshot of a volume that has a classic one, it suspends what is below that: the file system does
 /// not hear of it, and what it has in its log only is not where it belongs. So asat has the log replayed.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::common::{Answer, try_request};
-use crate::ledger;
-use crate::records::Records;
+use crate::lab_power::records::Records;
+use crate::lab_store::ledger;
 
 /// The pace of the application: the processor is for the daemon too.
 const PAUSE: Duration = Duration::from_millis(4);

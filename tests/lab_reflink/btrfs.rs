@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::lab::WHERE;
-use crate::site::FS;
+use crate::lab_reflink::site::FS;
 
 /// Why this machine's kernel cannot be used for it, where that is so.
 fn obstacle() -> Option<&'static str> {
@@ -28,7 +28,7 @@ fn all_of_this_holds_on_btrfs_too() {
         return println!("not tested on btrfs on this machine: {why}");
     }
     let checks = Command::new(std::env::current_exe().unwrap())
-        .args(["lab_", "--test-threads=1"])
+        .args(["lab_reflink::", "--test-threads=1"])
         .envs([(WHERE, "loop"), (FS, "btrfs")])
         .output()
         .unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::World;
 use crate::lab::{Machine, in_lab};
-use crate::site;
+use crate::lab_reflink::site;
 
 /// What the doctor found of the store, by check.
 fn found(machine: &Machine, config: &Path, check: &str) -> (String, String) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::chown;
 
 use crate::common::ground::held_by;
 use crate::lab::in_lab;
-use crate::site::{self, clone_of, entries, publish};
+use crate::lab_reflink::site::{self, clone_of, entries, publish};
 
 #[test]
 fn lab_each_version_is_what_was_published_and_one_clone_stays() {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::common::World;
 use crate::lab::{Machine, in_lab};
-use crate::site::{self, entries, publish};
+use crate::lab_reflink::site::{self, entries, publish};
 
 /// Takes all the space that there is.
 fn fill(machine: &Machine, file: &Path) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::World;
 use crate::lab::in_lab;
-use crate::site::{self, clone_of};
+use crate::lab_reflink::site::{self, clone_of};
 
 /// How many rows the store has: about 256 MB.
 const ROWS: u32 = 2_000_000;
@@ -28,7 +28,7 @@ fn archive(world: &World, seed: u32) -> Duration {
 }
 
 #[test]
-#[ignore = "it measures: cargo test --release --test lab_reflink -- --ignored --nocapture"]
+#[ignore = "it measures: cargo test --release --test lab measuring -- --ignored --nocapture"]
 fn lab_measures_how_long_archiving_takes_by_changes_and_whole() {
     in_lab(site::lab().memory("1G").deadline(Duration::from_secs(900)), |machine| {
         let ground = site::cloning(machine);

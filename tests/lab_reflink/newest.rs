@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::common::World;
 use crate::lab::in_lab;
-use crate::site::{self, entries, publish};
+use crate::lab_reflink::site::{self, entries, publish};
 
 /// Ends the daemon; answers of how many versions it has read only what changed.
 fn read_by_changes(world: &mut World) -> usize {

@@ -12,7 +12,7 @@ use asat_host::store::{PageSink, parse_locks, read_changed, read_frozen};
 use rusqlite::Connection;
 
 use crate::lab::in_lab;
-use crate::site;
+use crate::lab_reflink::site;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 512;

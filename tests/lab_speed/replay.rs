@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::ledger;
+use crate::lab_store::ledger;
 
 /// What is to become of the header's bytes that are no content: the journal mode, and how often SQLite wrote the first
 /// page. The replay of the same transactions writes that page as often, but not with a daemon's checkpoints.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, is_archived};
-use crate::ledger;
-use crate::replay::{self, Replay};
-use crate::writer::Writer;
+use crate::lab_speed::replay::{self, Replay};
+use crate::lab_speed::writer::Writer;
+use crate::lab_store::ground::{Ground, is_archived};
+use crate::lab_store::ledger;
 
 /// How many publications are made before their versions are checked.
 const BATCH: u32 = 5;

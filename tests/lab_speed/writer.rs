@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::PATIENCE;
-use crate::ledger;
+use crate::lab_store::ledger;
 
 const STORE: &str = "ASAT_LAB_WRITER_STORE";
 const BOARD: &str = "ASAT_LAB_WRITER_BOARD";
@@ -67,7 +67,7 @@ impl Writer {
         }
         file.set(PAUSE, pause.as_micros() as u64);
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["writer::another_process", "--exact"]).env(STORE, store).env(BOARD, board);
+        command.args(["lab_speed::writer::another_process", "--exact"]).env(STORE, store).env(BOARD, board);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let writer = Self { child, board: file };
         writer.wait_until("the writer writes", || writer.committed() > seq);

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::lab::{Lab, in_lab};
-use crate::without::examined;
-use crate::{FUSE, at, connect, errno, rows, tree, world};
+use crate::lab_tree::without::examined;
+use crate::lab_tree::{FUSE, at, connect, errno, rows, tree, world};
 
 /// Reading a file whose tree is gone fails, with what the kernel says of the connection; a newer one says of the page that
 /// it could not be read.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::{Answer, World};
 use crate::lab::{Fs, Lab, in_lab};
-use crate::{FUSE, at, connect, errno, publish, rows, world};
+use crate::lab_tree::{FUSE, at, connect, errno, publish, rows, world};
 
 /// Where the first page of a segment lies, right after its header (`docs/archive-format.md`).
 const FIRST_PAGE: u64 = 12;
@@ -112,7 +112,7 @@ fn lab_a_version_whose_lease_is_revoked_is_read_no_longer_and_can_be_given_up() 
 fn lab_a_lease_is_renewed_for_as_long_as_the_file_is_open() {
     in_lab(Lab::new(), |_| {
         // The shortest lease there is: it would be over long before the file is closed.
-        let world = crate::configured(&format!("{FUSE}[copies]\nmax_lease = \"3s\"\n"), 1);
+        let world = crate::lab_tree::configured(&format!("{FUSE}[copies]\nmax_lease = \"3s\"\n"), 1);
         let reader = connect(&at(&world, "report@1/report.db"));
         assert_eq!(rows(&reader), 1);
         // Time passes on purpose: more than two such leases last.
@@ -126,7 +126,7 @@ fn lab_a_lease_is_renewed_for_as_long_as_the_file_is_open() {
 fn lab_a_version_that_was_opened_stays_open_for_a_while_and_is_not_leased_for_ever() {
     in_lab(Lab::new(), |_| {
         // What is not opened again goes at the second renewal.
-        let world = crate::configured(&format!("{FUSE}[copies]\nmax_lease = \"3s\"\n"), 1);
+        let world = crate::lab_tree::configured(&format!("{FUSE}[copies]\nmax_lease = \"3s\"\n"), 1);
         for _ in 0..3 {
             assert_eq!(rows(&connect(&at(&world, "report@1/report.db"))), 1);
         }

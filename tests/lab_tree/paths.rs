@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::common::World;
 use crate::lab::{Lab, in_lab};
-use crate::without::examined;
-use crate::{connect, publish, rows, said, stock};
+use crate::lab_tree::without::examined;
+use crate::lab_tree::{connect, publish, rows, said, stock};
 
 const ODD: &str = "ö 100%?mode=memory#'&снег ";
 /// The kernel's way to write a blank: a folder may have it in its name as it stands.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::common::World;
 use crate::lab::{Lab, in_lab};
-use crate::{FUSE, at, configured, connect, errno, publish, rows, said, stock, tree, world};
+use crate::lab_tree::{FUSE, at, configured, connect, errno, publish, rows, said, stock, tree, world};
 
 /// The owner of what the daemon shows, and somebody else.
 const ROOT: u32 = 0;

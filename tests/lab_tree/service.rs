@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, in_lab};
-use crate::{connect, rows};
+use crate::lab_tree::{connect, rows};
 
 const UNITS: &str = "/etc/systemd/system";
 const CONFIG: &str = "/etc/asat/asat.toml";

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::lab::{Lab, in_lab};
-use crate::{at, connect, rows, world};
+use crate::lab_tree::{at, connect, rows, world};
 
 /// What the doctor says of FUSE: how bad it is, and why.
 pub(crate) fn examined(world: &crate::common::World) -> (String, String) {

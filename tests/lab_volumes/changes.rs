@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::ground::{self, Ground, Kind};
 use crate::lab::{Fs, Machine, in_lab};
+use crate::lab_store::ground::{self, Ground, Kind};
 
 /// What a daemon says of each version that it has not read whole.
 const SAID: &str = "what its snapshot shares with that one's is not read";

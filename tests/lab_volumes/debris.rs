@@ -9,9 +9,9 @@ use asat_host::lvm::snapshots::Error;
 use asat_host::lvm::{Call, Ours, Snapshot, Space, Whose, recognise};
 
 use crate::lab::{Lab, Machine, in_lab};
-use crate::site::Site;
-use crate::snapshots::Keeper;
-use crate::{CUT, cut_tag};
+use crate::lab_volumes::site::Site;
+use crate::lab_volumes::snapshots::Keeper;
+use crate::lab_volumes::{CUT, cut_tag};
 
 /// Cuts the power while a snapshot is being made, at the moment in which a device's state is reached.
 fn cut_while_making(

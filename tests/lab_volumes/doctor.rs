@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::lab::{Lab, Machine, in_lab};
-use crate::site::Site;
+use crate::lab_volumes::site::Site;
 
 fn doctor(machine: &Machine, config: &Path) -> Output {
     let mut command = machine.command(env!("CARGO_BIN_EXE_asat"));

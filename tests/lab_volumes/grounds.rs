@@ -7,7 +7,7 @@ use asat_host::lvm::{Call, Listing};
 use asat_host::volume::{Backing, Ground, Obstacle, discover};
 
 use crate::lab::{Lab, in_lab};
-use crate::site::Site;
+use crate::lab_volumes::site::Site;
 
 #[test]
 fn lab_the_ground_of_a_store_is_found() {

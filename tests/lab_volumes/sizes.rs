@@ -11,8 +11,8 @@ use asat_host::lvm::units::Bytes;
 use asat_host::lvm::{Call, Space};
 
 use crate::lab::{Lab, in_lab};
-use crate::site::Site;
-use crate::snapshots::{Keeper, MIB};
+use crate::lab_volumes::site::Site;
+use crate::lab_volumes::snapshots::{Keeper, MIB};
 
 /// With extents as small as chunks, LVM rounds nothing.
 #[test]

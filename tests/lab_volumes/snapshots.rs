@@ -17,8 +17,8 @@ use asat_host::lvm::units::Bytes;
 use asat_host::lvm::{Call, Installation, Made, Ours, Refusal, Snapshot, Space, Whose, recognise};
 
 use crate::lab::{Lab, in_lab};
-use crate::site::Site;
-use crate::{CUT, ID, intended};
+use crate::lab_volumes::site::Site;
+use crate::lab_volumes::{CUT, ID, intended};
 
 pub const MIB: u64 = 1 << 20;
 const CHUNK: Bytes = Bytes(4096);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, Machine};
-use crate::site::lab;
+use crate::lab_guard::site::lab;
 
 mod pool;
 mod snapshots;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::ballast::{FLOOD_MIB, Flood, flood, make_ballast, scatter};
-use crate::ground::{Ground, Kind};
 use crate::lab::{Fs, Machine, Volume, VolumeGroup, in_lab};
-use crate::pool::{in_use, modes, status, with_little_metadata};
-use crate::seen::check_holds;
-use crate::site::Site;
+use crate::lab_guard::ballast::{FLOOD_MIB, Flood, flood, make_ballast, scatter};
+use crate::lab_guard::pool::{in_use, modes, status, with_little_metadata};
+use crate::lab_guard::seen::check_holds;
+use crate::lab_guard::site::Site;
+use crate::lab_store::ground::{Ground, Kind};
 
 use super::{Dmeventd, systemd};
 

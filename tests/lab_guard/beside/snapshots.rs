@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::ballast::{FLOOD_MIB, flood, make_ballast};
 use crate::lab::{Fs, Machine, in_lab};
-use crate::seen::{check_holds, dm_status, is_lost};
-use crate::site::{CALM, Site, leave_free};
+use crate::lab_guard::ballast::{FLOOD_MIB, flood, make_ballast};
+use crate::lab_guard::seen::{check_holds, dm_status, is_lost};
+use crate::lab_guard::site::{CALM, Site, leave_free};
 
 use super::{Dmeventd, systemd};
 

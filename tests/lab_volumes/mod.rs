@@ -1,38 +1,14 @@
 //! The rooms that stand under backends on volumes, on a real device-mapper: LVM's commands and reports, names,
 //! states, the ground of a store, and what `asat doctor` makes of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    unreachable_pub
-)]
-
-mod common;
-#[path = "lab_store/ground.rs"]
-mod ground;
-#[path = "lab/mod.rs"]
-mod lab;
-
-#[path = "lab_volumes/changes.rs"]
 mod changes;
-#[path = "lab_volumes/debris.rs"]
 mod debris;
-#[path = "lab_volumes/delta.rs"]
 mod delta;
-#[path = "lab_volumes/doctor.rs"]
 mod doctor;
-#[path = "lab_volumes/grounds.rs"]
 mod grounds;
-#[path = "lab_volumes/held.rs"]
 mod held;
-#[path = "lab_volumes/site.rs"]
-mod site;
-#[path = "lab_volumes/sizes.rs"]
+pub mod site;
 mod sizes;
-#[path = "lab_volumes/snapshots.rs"]
 mod snapshots;
 
 use std::io::Read as _;
@@ -46,7 +22,7 @@ use asat_host::lvm::names::{self, InstallationId, Record, Which};
 use asat_host::lvm::report::{Activity, Name};
 use asat_host::lvm::{Call, Installation, Refusal, Whose, recognise};
 
-use lab::{Lab, in_lab};
+use crate::lab::{Lab, in_lab};
 use site::Site;
 
 const ID: &str = "0193aa55c3d47e019f3b2c77d0e1f2a3";

@@ -3,29 +3,11 @@
 //!
 //! It is in the lab, whose kernel has FUSE wherever these tests run.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout
-)]
-
-mod common;
-#[path = "lab/mod.rs"]
-mod lab;
-
-#[path = "lab_tree/crashes.rs"]
 mod crashes;
-#[path = "lab_tree/holding.rs"]
 mod holding;
-#[path = "lab_tree/paths.rs"]
 mod paths;
-#[path = "lab_tree/reading.rs"]
 mod reading;
-#[path = "lab_tree/service.rs"]
 mod service;
-#[path = "lab_tree/without.rs"]
 mod without;
 
 use std::io;
@@ -34,7 +16,7 @@ use std::process::{Command, Output};
 
 use rusqlite::{Connection, OpenFlags};
 
-use common::World;
+use crate::common::World;
 
 /// The section that asks for a tree.
 const FUSE: &str = "[fuse]\nroot = \"tree\"\n";

@@ -3,27 +3,16 @@
 //! What is mapped into memory there may have holes, and whoever writes into one is ended by SIGBUS where no block is left. It is in the
 //! lab, since nothing else mounts such a file system everywhere.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout
-)]
-
-#[path = "lab/mod.rs"]
-mod lab;
-
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::lab::{Lab, Machine, in_lab};
 use asat_catalogue::{Catalogue, Error};
 use asat_core::event::Change;
 use asat_core::register::Register;
 use asat_core::version::Store;
 use jiff::Timestamp;
-use lab::{Lab, Machine, in_lab};
 
 fn small_blocks(machine: &Machine) -> PathBuf {
     let (disk, folder) = (machine.disks[0].to_str().unwrap(), machine.mount_point());

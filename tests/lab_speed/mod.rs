@@ -4,36 +4,14 @@
 //! The writer is another process. What a version must be is not asked of the daemon, nor of the store: it follows from
 //! the number of transactions in it, by the rows and by every page (see `ledger` and `replay`).
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    unreachable_pub
-)]
-
-mod common;
-#[path = "lab_store/ground.rs"]
-mod ground;
-#[path = "lab/mod.rs"]
-mod lab;
-#[path = "lab_store/ledger.rs"]
-mod ledger;
-#[path = "lab_speed/replay.rs"]
 mod replay;
-#[path = "lab_speed/trial.rs"]
 mod trial;
-#[path = "lab_speed/writer.rs"]
 mod writer;
 
 use std::time::Duration;
 
-use ground::{Ground, Kind};
-use lab::{Fs, in_lab};
+use crate::lab::{Fs, in_lab};
+use crate::lab_store::ground::{self, Ground, Kind};
 use trial::Trial;
 
 /// A pause in which a file's times settle, so that nobody is held for the snapshot at first; and shorter than it takes
