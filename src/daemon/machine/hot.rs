@@ -14,7 +14,7 @@ use asat_core::version::Content;
 use asat_core::{Code, Problem, VersionId, boundary, sizing};
 use asat_host::clones::Stamp;
 use asat_host::lvm::Refusal;
-use asat_host::lvm::snapshots::{Made, Space, TELLINGS};
+use asat_host::lvm::snapshots::{ATTEMPTS, Made, Space};
 use asat_host::lvm::units::Bytes;
 use asat_host::mounts::{Log, into_rollback_mode};
 use asat_host::store::{self, StillState, Witness};
@@ -127,7 +127,7 @@ impl Machine {
         let cut_at = self.instant(cutting, still.state().cut_at);
         let told = told(&cutting.note(&[]).for_all(), cut_at, still.state(), Some(&origin.inside));
         let (snapshot, made, took) =
-            self.take(id, store, origin, (still.state(), cut_at, &told), TELLINGS)?;
+            self.take(id, store, origin, (still.state(), cut_at, &told), ATTEMPTS)?;
         let thin = snapshot.origin.backend == Backend::LvmThin;
         if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
             self.discard(id, snapshot, None)?;
@@ -195,8 +195,8 @@ impl Machine {
         lock(&self.witnesses).insert(id.store.clone(), witnessed);
     }
 
-    /// Takes the snapshot; answers also how long LVM took. Where the group has no room for a classic one of a thin volume,
-    /// and the kind was left to asat, it is a thin one. LVM is told again, so many times at most, where it gave up in the middle
+    /// Takes the snapshot; answers also how long LVM took. If the group has no room for a classic one of a thin volume,
+    /// and the kind was left to asat, it is a thin one. asat makes so many attempts at most if LVM gave up in the middle
     /// and nothing is left of that: newer kernels do not let it suspend a volume while the file system of one of its
     /// snapshots is just being mounted or unmounted, by asat or by somebody else.
     fn take(
@@ -205,7 +205,7 @@ impl Machine {
         store: &Store,
         origin: &Origin,
         (state, cut_at, told): (&StillState, Timestamp, &[String]),
-        tellings: usize,
+        attempts: usize,
     ) -> Result<(Snapshot, Made, Duration), CutFailure> {
         let space = self.space(id, store, origin, state).map_err(|problem| {
             // A pool that is nearly full.
@@ -221,15 +221,15 @@ impl Machine {
             Err(untaken) if !store.is_kind_chosen && self.may_be_thin(id, origin, &untaken) => {
                 tracing::info!(version = %id, "{id}: a thin snapshot is taken: {}", untaken.problem.detail);
                 let thin = Origin { backend: Backend::LvmThin, ..origin.clone() };
-                self.take(id, store, &thin, (state, cut_at, told), tellings)
+                self.take(id, store, &thin, (state, cut_at, told), attempts)
             }
             Err(untaken) => {
-                let again = untaken.refusal == Some(Refusal::HalfDone) && tellings > 1;
+                let again = untaken.refusal == Some(Refusal::HalfDone) && attempts > 1;
                 let failure = self.clear_away(id, (origin, cut_at), space, untaken);
                 if !again || failure.begun {
                     return Err(failure);
                 }
-                self.take(id, store, origin, (state, cut_at, told), tellings - 1)
+                self.take(id, store, origin, (state, cut_at, told), attempts - 1)
             }
         }
     }

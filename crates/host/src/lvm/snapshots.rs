@@ -27,8 +27,8 @@ use super::report::{LogicalVolume, Name, Uuid};
 use super::units::Bytes;
 use crate::dm;
 
-/// How often a command is run that gives up in the middle.
-pub const TELLINGS: usize = 10;
+/// How often a command is run at most if it gives up in the middle.
+pub const ATTEMPTS: usize = 10;
 
 /// What a snapshot is to be.
 #[derive(Clone, Copy, Debug)]
@@ -197,13 +197,13 @@ impl Lvm {
         Ok(Extended { space, command })
     }
 
-    /// Runs a command again where LVM gave up in the middle. Newer kernels do not let it suspend a device whose file system
-    /// is just being mounted or unmounted, and it suspends all classic snapshots of an origin as it changes one. Where it removes
+    /// Retries a command if LVM gave up in the middle. Newer kernels do not let it suspend a device whose file system
+    /// is just being mounted or unmounted, and it suspends all classic snapshots of an origin as it changes one. If it removes
     /// the last snapshot of an origin whose writers are held, it makes that a volume like any other, then finds its devices in an
-    /// order that it did not expect, and, told again, removes that volume.
+    /// order that it did not expect, and removes that volume when it is run again.
     fn run_until_done(&self, call: &Call) -> Result<String, command::Error> {
         let mut said = self.run(call);
-        for _ in 1..TELLINGS {
+        for _ in 1..ATTEMPTS {
             match &said {
                 Err(error) if error.refusal() == Some(Refusal::HalfDone) => said = self.run(call),
                 _ => break,
