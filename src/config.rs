@@ -29,7 +29,7 @@ use asat_core::check::Check;
 use asat_core::clock::Bounds;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
-use asat_core::snapshot::Backend;
+use asat_core::snapshot::BackendKind;
 use asat_core::{Backing, Code, LeaseBounds, Policy, Problem, SetName, StoreName, StorePolicy};
 
 use jiff::SignedDuration;
@@ -114,7 +114,7 @@ pub struct StoreConfig {
     /// The path of its database file, as configured.
     pub path: PathBuf,
     /// How its versions are cut; `None` leaves that to what the machine offers.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendKind>,
     /// Of how many versions, the newest, the snapshot is kept although they are archived.
     pub keep_snapshots: usize,
     /// How large a classic snapshot is made, in bytes; `None` leaves that to what is seen of the store.

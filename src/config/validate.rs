@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use asat_core::snapshot::Backend;
+use asat_core::snapshot::BackendKind;
 use asat_core::{Code, LeaseBounds, Problem, StoreName};
 use bytesize::ByteSize;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
@@ -171,19 +171,19 @@ fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, Stor
 }
 
 /// Refuses what says nothing to the backend that is wanted.
-fn check_fitting(name: &StoreName, raw: &raw::Store, backend: Option<Backend>) -> Result<(), Problem> {
+fn check_fitting(name: &StoreName, raw: &raw::Store, backend: Option<BackendKind>) -> Result<(), Problem> {
     let Some(wanted) = backend else { return Ok(()) };
     let fitting = [
-        ("store.keep_snapshots", raw.keep_snapshots > 0, wanted != Backend::Pages),
+        ("store.keep_snapshots", raw.keep_snapshots > 0, wanted != BackendKind::Pages),
         ("store.snapshot_size", raw.snapshot_size.is_some(), wanted.is_of_volumes()),
         ("store.trim", raw.trim, wanted.is_of_volumes()),
-        ("store.clones", raw.clones.is_some(), wanted == Backend::Reflink),
+        ("store.clones", raw.clones.is_some(), wanted == BackendKind::Reflink),
     ];
     match fitting.iter().find(|(_, set, fits)| *set && !fits) {
         Some((key, ..)) => {
             let kind = if *key == "store.clones" { "clones" } else { "snapshots" };
             let what = match wanted {
-                Backend::Reflink => {
+                BackendKind::Reflink => {
                     format!("is set for {name}, but backend reflink takes no snapshots of volumes")
                 }
                 wanted => format!("is set for {name}, but backend {} has no {kind}", wanted.text()),
@@ -195,13 +195,14 @@ fn check_fitting(name: &StoreName, raw: &raw::Store, backend: Option<Backend>) -
 }
 
 /// `None` stands for `auto`.
-fn backend(name: &StoreName, text: &str) -> Result<Option<Backend>, Problem> {
+fn backend(name: &StoreName, text: &str) -> Result<Option<BackendKind>, Problem> {
     if text == "auto" {
         return Ok(None);
     }
-    let known = Backend::ALL.into_iter().find(|backend| backend.text() == text);
+    let known = BackendKind::ALL.into_iter().find(|backend| backend.text() == text);
     known.map(Some).ok_or_else(|| {
-        let names: Vec<String> = Backend::ALL.iter().map(|backend| format!("{:?}", backend.text())).collect();
+        let names: Vec<String> =
+            BackendKind::ALL.iter().map(|backend| format!("{:?}", backend.text())).collect();
         let what = format!("of {name} is {text:?}, which this version does not have");
         wrong("store.backend", what, &format!("write \"auto\", {}", names.join(" or ")))
     })

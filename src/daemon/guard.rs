@@ -151,11 +151,11 @@ impl Guarding {
         })?;
         show(&handle, &config.guard.policy);
         let mut brakes = Brakes::new(Arc::clone(&machine), handle.clone(), words.clone());
-        brakes.prepare(machine.volumes_of_stores());
+        brakes.prepare(machine.volumes().volumes_of_stores());
         let guard = Guard {
             brakes,
             worker: Worker::start(Arc::clone(&machine), words.clone())?,
-            room: machine.room_at_start(),
+            room: machine.volumes().room_at_start(),
             alarming: Alarming::start(handle.clone(), &config.guard.alarm)?,
             state: config.state.clone(),
             policy: config.guard.policy.clone(),
@@ -176,7 +176,7 @@ impl Guarding {
             watchdog: Watchdog::new(),
             looks: Looks::default(),
         };
-        let on_volumes = guard.machine.volumes_of_stores().next().is_some();
+        let on_volumes = guard.machine.volumes().volumes_of_stores().next().is_some();
         let hearing = if on_volumes { Hearing::start(words.clone())? } else { None };
         let thread = thread::Builder::new().name("guard".to_owned()).spawn(move || guard.run())?;
         Ok(Self { words, thread, _hearing: hearing })
@@ -349,7 +349,7 @@ impl Guard {
         if folder.free < self.policy.least_folder_free {
             folder.waiting = self.handle.engine().first_in_grace();
         }
-        let mut look = self.machine.look(now_ms, (hot, harms), &self.room, Some(folder));
+        let mut look = self.machine.volumes().look(now_ms, (hot, harms), &self.room, Some(folder));
         if let Ok(look) = &mut look {
             look.seen.clock = self.machine.doubted();
         }
@@ -389,7 +389,7 @@ impl Guard {
     }
 
     fn say(&self, Plan { assessments, steps, tick_ms, .. }: Plan) {
-        let wedge = self.machine.wedged();
+        let wedge = self.machine.volumes().wedged();
         self.handle.change_standing(|standing| {
             standing.looked_at = Some(self.machine.now());
             standing.tick_ms = tick_ms;
@@ -398,7 +398,7 @@ impl Guard {
             standing.steps = steps;
             standing.trouble = wedge;
             if standing.names.is_empty() {
-                standing.names = self.machine.names();
+                standing.names = self.machine.volumes().names();
             }
         });
     }

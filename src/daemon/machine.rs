@@ -2,20 +2,18 @@
 //!
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
+mod backend;
 mod certified;
 mod change_cache;
-mod clones;
 mod comparing;
 mod configured;
 mod cut;
 mod filing;
-mod ground;
+mod guarded;
 mod held;
-mod hot;
-mod inventory;
 mod marker;
 mod opening;
-mod orphans;
+mod pages;
 mod querying;
 mod read_ahead;
 mod relied;
@@ -24,15 +22,14 @@ mod restore;
 mod room;
 mod row_history;
 mod set;
-mod shortage;
+mod sink;
+mod snapshots;
 mod source;
-mod space;
 mod survey;
 mod throttle;
 mod unchanged;
-mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +42,6 @@ use asat_core::clock::{self, Anchor, Believed, Bounds, Reading};
 use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
-use asat_core::snapshot::{Origin, Snapshot};
 use asat_core::version::{Content, Version};
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
@@ -62,39 +58,32 @@ use super::notices::{Notice, Notices};
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use backend::Backends;
+pub(super) use backend::{Look, Missing, Reserved, Room};
 use change_cache::ChangeCache;
 pub use change_cache::VersionGuard;
 pub use comparing::VersionPages;
 use configured::{Settings, Store};
 use cut::Cutting;
 pub(super) use cut::Note;
-use filing::WriteRates;
-use ground::Grounds;
-use hot::{SnapshotVersion, Witnessed};
+pub(super) use guarded::{Advice, Short};
 use opening::{Archives, open_archives, workers};
 pub use querying::Changes;
 pub use repair::found;
 pub use row_history::{RowChanged, RowFound, RowOf};
+use snapshots::{SnapshotVersion, Witnessed};
 pub use source::VersionBytes;
-pub(super) use space::{Advice, Look, Missing, Room, Short};
 use throttle::Throttle;
-pub(super) use volumes::Reserved;
-use volumes::{Volumes, record};
 
 /// The stores, volumes, archives and copies of one state folder.
 pub struct Machine {
     /// What the configuration says that may change while the daemon runs.
     settings: ArcSwap<Settings>,
-    grounds: Grounds,
+    backends: Backends,
     /// What opens stores.
     workers: Workers,
-    /// The devices of stores that have on them what LVM needs: their writers are never held.
-    unholdable: BTreeSet<(u32, u32)>,
-    volumes: Volumes,
-    /// Where the clones of each store lie, be it cut so now or only before.
-    clones: BTreeMap<StoreName, Origin>,
-    /// What the guard wants of publications.
-    advice: Mutex<Advice>,
+    /// A folder that has too little space left for anything new.
+    short: Mutex<Option<Short>>,
     archives: RwLock<Archives>,
     copies: Copies,
     /// The root of the tree of versions, while it is mounted.
@@ -114,9 +103,10 @@ pub struct Machine {
     witnesses: Mutex<BTreeMap<StoreName, Witnessed>>,
     /// What each store was like when its last version was cut, as far as that shows without reading it.
     seen: ChangeCache,
-    /// Whether it was told why a pool cannot say what has changed.
-    is_told_of_pool: AtomicBool,
-    paces: WriteRates,
+    /// Whether it was told why all of a snapshot is read, and not what has changed.
+    is_told_of_reading: AtomicBool,
+    /// How many seconds the last archive run of each store took.
+    archive_runs: Mutex<BTreeMap<StoreName, u64>>,
     last_cuts: Mutex<BTreeMap<StoreName, Timestamp>>,
     /// What was believed of the clocks last; nothing where nothing is recorded yet.
     anchor: ArcSwapOption<Anchor>,
@@ -136,9 +126,8 @@ impl Machine {
         notices: Notices,
         metrics: &Arc<Metrics>,
     ) -> Result<(Self, BTreeMap<StoreName, Backing>), Problem> {
-        let volumes = Volumes::new(installation, config, Arc::clone(metrics) as Arc<dyn Timing>);
-        let (mut backings, grounds) = ground::discover(config, &volumes)?;
-        let clones = ground::clones(config, &volumes, &backings);
+        let timing = Arc::clone(metrics) as Arc<dyn Timing>;
+        let (backends, mut backings) = Backends::open(config, installation, timing)?;
         Scratch::clean(&config.scratch())?;
         let archives = open_archives(config)?;
         // Whatever it is cut by: its next version would get a number that the files may have given already.
@@ -147,12 +136,9 @@ impl Machine {
         }
         let machine = Self {
             settings: ArcSwap::from_pointee(Settings::of(config)),
-            advice: Mutex::default(),
-            unholdable: ground::unholdable(&grounds),
-            grounds,
+            backends,
             workers: workers(config),
-            volumes,
-            clones,
+            short: Mutex::default(),
             archives: RwLock::new(archives),
             copies: Copies::new(config.copies()),
             tree: ArcSwapOption::from_pointee(tree),
@@ -164,8 +150,8 @@ impl Machine {
             hot: Mutex::default(),
             witnesses: Mutex::default(),
             seen: ChangeCache::default(),
-            is_told_of_pool: AtomicBool::new(false),
-            paces: WriteRates::default(),
+            is_told_of_reading: AtomicBool::new(false),
+            archive_runs: Mutex::default(),
             last_cuts: Mutex::default(),
             anchor: ArcSwapOption::empty(),
             stopping: Arc::default(),
@@ -240,39 +226,27 @@ impl Machine {
     pub fn path(&self, version: &Version) -> Option<PathBuf> {
         match (self.tree.load().as_deref(), &version.copy) {
             (Some(root), _) if version.is_archived() => Some(asat_host::tree::path(root, &version.id)),
-            (_, Some(copy)) if copy.in_snapshot => Some(self.volumes.mounts.path(&version.id)),
+            (_, Some(copy)) if copy.in_snapshot => Some(self.backends.lvm.shown(&version.id)),
             (_, Some(_)) => Some(self.copies.path(&version.id)),
             (_, None) => None,
         }
     }
 
     fn drop_copy(&self, id: &VersionId) -> Result<(), Problem> {
-        self.volumes.hide(id)?;
-        Ok(self.copies.drop_copy(id)?)
-    }
-
-    fn drop_snapshot(&self, id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
-        // Nobody begins to read it from here on.
-        lock(&self.hot).remove(id);
-        self.remove_snapshot(id, snapshot)
-    }
-
-    fn remove_snapshot(&self, id: &VersionId, snapshot: &Snapshot) -> Result<(), Problem> {
-        match clones::is_clone(snapshot) {
-            true => clones::remove_clone(id, snapshot),
-            false => self.volumes.remove(id, record(snapshot)?, &snapshot.name),
+        for backend in self.backends.all() {
+            backend.hide(id)?;
         }
+        Ok(self.copies.drop_copy(id)?)
     }
 
     /// Takes back a cut of which nothing is recorded.
     fn uncut(&self, id: &VersionId) -> Result<(), Problem> {
-        let hot = lock(&self.hot).remove(id);
-        match hot {
-            Some(hot) => {
+        match self.hot(id) {
+            Ok(hot) => {
                 self.forget_witness(id);
-                self.remove_snapshot(id, &hot.snapshot)
+                self.drop_snapshot(id, &hot.snapshot)
             }
-            None => self.retire(id).map(drop),
+            Err(_) => self.retire(id).map(drop),
         }
     }
 

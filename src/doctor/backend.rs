@@ -1,7 +1,7 @@
 //! How a store is cut, judged: what the daemon would choose, and why not otherwise.
 
 use asat_core::sizing;
-use asat_core::snapshot::Backend;
+use asat_core::snapshot::BackendKind;
 use asat_host::clones::{MANY_PIECES, is_tested};
 use asat_host::doctor::{Footing, PathKind, Pool, Volume};
 
@@ -22,8 +22,8 @@ pub(super) fn judge(store: &Store) -> Vec<Finding> {
         return Vec::new();
     }
     match (&store.footing, store.backend) {
-        (_, Some(Backend::Pages)) => vec![said(Level::Ok, "cut by pages, as the configuration says")],
-        (_, Some(Backend::Reflink)) => cloned(store, "as the configuration says").unwrap_or_else(|why| {
+        (_, Some(BackendKind::Pages)) => vec![said(Level::Ok, "cut by pages, as the configuration says")],
+        (_, Some(BackendKind::Reflink)) => cloned(store, "as the configuration says").unwrap_or_else(|why| {
             let what = format!("to be cut by reflink, which cannot be: {why}");
             vec![said(Level::Problem, what).advise(MEND)]
         }),
@@ -40,7 +40,7 @@ pub(super) fn judge(store: &Store) -> Vec<Finding> {
 fn without_volume(store: &Store, why: &str) -> Vec<Finding> {
     let plain = format!("cut by pages; no snapshot can be taken, because {why}");
     match store.file {
-        PathKind::There { bytes: length, .. } if length >= Backend::LEAST_FOR_CLONES => {
+        PathKind::There { bytes: length, .. } if length >= BackendKind::LEAST_FOR_CLONES => {
             let because = format!(
                 "since reading its {} takes long, and no snapshot can be taken: {why}",
                 bytes(length)
@@ -96,9 +96,9 @@ fn in_pieces(pieces: u32) -> Finding {
     )
 }
 
-fn on_volume(store: &Store, volume: &Volume, wanted: Option<Backend>) -> Vec<Finding> {
+fn on_volume(store: &Store, volume: &Volume, wanted: Option<BackendKind>) -> Vec<Finding> {
     let Volume { name, group_free, pool } = volume;
-    if wanted == Some(Backend::LvmThin) && pool.is_none() {
+    if wanted == Some(BackendKind::LvmThin) && pool.is_none() {
         let what = format!("to be cut by lvm-thin, and the store lies on the plain volume {name}");
         return vec![said(Level::Problem, what).advise("write backend \"lvm-classic\" or \"auto\"")];
     }
@@ -107,14 +107,14 @@ fn on_volume(store: &Store, volume: &Volume, wanted: Option<Backend>) -> Vec<Fin
         let what = format!("no snapshot can be taken of {name}: the state folder lies on it too");
         return vec![said(level, what).advise("put `state` on another volume, or write backend \"pages\"")];
     }
-    let by = wanted.unwrap_or_else(|| Backend::best(pool.is_some(), *group_free, store.keep_snapshots));
+    let by = wanted.unwrap_or_else(|| BackendKind::best(pool.is_some(), *group_free, store.keep_snapshots));
     let kind = if pool.is_some() { "thin" } else { "plain" };
     let how = format!("cut by {}: snapshots of the {kind} volume {name}", by.text());
     let mut findings = match pool {
-        Some(pool) if by == Backend::LvmThin && wanted.is_none() && store.keep_snapshots == 0 => {
+        Some(pool) if by == BackendKind::LvmThin && wanted.is_none() && store.keep_snapshots == 0 => {
             vec![said(Level::Note, how).advise(better_than_thin(name)), room_in_pool(pool)]
         }
-        Some(pool) if by == Backend::LvmThin => vec![said(Level::Ok, how), room_in_pool(pool)],
+        Some(pool) if by == BackendKind::LvmThin => vec![said(Level::Ok, how), room_in_pool(pool)],
         _ => vec![said(Level::Ok, how), room_in_group(volume)],
     };
     findings.extend(store.beside_needed.map(|needed| brake(name, needed)));
@@ -192,7 +192,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn store(footing: Footing, backend: Option<Backend>, keep_snapshots: usize, beside_state: bool) -> Store {
+    fn store(
+        footing: Footing,
+        backend: Option<BackendKind>,
+        keep_snapshots: usize,
+        beside_state: bool,
+    ) -> Store {
         let file = PathKind::There { kind: Kind::File, bytes: 1, owner: 0, mode: 0o644, links: 1 };
         let (name, path) = ("report".to_owned(), PathBuf::from("/srv/r.db"));
         let place = Err("not asked".to_owned());
@@ -229,7 +234,7 @@ mod tests {
     #[test]
     fn what_would_be_chosen() {
         let (thin, classic, pages) =
-            (Some(Backend::LvmThin), Some(Backend::LvmClassic), Some(Backend::Pages));
+            (Some(BackendKind::LvmThin), Some(BackendKind::LvmClassic), Some(BackendKind::Pages));
         let cases = [
             (plain(), None, 0, false, Level::Note, "cut by pages; no snapshot can be taken"),
             (plain(), pages, 0, false, Level::Ok, "cut by pages, as the configuration says"),
@@ -316,17 +321,17 @@ mod tests {
     #[test]
     fn what_can_be_cloned() {
         let (able, unable) = (Ok(Some(3)), Err("its file system has no reflinks".to_owned()));
-        let (large, small) = (Backend::LEAST_FOR_CLONES, Backend::LEAST_FOR_CLONES - 1);
+        let (large, small) = (BackendKind::LEAST_FOR_CLONES, BackendKind::LEAST_FOR_CLONES - 1);
         let cases = [
             (
-                Some(Backend::Reflink),
+                Some(BackendKind::Reflink),
                 small,
                 able.clone(),
                 Level::Ok,
                 "cut by reflink, as the configuration says",
             ),
             (
-                Some(Backend::Reflink),
+                Some(BackendKind::Reflink),
                 large,
                 unable.clone(),
                 Level::Problem,
@@ -355,7 +360,7 @@ mod tests {
             let file = PathKind::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
             let able = Store { file, place: Ok(place), cloning: Ok(None), ..store(plain(), None, 0, false) };
             assert!(judge(&able)[0].what.contains(words), "{fs}: {:?}", judge(&able));
-            let asked = Store { backend: Some(Backend::Reflink), ..able };
+            let asked = Store { backend: Some(BackendKind::Reflink), ..able };
             assert!(judge(&asked)[0].what.contains("cut by reflink"), "{fs}: {:?}", judge(&asked));
         }
     }
@@ -363,7 +368,7 @@ mod tests {
     #[test]
     fn many_pieces_are_warned_of() {
         for (pieces, level) in [(1, Level::Ok), (MANY_PIECES - 1, Level::Ok), (MANY_PIECES, Level::Warning)] {
-            let store = store(plain(), Some(Backend::Reflink), 0, false);
+            let store = store(plain(), Some(BackendKind::Reflink), 0, false);
             let found = judge(&Store { cloning: Ok(Some(pieces)), ..store }).remove(1);
             assert_eq!((found.check, found.level), ("pieces", level), "{pieces}");
         }
@@ -375,7 +380,7 @@ mod tests {
             let place =
                 Place { fs: "xfs".to_owned(), mount_point: PathBuf::from("/srv"), device: (8, 1), free };
             let file = PathKind::There { kind: Kind::File, bytes: GIB, owner: 0, mode: 0o644, links: 1 };
-            let store = store(plain(), Some(Backend::Reflink), 0, false);
+            let store = store(plain(), Some(BackendKind::Reflink), 0, false);
             let found = judge(&Store { file, place: Ok(place), cloning: Ok(None), ..store }).remove(1);
             assert_eq!((found.check, found.level), ("room-for-clones", level), "{free}");
         }

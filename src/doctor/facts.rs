@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use asat_catalogue::Catalogue;
 use asat_core::Problem;
 use asat_core::harm::Harm;
-use asat_core::snapshot::Backend;
+use asat_core::snapshot::BackendKind;
 use asat_host::StateFolder;
 use asat_host::clones;
 use asat_host::doctor::{self as host, Footing, Kind, Listening, Mapper, PathKind, Place, Sharing, Tools};
@@ -84,7 +84,7 @@ pub(super) struct Store {
     /// Whether its file can be cloned, and if so in how many pieces it lies, as far as that can be told.
     pub(super) cloning: Result<Option<u32>, String>,
     /// What the configuration wants; `None` leaves it to asat.
-    pub(super) backend: Option<Backend>,
+    pub(super) backend: Option<BackendKind>,
     pub(super) keep_snapshots: usize,
     /// Where it is in watch mode: whether the kernel tells of all changes to it.
     pub(super) watched: Option<bool>,

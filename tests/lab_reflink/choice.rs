@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use asat_core::snapshot::Backend;
+use asat_core::snapshot::BackendKind;
 use asat_host::clones::MANY_PIECES;
 use serde_json::Value;
 
@@ -42,7 +42,12 @@ fn lab_a_large_store_is_cloned_where_it_can_be_and_a_small_one_is_read() {
         let (level, what) = found(machine, &world.write_config(), "backend");
         assert!(level == "note" && what.starts_with("cut by pages"), "{level}: {what}");
         // It is one file of many bytes, few of which are anywhere.
-        File::options().write(true).open(world.store()).unwrap().set_len(Backend::LEAST_FOR_CLONES).unwrap();
+        File::options()
+            .write(true)
+            .open(world.store())
+            .unwrap()
+            .set_len(BackendKind::LEAST_FOR_CLONES)
+            .unwrap();
         assert_eq!(chosen(&mut world), "reflink");
         let (level, what) = found(machine, &world.write_config(), "backend");
         assert!(

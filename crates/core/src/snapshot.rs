@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sizing;
 
-/// How a store's versions are cut.
+/// Which backend cuts a store's versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Backend {
+pub enum BackendKind {
     /// Its pages are read under a transaction of SQLite, straight into the archive.
     Pages,
     /// A thin snapshot of its logical volume, in the same pool.
@@ -21,7 +21,7 @@ pub enum Backend {
     Reflink,
 }
 
-impl Backend {
+impl BackendKind {
     /// Every backend.
     pub const ALL: [Self; 4] = [Self::Pages, Self::LvmThin, Self::LvmClassic, Self::Reflink];
 
@@ -69,7 +69,7 @@ impl Backend {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// By which kind of snapshot it is cut.
-    pub backend: Backend,
+    pub backend: BackendKind,
     /// The UUID of its volume group; empty for clones.
     pub group: String,
     /// Its own UUID; empty for clones.
@@ -80,6 +80,22 @@ pub struct Origin {
     pub fs: String,
     /// The store's path from the root of that file system; for clones the name of the file in each one's folder.
     pub inside: PathBuf,
+}
+
+impl Origin {
+    /// Whether a snapshot of it takes its space from where one of the other does.
+    #[must_use]
+    pub fn shares_space_with(&self, other: &Self) -> bool {
+        self.backend == other.backend
+            && match self.backend {
+                BackendKind::LvmClassic => self.group == other.group,
+                // Those of one volume lie in one pool.
+                BackendKind::LvmThin => self.volume == other.volume,
+                // Those of one folder lie on one file system.
+                BackendKind::Reflink => self.name == other.name,
+                BackendKind::Pages => false,
+            }
+    }
 }
 
 /// A snapshot of a store's volume, or a clone of its file, taken for one version.
@@ -109,6 +125,22 @@ impl Snapshot {
     #[must_use]
     pub fn can_be_shown(&self) -> bool {
         !self.lost && self.origin.backend.is_of_volumes()
+    }
+
+    /// Whether it tells what has changed until another one is taken of `origin`, and may stay for that. A clone and a thin
+    /// snapshot do, which share with the store what neither has written since, and cost the writer no more if they stay:
+    /// dm-thin goes by the instant of a snapshot, be it there or not. A classic one gets a copy of each block that is written.
+    /// `may_demote` says whether the guard may drop a snapshot whose version is archived.
+    #[must_use]
+    pub fn tells_changes(&self, origin: &Origin, may_demote: bool) -> bool {
+        self.origin.backend == origin.backend
+            && match origin.backend {
+                BackendKind::Reflink => true,
+                // It takes space of the pool, so that it has to be one that may go when the pool is short. With the WAL
+                // belonging to it, it is never compared with.
+                BackendKind::LvmThin => self.origin.shares_space_with(origin) && may_demote && !self.with_wal,
+                BackendKind::LvmClassic | BackendKind::Pages => false,
+            }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use asat_core::clock::Bounds;
 use asat_core::retention::Retention;
-use asat_core::snapshot::{Backend, Origin as Ground};
+use asat_core::snapshot::{BackendKind, Origin as Ground};
 use asat_core::{Backing, Policy, StorePolicy};
 use jiff::SignedDuration;
 
@@ -90,7 +90,7 @@ fn origin(number: u64, thin: bool, dice: &mut Dice) -> Origin {
 /// The origin as records have it.
 pub(crate) fn ground(origin: &Origin) -> Ground {
     Ground {
-        backend: if origin.thin { Backend::LvmThin } else { Backend::LvmClassic },
+        backend: if origin.thin { BackendKind::LvmThin } else { BackendKind::LvmClassic },
         group: "vg".to_owned(),
         volume: origin.id.clone(),
         name: format!("vg/{}", origin.id),

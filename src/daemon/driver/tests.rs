@@ -11,7 +11,7 @@ use asat_core::event::{
 };
 use asat_core::guard::{GuardEntry, Outcome as Came, Rung};
 use asat_core::register::Register;
-use asat_core::snapshot::{Backend, Cost, Origin, Snapshot};
+use asat_core::snapshot::{BackendKind, Cost, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, State};
 use asat_core::{Backing, By, Code, Fingerprint, PageSize, Policy, StoreName, StorePolicy, VersionId};
 use futures_util::FutureExt as _;
@@ -130,7 +130,7 @@ impl Host for Group {
 /// One store that is cut by classic snapshots, all of which are kept.
 fn policy() -> Policy {
     let origin = Origin {
-        backend: Backend::LvmClassic,
+        backend: BackendKind::LvmClassic,
         group: "group".to_owned(),
         volume: "volume".to_owned(),
         name: "vg/data".to_owned(),

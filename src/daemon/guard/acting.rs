@@ -27,7 +27,7 @@ impl Guard {
             Action::Extend { target, .. } => {
                 let found = plan.assessments.iter().find(|found| found.target == *target);
                 self.extended_from = found.map(|found| found.size);
-                self.turn.get_or_insert_with(|| self.machine.reserve_turn());
+                self.turn.get_or_insert_with(|| self.machine.volumes().reserve_turn());
             }
             Action::Brake { origin, most_ms } if !self.brakes.hold(origin, step, *most_ms) => return,
             Action::Brake { .. } => {}
@@ -120,7 +120,7 @@ impl Guard {
                     });
                 }
                 Action::Refuse { scope: Scope::Group(group) } => {
-                    advice.not_in.insert(group.clone(), step.reason.clone());
+                    advice.volumes.not_in.insert(group.clone(), step.reason.clone());
                 }
                 // How full a pool may be when a snapshot is taken in it is looked at then.
                 _ => {}
@@ -130,9 +130,9 @@ impl Guard {
         for origin in &seen.origins {
             let size = guard::first_size(&self.policy, &self.memory, &origin.id, others, seen.at_ms);
             // A part of what is free, so that there is some left to extend it, and others.
-            let group = self.machine.group_of(&origin.id);
+            let group = self.machine.volumes().group_of(&origin.id);
             let free = self.room.groups.iter().find(|group_seen| Some(&group_seen.id) == group.as_ref());
-            advice.sizes.insert(origin.id.clone(), size.min(free.map_or(0, |group| group.free / 4)));
+            advice.volumes.sizes.insert(origin.id.clone(), size.min(free.map_or(0, |group| group.free / 4)));
         }
         advice
     }

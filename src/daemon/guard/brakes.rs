@@ -111,7 +111,7 @@ impl Holder {
             if brake.is_err() {
                 brake = start();
             }
-            let _turn = self.machine.turn_to_hold();
+            let _turn = self.machine.volumes().turn_to_hold();
             let since = Instant::now();
             // What was said while it waited for its turn: what follows is up to the next plan.
             let released = orders.try_iter().any(|order| matches!(order, Order::Release));

@@ -84,11 +84,11 @@ fn work(machine: &Machine, queue: &Receiver<(Step, Instant)>, words: &Sender<Wor
     for (step, looked) in queue {
         let Action::Extend { target, to } = &step.action else { continue };
         let since = Instant::now();
-        let extended = machine.extend(target, *to);
+        let extended = machine.volumes().extend(target, *to);
         let added = extended.as_ref().ok().map(|command| looked.elapsed().saturating_sub(*command));
         let short = extended.as_ref().is_err_and(|problem| problem.code == Code::StorageFull);
         // Somebody has taken what was free: what is left is known before anything else is planned.
-        if short && words.send(Word::Room(machine.room())).is_err() {
+        if short && words.send(Word::Room(machine.volumes().room())).is_err() {
             return;
         }
         let (outcome, took) = (outcome(extended.map(|_| ())), since.elapsed());
@@ -112,7 +112,7 @@ fn ask(machine: &Machine, asked: &Receiver<Question>, words: &Sender<Word>) {
             }
             _ => None,
         });
-        let room = room.then(|| Word::Room(machine.room()));
+        let room = room.then(|| Word::Room(machine.volumes().room()));
         for word in room.into_iter().chain(others) {
             if words.send(word).is_err() {
                 return;

@@ -1,25 +1,22 @@
 //! What the configuration says of stores and of the work on archives. It may change while the daemon runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use asat_core::check::Check;
 use asat_core::clock::Bounds;
 use asat_core::register::Register;
-use asat_core::snapshot::Backend;
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::store::Limits;
 
+use super::Machine;
 use super::opening::{Archives, open_archive, pin_owners, refused};
-use super::{Machine, ground};
 use crate::config::{Config, StoreConfig, WatchConfig};
 
 /// All of it, as one configuration has it. Whatever is under way keeps what it began with.
 pub(super) struct Settings {
     stores: BTreeMap<StoreName, Arc<Store>>,
-    /// The pools that may be extended, as `group/pool`.
-    pub(super) growing: BTreeSet<String>,
     /// How many bytes a second compaction writes at most.
     pub(super) compaction_rate: u64,
     /// How far the machine's clock is believed.
@@ -44,7 +41,6 @@ impl Settings {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             stores: config.stores.iter().map(|(name, s)| (name.clone(), Arc::new(Store::of(s)))).collect(),
-            growing: config.guard.pools.iter().cloned().collect(),
             compaction_rate: config.compaction_rate,
             clock: config.clock,
         }
@@ -88,13 +84,12 @@ impl Machine {
         let known = self.settings();
         let mut added = config.clone();
         added.stores.retain(|name, _| !known.stores.contains_key(name));
-        let (mut backings, _) = ground::discover(&added, &self.volumes)?;
+        let mut backings = self.backends.look_at(&added)?;
         for (name, backing) in &mut backings {
             let open = |_| open_archive(config, name).map_err(|error| refused(name, error));
             let archive = self.archive(name).or_else(open)?;
             self.archives.write().unwrap_or_else(PoisonError::into_inner).open.insert(name.clone(), archive);
-            // The guard knows the volumes that it found as it began.
-            if matches!(backing, Backing::Volume(origin) if origin.backend != Backend::Reflink) {
+            if matches!(backing, Backing::Volume(origin) if self.backends.of(origin).needs_guard()) {
                 *backing = Backing::Unusable(not_guarded(name));
             }
         }
@@ -119,6 +114,7 @@ impl Machine {
     /// Goes by this configuration from now on.
     pub(in crate::daemon) fn configure(&self, config: &Config) {
         pin_owners(&self.workers, config);
+        self.backends.lvm.configure(config);
         self.settings.store(Arc::new(Settings::of(config)));
     }
 

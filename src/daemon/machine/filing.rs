@@ -1,39 +1,21 @@
 //! Filing: a version's pages go from its snapshot into the archive, in the background.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use asat_archive::{Archive, Meta};
 use asat_core::event::{ArchiveFailure, Filed};
-use asat_core::snapshot::Snapshot;
 use asat_core::version::Content;
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_host::machine;
 use asat_host::store::read_changed;
 
-use super::cut::Sink;
-use super::hot::SnapshotVersion;
+use super::sink::Sink;
+use super::snapshots::{SnapshotVersion, overflowed};
 use super::source::Fingerprinting;
 use super::{Described, Machine, describe, lock};
 use crate::daemon::progress::Meter;
 
 /// How long an archive run is taken to last where none was seen yet, beside the time that the reading takes.
 const FIRST_SECONDS: u64 = 10;
-
-/// How fast stores are written, and archived.
-#[derive(Default)]
-pub(super) struct WriteRates(Mutex<BTreeMap<StoreName, WriteRate>>);
-
-#[derive(Clone, Copy, Default)]
-struct WriteRate {
-    /// When, and how much had been written to the volume by then.
-    seen: Option<(Instant, u64)>,
-    /// The fastest that was seen, in bytes a second.
-    rate: Option<u64>,
-    /// How long the last archive run took, in whole seconds, rounded up.
-    seconds: Option<u64>,
-}
 
 impl Machine {
     /// Puts a version into the archive, out of its snapshot. One that is in the archive already is left as it is.
@@ -54,7 +36,7 @@ impl Machine {
         let began = Instant::now();
         let filed = self.read_out(id, &hot);
         let seconds = began.elapsed().as_secs().saturating_add(1);
-        self.paces.change(&id.store, |pace| pace.seconds = Some(seconds));
+        lock(&self.archive_runs).insert(id.store.clone(), seconds);
         filed.map_err(|problem| self.explain(id, &hot, problem))
     }
 
@@ -85,9 +67,9 @@ impl Machine {
     }
 
     fn read_out(&self, id: &VersionId, hot: &SnapshotVersion) -> Result<Filed, Problem> {
-        let file = self.mounted(id, &hot.snapshot)?;
+        let file = self.file_in_snapshot(id, &hot.snapshot)?;
         // A snapshot that is full may still answer from the machine's cache, and with anything.
-        self.check_whole(id, hot)?;
+        self.check_whole(id, &hot.snapshot)?;
         let archive = self.archive(&id.store)?;
         let meter = Meter::new(id.to_string(), "archive", "pages", self.progress_sink());
         let mut sink = Sink::new(&archive, id.number, meter);
@@ -106,7 +88,7 @@ impl Machine {
                 return Err(internal(id, "has another size in its snapshot than when it was cut"));
             }
         }
-        self.check_whole(id, hot)?;
+        self.check_whole(id, &hot.snapshot)?;
         match sink.finish(id, &hot.note, hot.content.cut_at, hot.content.wal, true)? {
             asat_archive::Kept::Stored { fingerprint, bytes, .. } => {
                 Ok(Filed { fingerprint, bytes, worth_compacting: archive.is_worth_compacting() })
@@ -117,7 +99,7 @@ impl Machine {
 
     /// Why a version could not be read, and whether trying again is of any use.
     fn explain(&self, id: &VersionId, hot: &SnapshotVersion, problem: Problem) -> ArchiveFailure {
-        let lost = self.volumes.is_lost(&hot.snapshot).unwrap_or(false);
+        let lost = self.backends.of(&hot.snapshot.origin).is_lost(&hot.snapshot).unwrap_or(false);
         if lost {
             tracing::error!(version = %id, "{id}: its snapshot {} was full: {problem}", hot.snapshot.name);
             return ArchiveFailure { problem: overflowed(id, &hot.snapshot), lost };
@@ -129,38 +111,10 @@ impl Machine {
         ArchiveFailure { problem, lost }
     }
 
-    pub(super) fn check_whole(&self, id: &VersionId, hot: &SnapshotVersion) -> Result<(), Problem> {
-        if self.volumes.is_lost(&hot.snapshot)? { Err(overflowed(id, &hot.snapshot)) } else { Ok(()) }
+    /// How many seconds it may take until a version that is cut now is archived. The last run may have been a small one.
+    pub(super) fn archive_seconds(&self, store: &StoreName) -> u64 {
+        lock(&self.archive_runs).get(store).copied().unwrap_or(0).max(FIRST_SECONDS)
     }
-
-    /// How fast the volume of a store is written, as far as that was seen, and how long it may take until a version
-    /// that is cut now is archived, in seconds.
-    pub(super) fn pace(&self, id: &VersionId, device: (u32, u32)) -> (Option<u64>, u64) {
-        let written = machine::bytes_written(device);
-        self.paces.change(&id.store, |pace| {
-            let now = Instant::now();
-            if let (Some((at, before)), Some(written)) = (pace.seen, written) {
-                let seconds = now.duration_since(at).as_secs().max(1);
-                let rate = written.saturating_sub(before) / seconds;
-                pace.rate = Some(pace.rate.map_or(rate, |fastest| fastest.max(rate)));
-            }
-            pace.seen = written.map(|written| (now, written));
-            // The last run may have been a small one.
-            (pace.rate, pace.seconds.unwrap_or(0).max(FIRST_SECONDS))
-        })
-    }
-}
-
-impl WriteRates {
-    fn change<T>(&self, store: &StoreName, change: impl FnOnce(&mut WriteRate) -> T) -> T {
-        change(lock(&self.0).entry(store.clone()).or_default())
-    }
-}
-
-pub(super) fn overflowed(id: &VersionId, snapshot: &Snapshot) -> Problem {
-    let name = &snapshot.name;
-    let detail = format!("the snapshot {name} of {id} was full, and its content is lost");
-    Problem::new(Code::NotReadable, detail, "publish again; write store.snapshot_size to make them larger")
 }
 
 fn removed(id: &VersionId, hot: &SnapshotVersion) -> Problem {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use asat_core::event::{Cut, CutFailure, Kept, SetCut, SetMember};
-use asat_core::snapshot::Backend;
 use asat_core::version::SetPublication;
 use asat_core::{Code, Problem, SetName, StoreName, VersionId};
 use asat_host::store::{Before, Member};
@@ -12,7 +11,6 @@ use asat_host::worker::Moment;
 use jiff::Timestamp;
 
 use super::cut::{Cutting, not_begun};
-use super::filing::overflowed;
 use super::{Machine, Note, Store};
 
 /// A store that is to be cut together with others.
@@ -68,24 +66,19 @@ impl Machine {
     /// Refuses a cut whose snapshot has lost its content.
     fn still_held(&self, id: &VersionId, cut: Cut) -> Result<Cut, CutFailure> {
         let Kept::Snapshot { snapshot, .. } = &cut.kept else { return Ok(cut) };
-        let problem = match self.volumes.is_lost(snapshot) {
-            Ok(false) => return Ok(cut),
-            Ok(true) => overflowed(id, snapshot),
-            Err(problem) => problem,
-        };
-        Err(CutFailure { begun: true, left: Some(snapshot.clone()), ..not_begun(problem) })
+        let lost = |problem| CutFailure { begun: true, left: Some(snapshot.clone()), ..not_begun(problem) };
+        self.check_whole(id, snapshot).map_err(lost)?;
+        Ok(cut)
     }
 
     /// Finds out about a store what can be refused before anybody is held, and does what takes its time.
     fn part<'a>(&self, member: &'a SetMember) -> Result<Part<'a>, Problem> {
         let SetMember { version: id, origin, .. } = member;
         let store = self.configured(&id.store)?;
-        self.check_advice(&id.store, origin.as_ref())?;
-        if let Some(origin) = origin.as_ref().filter(|origin| origin.backend != Backend::Reflink) {
-            self.prepare_hot(id, &store, origin)?;
-        }
-        if origin.is_none() {
-            self.read_newest(&id.store)?;
+        self.check_room(&id.store)?;
+        match origin {
+            Some(origin) => self.backends.of(origin).prepare(id, &store, origin)?,
+            None => self.read_newest(&id.store)?,
         }
         let before = Before::look(&store.path);
         Ok(Part { member, store, before })
@@ -103,11 +96,8 @@ impl Machine {
         let checks = self.demanded(&id.store, &note.attributes);
         let cutting = Cutting { id, note, after: None, checks: &checks, at: Some(cut_at), anew: *anew };
         match (moment, origin) {
-            (Moment::Read(fixed), _) => self.cut_by(&cutting, |checks, sink| fixed.read(checks, sink)),
-            (Moment::Still(still), Some(origin)) if origin.backend == Backend::Reflink => {
-                self.cut_clone_of(&cutting, origin, store, *still)
-            }
-            (Moment::Still(still), Some(origin)) => self.cut_hot_of(&cutting, origin, store, *still),
+            (Moment::Read(fixed), _) => self.store_pages(&cutting, |checks, sink| fixed.read(checks, sink)),
+            (Moment::Still(still), Some(origin)) => self.cut_still(&cutting, origin, store, *still),
             (Moment::Still(_), None) => {
                 let detail = format!("{id} is held still, and no snapshot is to be taken");
                 Err(not_begun(Problem::new(Code::Internal, detail, "report this as a defect")))

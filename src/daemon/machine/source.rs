@@ -3,17 +3,16 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 use asat_archive::{Fingerprinter, Reader};
 use asat_core::event::Copied;
-use asat_core::snapshot::Snapshot;
 use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId};
 use asat_host::store::PageSink;
 
-use super::hot::SnapshotVersion;
-use super::{Machine, clones, lock};
+use super::snapshots::SnapshotVersion;
+use super::{Machine, lock};
 use crate::daemon::progress::Meter;
 
 /// The bytes of a version, to read at any place.
@@ -68,32 +67,14 @@ impl Machine {
             Source::Archive(reader) => return Ok(VersionBytes::Archive(reader)),
             Source::Snapshot(hot) => hot,
         };
-        let file = self.mounted(id, &hot.snapshot)?;
-        self.check_whole(id, &hot)?;
+        let file = self.file_in_snapshot(id, &hot.snapshot)?;
+        self.check_whole(id, &hot.snapshot)?;
         if hot.snapshot.with_wal || !is_in_rollback_mode(&file)? {
             let detail =
                 format!("{id} is on its way into the archive, and its file needs its WAL until it is there");
             return Err(Problem::new(Code::InUse, detail, "try again in a moment, or open it"));
         }
         Ok(VersionBytes::Snapshot(File::open(&file).map_err(|error| failed("open", &file, &error))?))
-    }
-
-    /// What this process knows of a version in a snapshot.
-    pub(super) fn hot(&self, id: &VersionId) -> Result<SnapshotVersion, Problem> {
-        lock(&self.hot).get(id).cloned().ok_or_else(|| {
-            let detail = format!("{id} is neither in the archive nor in a snapshot that can be seen");
-            Problem::new(Code::NotReadable, detail, "look at the volumes (lvs -a @asat), and restart asat")
-        })
-    }
-
-    /// The store's file in the mounted snapshot, or in the clone.
-    pub(super) fn mounted(&self, id: &VersionId, snapshot: &Snapshot) -> Result<PathBuf, Problem> {
-        if clones::is_clone(snapshot) {
-            return clones::clone_file(id, snapshot);
-        }
-        let file = self.volumes.mounts.file(id, &snapshot.origin.inside);
-        // It is mounted since it was taken, unless the daemon was started in between.
-        if file.exists() { Ok(file) } else { self.volumes.mount_again(id, snapshot) }
     }
 
     /// Writes a version into an empty file.
@@ -134,10 +115,10 @@ impl Machine {
         hot: &SnapshotVersion,
         sink: &mut dyn PageSink,
     ) -> Result<(), Problem> {
-        let file = self.mounted(id, &hot.snapshot)?;
+        let file = self.file_in_snapshot(id, &hot.snapshot)?;
         let read = self.workers.read_frozen(&file, hot.snapshot.with_wal, &self.stopping, sink);
         // What was read of a snapshot that is full by now may be anything, and that is why it could not be read.
-        self.check_whole(id, hot)?;
+        self.check_whole(id, &hot.snapshot)?;
         Ok(read.map(drop).map_err(|failed| failed.error)?)
     }
 
@@ -169,12 +150,12 @@ impl Machine {
         if hot.snapshot.with_wal || !hot.snapshot.can_be_shown() {
             return Ok(None);
         }
-        let file = self.mounted(id, &hot.snapshot)?;
-        self.check_whole(id, hot)?;
+        let file = self.file_in_snapshot(id, &hot.snapshot)?;
+        self.check_whole(id, &hot.snapshot)?;
         if !is_in_rollback_mode(&file)? {
             return Ok(None);
         }
-        self.volumes.show(id, &hot.snapshot)?;
+        self.backends.of(&hot.snapshot.origin).show(id, &hot.snapshot)?;
         Ok(Some(Copied { bytes: hot.content.size_bytes(), in_snapshot: true }))
     }
 }

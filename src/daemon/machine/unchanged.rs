@@ -4,12 +4,11 @@
 
 use std::sync::atomic::Ordering;
 
-use asat_core::snapshot::Backend;
-use asat_core::{Problem, VersionId};
+use asat_core::VersionId;
 use asat_host::clones::Unchanged;
 
 use super::Machine;
-use super::hot::SnapshotVersion;
+use super::snapshots::SnapshotVersion;
 
 impl Machine {
     /// What a version's snapshot has in common with that of the version before, and which that is; nothing where there is none,
@@ -18,53 +17,27 @@ impl Machine {
         let number = self.archive(&id.store).ok()?.newest()?;
         let base = VersionId { number, ..id.clone() };
         let before = self.hot(&base).ok()?;
-        let of_one_kind = before.snapshot.origin.backend == hot.snapshot.origin.backend;
-        let alone = !before.snapshot.with_wal && !hot.snapshot.with_wal;
+        let (snapshot, snapshot_before) = (&hot.snapshot, &before.snapshot);
+        let of_one_kind = snapshot_before.origin.backend == snapshot.origin.backend;
+        let alone = !snapshot_before.with_wal && !snapshot.with_wal;
         if !of_one_kind || !alone || before.content.page_size != hot.content.page_size {
             return None;
         }
-        let told = match hot.snapshot.origin.backend {
-            Backend::Reflink => Self::shared_with_clone((id, hot), (&base, &before)),
-            Backend::LvmThin => {
-                let told = self.shared_in_pool((id, hot), (&base, &before));
+        match self.backends.of(&snapshot.origin).in_common((id, hot), (&base, &before)) {
+            Ok(unchanged) => {
                 // What is wrong the next time is news again.
-                told.inspect(|_| self.is_told_of_pool.store(false, Ordering::Relaxed))
+                self.is_told_of_reading.store(false, Ordering::Relaxed);
+                unchanged.map(|unchanged| (number, unchanged))
             }
-            Backend::LvmClassic | Backend::Pages => return None,
-        };
-        match told {
-            Ok(unchanged) => Some((number, unchanged?)),
-            Err(problem) => {
-                self.tell_of_reading_all(id, hot.snapshot.origin.backend, &problem);
+            // Once, until it can be told again: a command that is missing stays so.
+            Err(problem) if self.is_told_of_reading.swap(true, Ordering::Relaxed) => {
+                tracing::debug!(version = %id, "{id}: all of it is read: {problem}");
                 None
             }
-        }
-    }
-
-    /// What a version's thin snapshot has in common with another one's. Both have to be mounted: one of before the daemon
-    /// started is mounted again only where it is read.
-    fn shared_in_pool(
-        &self,
-        (id, hot): (&VersionId, &SnapshotVersion),
-        (base, before): (&VersionId, &SnapshotVersion),
-    ) -> Result<Option<Unchanged>, Problem> {
-        let origins = (&hot.snapshot.origin, &before.snapshot.origin);
-        let of_one_volume = (&origins.0.group, &origins.0.volume) == (&origins.1.group, &origins.1.volume);
-        let file =
-            |id: &VersionId, hot: &SnapshotVersion| self.volumes.mounts.file(id, &hot.snapshot.origin.inside);
-        let (mine, theirs) = (file(id, hot), file(base, before));
-        if !of_one_volume || !theirs.exists() {
-            return Ok(None);
-        }
-        self.volumes.shared([(mine.as_path(), &hot.snapshot), (theirs.as_path(), &before.snapshot)])
-    }
-
-    /// Says why everything is read; of pools once, until they can be asked again: a command that is missing stays so.
-    fn tell_of_reading_all(&self, id: &VersionId, backend: Backend, problem: &Problem) {
-        if backend == Backend::LvmThin && self.is_told_of_pool.swap(true, Ordering::Relaxed) {
-            tracing::debug!(version = %id, "{id}: all of it is read: {problem}");
-        } else {
-            tracing::warn!(version = %id, "{id}: all of it is read: {problem}");
+            Err(problem) => {
+                tracing::warn!(version = %id, "{id}: all of it is read: {problem}");
+                None
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use asat_core::clock::{Anchor, Doubt, Moment};
 use asat_core::event::{Change, Effect, EffectId, Intent, SetMember};
 use asat_core::harm::{Damage, Tried};
 use asat_core::register::Register;
-use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
+use asat_core::snapshot::{BackendKind, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{
     Attributes, Content, Copy, End, Free, Holding, Lease, LeaseId, Pin, Publication, SetPublication, State,
     Store, Tag, Version,
@@ -104,7 +104,7 @@ fn holding(dice: &mut Dice) -> Holding {
 }
 
 fn snapshot(dice: &mut Dice) -> Snapshot {
-    let backends = [Backend::LvmThin, Backend::LvmClassic, Backend::Reflink];
+    let backends = [BackendKind::LvmThin, BackendKind::LvmClassic, BackendKind::Reflink];
     Snapshot {
         origin: Origin {
             backend: backends[dice.below(3)],

@@ -8,7 +8,7 @@ use super::tiering::{is_being_dropped, lose, with_lost_snapshot, without_snapsho
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, EffectId, Intent, Reply};
 use crate::guard::HotVersion;
-use crate::snapshot::{Backend, Origin, Snapshot};
+use crate::snapshot::{Origin, Snapshot};
 use crate::version::{State, Version};
 use crate::{By, Code, Problem, VersionId};
 
@@ -70,7 +70,7 @@ impl Engine {
         let (mut freed, mut last) = (0_u64, None);
         for leaving in self.register.intents() {
             if let Effect::DropSnapshot { snapshot, .. } = &leaving.effect
-                && share_space(&snapshot.origin, origin)
+                && snapshot.origin.shares_space_with(origin)
             {
                 (freed, last) = (freed.saturating_add(gives(snapshot)), last.max(Some(leaving.id)));
             }
@@ -78,7 +78,8 @@ impl Engine {
         let mut kept: Vec<(Timestamp, &Version, &Snapshot)> = Vec::new();
         if self.policy.may_demote {
             let hot = self.moving().filter_map(|version| {
-                let snapshot = version.snapshot().filter(|snapshot| share_space(&snapshot.origin, origin))?;
+                let snapshot =
+                    version.snapshot().filter(|snapshot| snapshot.origin.shares_space_with(origin))?;
                 Some((version.content.as_ref()?.cut_at, version, snapshot))
             });
             kept.extend(hot.filter(|(_, version, _)| self.is_demotable(draft, version)));
@@ -177,17 +178,4 @@ impl Engine {
         self.move_on(draft);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
-}
-
-/// Whether a snapshot of one origin takes its space from where one of the other does.
-fn share_space(one: &Origin, other: &Origin) -> bool {
-    one.backend == other.backend
-        && match one.backend {
-            Backend::LvmClassic => one.group == other.group,
-            // Those of one volume lie in one pool.
-            Backend::LvmThin => one.volume == other.volume,
-            // Those of one folder lie on one file system.
-            Backend::Reflink => one.name == other.name,
-            Backend::Pages => false,
-        }
 }

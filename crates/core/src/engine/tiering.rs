@@ -9,7 +9,7 @@ use super::restore::restores;
 use super::{Backing, Draft, Engine, done};
 use crate::event::{Answer, ArchiveFailure, Effect, EffectId, Filed, Intent, Reply};
 use crate::register::History;
-use crate::snapshot::{Backend, Origin, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::version::{Content, Holding, State, Version};
 use crate::{Problem, StoreName, VersionId};
 
@@ -64,25 +64,8 @@ impl Engine {
         let mut archived =
             newest_first.filter(|version| version.state == State::Ready && version.is_archived());
         let newest = archived.next()?;
-        newest.snapshot().is_some_and(|snapshot| self.tells_changes(snapshot, backing)).then_some(newest.id)
-    }
-
-    /// Whether a snapshot tells what has changed until another one is taken as the configuration says. A clone and a thin
-    /// snapshot do, which share with the store what neither has written since, and cost whoever writes to it no more by staying:
-    /// dm-thin goes by the instant of a snapshot, be it there or not. A classic one gets a copy of each block that is written.
-    fn tells_changes(&self, snapshot: &Snapshot, backing: &Origin) -> bool {
-        let origin = &snapshot.origin;
-        origin.backend == backing.backend
-            && match origin.backend {
-                Backend::Reflink => true,
-                // It takes space of the pool, so that it has to be one that may go when the pool is short. With the WAL
-                // belonging to it, it is never compared with.
-                Backend::LvmThin => {
-                    let same_volume = (&origin.group, &origin.volume) == (&backing.group, &backing.volume);
-                    same_volume && self.policy.may_demote && !snapshot.with_wal
-                }
-                Backend::LvmClassic | Backend::Pages => false,
-            }
+        let tells = |snapshot: &Snapshot| snapshot.tells_changes(backing, self.policy.may_demote);
+        newest.snapshot().is_some_and(tells).then_some(newest.id)
     }
 
     /// Whether a snapshot is in use, or kept on purpose.

@@ -2,7 +2,7 @@
 
 use asat_core::event::Event;
 use asat_core::retention::Retention;
-use asat_core::snapshot::{Backend, Snapshot};
+use asat_core::snapshot::{BackendKind, Snapshot};
 use asat_core::{Backing, Engine, Policy};
 
 use crate::world::{World, exactly, policy, store};
@@ -97,13 +97,13 @@ fn readers_get_a_copy_and_the_guard_is_not_concerned() {
 
 #[test]
 fn the_ways_to_cut_are_told_apart() {
-    let volumes = Backend::ALL.into_iter().filter(|backend| backend.is_of_volumes());
-    assert_eq!(volumes.collect::<Vec<_>>(), [Backend::LvmThin, Backend::LvmClassic]);
+    let volumes = BackendKind::ALL.into_iter().filter(|backend| backend.is_of_volumes());
+    assert_eq!(volumes.collect::<Vec<_>>(), [BackendKind::LvmThin, BackendKind::LvmClassic]);
     let shown = |backend, lost| {
         let origin = asat_core::snapshot::Origin { backend, ..crate::world::folder() };
         let (name, uuid) = Default::default();
         Snapshot { origin, name, uuid, with_wal: false, bytes: 0, lost, not_before: None }.can_be_shown()
     };
-    assert!(shown(Backend::LvmThin, false) && !shown(Backend::LvmThin, true));
-    assert!(!shown(Backend::Reflink, false));
+    assert!(shown(BackendKind::LvmThin, false) && !shown(BackendKind::LvmThin, true));
+    assert!(!shown(BackendKind::Reflink, false));
 }

@@ -2,7 +2,7 @@
 
 use asat_core::event::{Answer, EffectId, Event};
 use asat_core::retention::Retention;
-use asat_core::snapshot::{Backend, Origin};
+use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::version::State;
 use asat_core::{Backing, Code, Engine};
 
@@ -10,7 +10,7 @@ use crate::world::{World, exactly, id, origin};
 
 /// Two stores on volumes of one group, cut by snapshots of this kind, with two kept snapshots each that nobody needs. They
 /// are of 64 bytes each, where they have space of their own.
-fn kept(backend: Backend) -> World {
+fn kept(backend: BackendKind) -> World {
     let mut policy = crate::world::policy(&[("hot", Retention::default()), ("hotter", Retention::default())]);
     for (name, store) in &mut policy.stores {
         store.keep_snapshots = 2;
@@ -43,8 +43,8 @@ fn pin(world: &mut World, version: &str) {
 
 #[test]
 fn as_many_go_as_are_needed_the_oldest_first_and_none_where_that_is_not_enough() {
-    let (classic, thin) = (Backend::LvmClassic, Backend::LvmThin);
-    let cases: [(Backend, u64, &[&str]); 8] = [
+    let (classic, thin) = (BackendKind::LvmClassic, BackendKind::LvmThin);
+    let cases: [(BackendKind, u64, &[&str]); 8] = [
         (classic, 0, &["hot@1"]),
         (classic, 1, &["hot@1"]),
         (classic, 64, &["hot@1"]),
@@ -74,7 +74,7 @@ fn as_many_go_as_are_needed_the_oldest_first_and_none_where_that_is_not_enough()
 
 #[test]
 fn what_is_needed_stays_and_what_goes_already_is_waited_for() {
-    let mut world = kept(Backend::LvmClassic);
+    let mut world = kept(BackendKind::LvmClassic);
     pin(&mut world, "hot@1");
     let going = world.begin(&Event::Demote(id("hotter@1")));
     assert_eq!(short(&mut world, 64), Answer::Again(going), "that will do");
@@ -92,7 +92,7 @@ fn what_is_needed_stays_and_what_goes_already_is_waited_for() {
 
 #[test]
 fn a_version_that_is_nowhere_else_stays() {
-    let mut world = kept(Backend::LvmClassic);
+    let mut world = kept(BackendKind::LvmClassic);
     ["hot@1", "hot@2", "hotter@1", "hotter@2"].iter().for_each(|version| pin(&mut world, version));
     world.publish_new("hotter");
     assert_eq!(world.open_effects(), ["archive hotter@3"]);
@@ -103,7 +103,7 @@ fn a_version_that_is_nowhere_else_stays() {
 
 #[test]
 fn nothing_goes_where_the_ladder_does_not_say_so() {
-    let mut world = kept(Backend::LvmClassic);
+    let mut world = kept(BackendKind::LvmClassic);
     let mut policy = world.engine.policy().clone();
     policy.may_demote = false;
     world.engine = Engine::new(policy, world.register().clone());

@@ -3,7 +3,7 @@
 
 use asat_core::event::{Answer, Event};
 use asat_core::retention::Retention;
-use asat_core::snapshot::{Backend, Origin};
+use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::{Backing, Code, Engine, Policy};
 
 use crate::world::{World, exactly, id, policy, store, thin_origin};
@@ -70,7 +70,7 @@ fn it_goes_with_its_version_and_the_one_before_has_none() {
 #[test]
 fn it_goes_where_the_next_one_is_no_thin_snapshot_of_the_same_volume() {
     let elsewhere = Origin { volume: "another".to_owned(), ..thin_origin() };
-    let classic = Origin { backend: Backend::LvmClassic, ..thin_origin() };
+    let classic = Origin { backend: BackendKind::LvmClassic, ..thin_origin() };
     for backing in [Backing::Pages, Backing::Volume(classic), Backing::Volume(elsewhere)] {
         let mut world = at_rest();
         change_policy(&mut world, backed_by(backing));

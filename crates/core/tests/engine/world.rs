@@ -16,7 +16,7 @@ use asat_core::event::{
 use asat_core::harm::Finding;
 use asat_core::register::{Entry, Register};
 use asat_core::retention::{Part, Retention, Weight};
-use asat_core::snapshot::{Backend, Cost, Hold, Origin, Snapshot};
+use asat_core::snapshot::{BackendKind, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, LeaseId, SetPublication, State, Version};
 use asat_core::{
     Backing, By, Code, Engine, Fingerprint, PageSize, Policy, Problem, StoreName, StorePolicy, VersionId,
@@ -94,7 +94,7 @@ impl Volume {
 /// The volume that every store on volumes lies on that is cut by classic snapshots.
 pub(crate) fn origin() -> Origin {
     Origin {
-        backend: Backend::LvmClassic,
+        backend: BackendKind::LvmClassic,
         group: "group".to_owned(),
         volume: "volume".to_owned(),
         name: "vg/data".to_owned(),
@@ -105,13 +105,18 @@ pub(crate) fn origin() -> Origin {
 
 /// The volume that every store lies on that is cut by thin snapshots.
 pub(crate) fn thin_origin() -> Origin {
-    Origin { backend: Backend::LvmThin, volume: "thin".to_owned(), name: "vg/thin".to_owned(), ..origin() }
+    Origin {
+        backend: BackendKind::LvmThin,
+        volume: "thin".to_owned(),
+        name: "vg/thin".to_owned(),
+        ..origin()
+    }
 }
 
 /// The folder of every clone.
 pub(crate) fn folder() -> Origin {
     Origin {
-        backend: Backend::Reflink,
+        backend: BackendKind::Reflink,
         group: String::new(),
         volume: String::new(),
         name: "/srv/clones/1".to_owned(),
@@ -510,7 +515,7 @@ impl World {
             name: format!("vg/{id}"),
             uuid: format!("{id} at {}", content.cut_at),
             with_wal: self.with_wal,
-            bytes: if origin.backend == Backend::LvmClassic { 64 } else { 0 },
+            bytes: if origin.backend == BackendKind::LvmClassic { 64 } else { 0 },
             lost: false,
             not_before: None,
         };

@@ -1,26 +1,20 @@
-//! Snapshots that nothing is recorded of, although every mark says that this installation made them: the catalogue was lost, or
-//! is older than they are. What they say of themselves is held against what they contain.
+//! Snapshots of volumes that the register does not speak of.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use asat_core::event::{Described, Found, Surveyed};
+use asat_core::event::Found;
 use asat_core::register::Register;
-use asat_core::snapshot::{Backend, Origin, Snapshot};
-use asat_core::version::{Content, State, Version};
+use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Problem, StoreName, VersionId};
-use asat_host::clones::{Folder, Presence, Which};
 use asat_host::lvm::names::{self, Foreign};
 use asat_host::lvm::report::{Activity, Health, LogicalVolume};
 use asat_host::store::Told;
-use jiff::Timestamp;
 
-use super::hot::SnapshotVersion;
 use super::inventory::Inventory;
-use super::survey::left_over;
-use super::{Machine, Note, lock};
+use super::{LvmSnapshots, called, left_over};
+use crate::daemon::machine::backend::found::{described, is_sought, left_alone, unknown};
 
-impl Machine {
+impl LvmSnapshots {
     /// The volumes that have the name of a snapshot of this installation's, and that the register does not speak of. Their numbers
     /// are given to no version. Those whose marks all agree are looked into where nothing is recorded at all, or just what is in
     /// them is lost. A catalogue that knows of others may be an older copy, or one in a copy of the state folder, and they another
@@ -46,7 +40,7 @@ impl Machine {
         let mut described = match Told::read(names::further(volume)) {
             _ if !names::is_finished(volume) => Err("it is no finished snapshot".to_owned()),
             Err(unclear) => Err(unclear.to_string()),
-            Ok(told) => describe(&told).map(|described| (told, described)),
+            Ok(told) => described(&told).map(|described| (told, described)),
         };
         if let (Ok((told, _)), Ok(snapshot)) = (&described, &mut snapshot) {
             snapshot.with_wal = told.with_wal();
@@ -67,7 +61,6 @@ impl Machine {
             }
         }
         let described = described.map(|(_, described)| described);
-        self.keep_in_mind(&id, &described, &snapshot);
         Found { version: id, name, described: Some(described), snapshot }
     }
 
@@ -84,16 +77,16 @@ impl Machine {
         if volume.attributes.health == Health::Partial {
             return Err("a disk that it lies on is missing".to_owned());
         }
-        let backend = if volume.pool.is_some() { Backend::LvmThin } else { Backend::LvmClassic };
+        let backend = if volume.pool.is_some() { BackendKind::LvmThin } else { BackendKind::LvmClassic };
         let origin = Origin {
             backend,
             group: ground.group.uuid.compact(),
             volume: ground.volume.uuid.compact(),
-            name: format!("{}/{}", ground.group.name, ground.volume.name),
+            name: called(ground),
             fs: ground.fs.clone(),
             inside: ground.inside.clone(),
         };
-        let bytes = if backend == Backend::LvmClassic { volume.size.0 } else { 0 };
+        let bytes = if backend == BackendKind::LvmClassic { volume.size.0 } else { 0 };
         let lost = volume.attributes.activity == Activity::InvalidSnapshot;
         Ok(Snapshot { bytes, lost, ..left_over(&origin, name.to_owned(), volume.uuid.compact()) })
     }
@@ -112,62 +105,6 @@ impl Machine {
             tracing::debug!(version = %id, "{id}: stays mounted: {error}");
         }
         difference
-    }
-
-    /// The clones of this installation that are none of those which the register speaks of; as [`Self::found_volumes`] has it.
-    pub(super) fn found_clones(&self, surveyed: &[Surveyed], register: &Register) -> Vec<Found> {
-        let mut found = Vec::new();
-        for (store, origin) in &self.clones {
-            let paths = Folder::new(Path::new(&origin.name)).list().unwrap_or_default();
-            let ids = paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<VersionId>().ok());
-            let is_known = |id: &VersionId| surveyed.iter().any(|surveyed| surveyed.version == *id);
-            let unknown = ids.filter(|id| id.store == *store && !is_known(id));
-            found.extend(unknown.map(|id| self.found_clone(id, origin, register)));
-        }
-        found
-    }
-
-    fn found_clone(&self, id: VersionId, origin: &Origin, register: &Register) -> Found {
-        let folder = Folder::new(Path::new(&origin.name));
-        let name = folder.of(&id).display().to_string();
-        let looked = folder.look(&id, Which::MadeSince(Timestamp::MIN)).map_err(Problem::from);
-        if let Ok(Presence::Gone(why)) = looked {
-            return left_alone(id, name, why.unwrap_or("it is there no more"));
-        }
-        if !is_sought(register, &id) {
-            return unknown(id, name);
-        }
-        let looked = looked.and_then(|presence| Ok((presence, folder.told(&id)?)));
-        let (identity, told) = match looked {
-            Ok((Presence::Here { identity, whole }, told)) => (identity, told.filter(|_| whole)),
-            Ok(_) => return unseen(id, name, "it cannot be seen"),
-            Err(problem) => return unseen(id, name, &problem.detail),
-        };
-        let told = told.ok_or_else(|| "it was not made to the end".to_owned());
-        let told = told.and_then(|text| Told::read(text.lines()).map_err(|unclear| unclear.to_string()));
-        let described = told.and_then(|told| Ok((told.with_wal(), describe(&told)?)));
-        let with_wal = described.as_ref().is_ok_and(|(with_wal, _)| *with_wal);
-        let described = described.map(|(_, described)| described);
-        let snapshot = Ok(Snapshot { with_wal, ..left_over(origin, name.clone(), identity) });
-        self.keep_in_mind(&id, &described, &snapshot);
-        Found { version: id, name, described: Some(described), snapshot }
-    }
-
-    /// Keeps in mind what is to be known of a version in a snapshot, for where it is taken over.
-    fn keep_in_mind(
-        &self,
-        id: &VersionId,
-        described: &Result<Described, String>,
-        snapshot: &Result<Snapshot, String>,
-    ) {
-        if let (Ok(Described { content, attributes, key, of_set, .. }), Ok(snapshot)) = (described, snapshot)
-        {
-            let (attributes, key, of_set) = (attributes.clone(), key.clone(), of_set.clone());
-            let note = Note { attributes, key, of_set, checks: Vec::new() };
-            let hot =
-                SnapshotVersion { snapshot: snapshot.clone(), content: content.clone(), note, stamp: None };
-            lock(&self.hot).insert(id.clone(), hot);
-        }
     }
 
     /// What is to be told of snapshots of these stores' volumes that other installations made, where nothing at all is recorded: one
@@ -189,50 +126,10 @@ impl Machine {
     }
 }
 
-/// What the catalogue should know, if it were this daemon's newest one.
-fn unknown(version: VersionId, name: String) -> Found {
-    let why = "the catalogue does not know of it; if no other daemon does, stop this one and type: \
-               asat rebuild-catalogue --replace";
-    left_alone(version, name, why)
-}
-
-/// What no version is made of, for this reason. No other version has its number.
-fn left_alone(version: VersionId, name: String, why: &str) -> Found {
-    Found { version, name, described: Some(Err(why.to_owned())), snapshot: Err(why.to_owned()) }
-}
-
-/// What could not be looked into this time, for this reason: a later start may find a version in it.
-fn unseen(version: VersionId, name: String, why: &str) -> Found {
-    Found { version, name, described: None, snapshot: Err(why.to_owned()) }
-}
-
-/// Whether a snapshot may hold a version that is to be had again. Of one that could not be looked into before, nothing but the
-/// number may be known.
-fn is_sought(register: &Register, id: &VersionId) -> bool {
-    let is_lost = |version: &Version| version.state == State::Lost && version.holdings.is_empty();
-    register.stores().next().is_none() || register.entry(id).is_ok_and(|entry| is_lost(&entry.version))
-}
-
 fn of_other(store: &StoreName, installation: &str, count: u64) -> String {
     let snapshots = crate::text::counted(count, "snapshot");
     format!(
         "the installation {installation} made {snapshots} of the volume of store {store}, left alone here; if it is this one, whose \
          catalogue is lost, stop the daemon and type: asat rebuild-catalogue --replace --installation {installation}"
     )
-}
-
-/// What a snapshot says of its version, as the archive would.
-fn describe(told: &Told) -> Result<Described, String> {
-    let note = told.note.as_deref().map_or_else(|| Ok(Note::default()), serde_json::from_str);
-    let Note { attributes, key, of_set, .. } =
-        note.map_err(|error| format!("it says nothing readable of its publication: {error}"))?;
-    attributes.check().map_err(|problem| problem.detail)?;
-    let content = Content {
-        cut_at: told.cut_at,
-        fingerprint: None,
-        page_size: told.page_size,
-        page_count: told.page_count,
-        wal: told.wal,
-    };
-    Ok(Described { content, bytes: 0, attributes, key, of_set, checks: Vec::new() })
 }

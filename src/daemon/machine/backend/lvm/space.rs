@@ -5,29 +5,25 @@
 //! somebody who has the time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use asat_core::guard::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen, Target,
 };
 use asat_core::harm::Harm;
-use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId, sizing};
 use asat_host::dm::target::{PoolMode as Mode, PoolState, Snapshot as State, Usage};
 use asat_host::lvm::LogicalVolume;
 use asat_host::machine;
 use asat_host::volume::{Backing, DeviceUuid, OnLvm};
 
-use super::inventory::Presence;
-use super::volumes::{Pool, Reserved, Turn, record};
-use super::{Machine, clones, lock};
+use super::volumes::{Pool, Reserved, Turn};
+use super::{LvmSnapshots, lock};
+use crate::daemon::machine::guarded::{SnapshotVersions, nothing_new};
 
 /// A block of a pool's metadata, in bytes.
 const METADATA_BLOCK: u64 = 4 << 10;
-
-/// The versions in snapshots, and what holds them.
-pub(in crate::daemon) type SnapshotVersions = [(HotVersion, Snapshot)];
 
 /// A snapshot that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +44,7 @@ pub(in crate::daemon) struct Look {
     pub(in crate::daemon) written: Vec<(u32, u32)>,
 }
 
-impl Machine {
+impl LvmSnapshots {
     /// Looks at everything that can run out of space. `room` is what LVM said last, `hot` and `harms` what the records say.
     ///
     /// # Errors
@@ -74,7 +70,7 @@ impl Machine {
                 });
             }
         }
-        for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == Backend::LvmClassic) {
+        for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == BackendKind::LvmClassic) {
             let most = origins.get(&snapshot.origin.volume).and_then(|device| machine::device_size(*device));
             let most = most.map_or(u64::MAX, |bytes| sizing::most_needed(bytes, sizing::CHUNK));
             match self.volumes.state(snapshot)? {
@@ -128,11 +124,11 @@ impl Machine {
         hot: &SnapshotVersions,
         written: &mut BTreeSet<(u32, u32)>,
     ) -> Result<Vec<PoolSeen>, Problem> {
-        let (mut pools, settings) = (BTreeMap::<String, PoolSeen>::new(), self.settings());
+        let (mut pools, growing) = (BTreeMap::<String, PoolSeen>::new(), self.growing.load());
         for OnLvm { group, volume, backing, .. } in self.grounds.values() {
             let Backing::Thin { pool } = backing else { continue };
             let (id, origin) = (pool.uuid.compact(), volume.uuid.compact());
-            let thin = hot.iter().filter(|(_, s)| s.origin.backend == Backend::LvmThin);
+            let thin = hot.iter().filter(|(_, s)| s.origin.backend == BackendKind::LvmThin);
             let versions: Vec<HotVersion> =
                 thin.filter(|(_, s)| s.origin.volume == origin).map(|(version, _)| version.clone()).collect();
             if let Some(seen) = pools.get_mut(&id) {
@@ -145,21 +141,11 @@ impl Machine {
             }
             let state = self.volumes.pool_state(&group.uuid, &pool.uuid)?;
             written.extend(state.iter().flat_map(|running| running.devices));
-            let may_grow = settings.growing.contains(&format!("{}/{}", group.name, pool.name));
+            let may_grow = growing.contains(&format!("{}/{}", group.name, pool.name));
             let seen = pool_seen(state, (id.clone(), group.uuid.compact(), may_grow));
             pools.insert(id, PoolSeen { origins: vec![origin], versions, ..seen });
         }
         Ok(pools.into_values().collect())
-    }
-
-    /// Whether a version's snapshot, of which the kernel knows no device, is gone for good: LVM knows whether its group is
-    /// there and it is not. That starts two commands.
-    pub(in crate::daemon) fn is_removed(&self, id: &VersionId, snapshot: &Snapshot) -> bool {
-        if clones::is_clone(snapshot) {
-            return clones::is_clone_gone(id, snapshot);
-        }
-        let presence = record(snapshot).and_then(|record| self.volumes.look_for(id, record, &snapshot.name));
-        matches!(presence, Ok(Presence::Gone))
     }
 
     /// The room in every group that stores lie on, as LVM says.
@@ -249,51 +235,28 @@ impl Machine {
 
     /// A pool that the configuration lets asat extend, as LVM's commands take it.
     fn pool_name(&self, id: &str) -> Result<String, Problem> {
-        let name = self.names().remove(id).filter(|name| self.settings().growing.contains(name));
+        let name = self.names().remove(id).filter(|name| self.growing.load().contains(name));
         name.ok_or_else(|| {
             let detail = format!("the pool {id} is none that asat may extend");
             Problem::new(Code::Configuration, detail, "name it in guard.pools")
         })
     }
 
-    /// What is free under the state folder.
-    ///
-    /// # Errors
-    /// Where it cannot be looked at.
-    pub(in crate::daemon) fn folder(&self, state: &Path) -> Result<FolderSeen, Problem> {
-        let (free, total) = machine::room(state).map_err(|error| {
-            let detail = format!("cannot tell how much room there is at {}: {error}", state.display());
-            Problem::new(Code::Internal, detail, "look at the disk, and at the kernel's log")
-        })?;
-        Ok(FolderSeen { path: state.display().to_string(), free, total, waiting: None })
-    }
-
-    /// What new snapshots of each origin should have at first, and where none may be taken and why.
-    pub(in crate::daemon) fn advise(&self, advice: Advice) {
+    /// Goes by what the guard wants of new snapshots from now on.
+    pub(in crate::daemon::machine) fn advise(&self, advice: VolumeAdvice) {
         *lock(&self.advice) = advice;
     }
 
-    /// Refuses a publication where the guard says so.
-    pub(super) fn check_advice(&self, store: &StoreName, origin: Option<&Origin>) -> Result<(), Problem> {
+    /// Refuses a snapshot if the guard says so.
+    pub(super) fn check_advice(&self, store: &StoreName, origin: &Origin) -> Result<(), Problem> {
         let advice = lock(&self.advice);
-        let group = origin.filter(|origin| origin.backend == Backend::LvmClassic).map(|origin| &origin.group);
-        let refused = |why: &str, what: &str| {
-            let detail = format!("nothing new of {store} is kept now: {why}");
-            Err(Problem::new(Code::StorageFull, detail, format!("{what}; asat capacity shows what is short")))
-        };
-        // Somebody may have made room since the guard looked.
-        if let Some(short) = &advice.nowhere
-            && machine::room(&short.folder).is_ok_and(|(free, _)| free < short.least)
-        {
-            return refused(&short.why, "free or add space under the state folder");
-        }
-        match group.and_then(|group| advice.not_in.get(group)) {
-            Some(why) => refused(why, "add space to the volume group (vgextend)"),
+        match advice.not_in.get(&origin.group).filter(|_| origin.backend == BackendKind::LvmClassic) {
+            Some(why) => Err(nothing_new(store, why, "add space to the volume group (vgextend)")),
             None => Ok(()),
         }
     }
 
-    /// The size that the guard would give a new classic snapshot of an origin, where it has seen that written.
+    /// The size that the guard would give a new classic snapshot of an origin, if it has seen that written.
     pub(super) fn advised_size(&self, origin: &Origin) -> u64 {
         lock(&self.advice).sizes.get(&origin.volume).copied().unwrap_or(0)
     }
@@ -337,22 +300,9 @@ fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, InPool>
     }
 }
 
-/// A folder of asat's own that has too little space left.
-#[derive(Debug)]
-pub(in crate::daemon) struct Short {
-    /// The folder.
-    pub(in crate::daemon) folder: PathBuf,
-    /// What must be free, in bytes.
-    pub(in crate::daemon) least: u64,
-    /// The same in words.
-    pub(in crate::daemon) why: String,
-}
-
-/// What the guard wants of publications.
+/// What the guard wants of new snapshots.
 #[derive(Debug, Default)]
-pub(in crate::daemon) struct Advice {
-    /// Why nothing may be published at all.
-    pub(in crate::daemon) nowhere: Option<Short>,
+pub(in crate::daemon) struct VolumeAdvice {
     /// The groups in which no classic snapshots may be taken, and why.
     pub(in crate::daemon) not_in: BTreeMap<String, String>,
     /// The size in bytes that a new classic snapshot of an origin should have.

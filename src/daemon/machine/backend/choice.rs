@@ -1,20 +1,18 @@
 //! How each store is cut: found out when the daemon starts, from what the machine offers and the configuration asks.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use asat_core::snapshot::{Backend, Origin};
+use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::{Backing, Code, Problem, StoreName};
 use asat_host::lvm::Listing;
+use asat_host::lvm::names::InstallationId;
 use asat_host::volume::{self, Ground, OnLvm};
 
-use super::clones;
-use super::volumes::Volumes;
+use super::lvm::{Grounds, Volumes, called};
+use super::reflink;
 use crate::config::{Config, StoreConfig};
-
-/// What is known of the volumes that stores lie on.
-pub(super) type Grounds = BTreeMap<StoreName, OnLvm>;
 
 /// Finds out how each store is to be cut.
 ///
@@ -44,23 +42,6 @@ pub(super) fn discover(
     Ok((backings, grounds))
 }
 
-/// The devices whose writers may not be held, as the machine itself needs what is on them; each is told of.
-pub(super) fn unholdable(grounds: &Grounds) -> BTreeSet<(u32, u32)> {
-    let mut found = BTreeSet::new();
-    for (name, ground) in grounds {
-        if let Some(needed) = asat_host::machine::needed_on(ground.device) {
-            tracing::warn!(
-                store = %name,
-                "{name} lies on {}, as {needed} does, which LVM needs to make room: its writers are never held, and a snapshot may \
-                 fill that holding them would save; put the store on a volume of its own",
-                called(ground)
-            );
-            found.insert(ground.device);
-        }
-    }
-    found
-}
-
 fn one<'a>(
     config: &Config,
     volumes: &'a Volumes,
@@ -69,8 +50,8 @@ fn one<'a>(
     store: &StoreConfig,
 ) -> Result<(Backing, Option<OnLvm>), Problem> {
     match store.backend {
-        Some(Backend::Pages) => return Ok((Backing::Pages, None)),
-        Some(Backend::Reflink) => {
+        Some(BackendKind::Pages) => return Ok((Backing::Pages, None)),
+        Some(BackendKind::Reflink) => {
             let origin = cloned(config, volumes, name, store);
             let unusable = |problem| Backing::Unusable(then_restart(problem));
             return Ok((origin.map_or_else(unusable, Backing::Volume), None));
@@ -104,7 +85,7 @@ fn without_volume(
     why: &Problem,
 ) -> Backing {
     let bytes = std::fs::metadata(&store.path).map_or(0, |file| file.len());
-    if bytes < Backend::LEAST_FOR_CLONES {
+    if bytes < BackendKind::LEAST_FOR_CLONES {
         tracing::info!(store = %name, "{name}: cut by pages: {}", why.detail);
         return Backing::Pages;
     }
@@ -128,7 +109,7 @@ fn cloned(
     name: &StoreName,
     store: &StoreConfig,
 ) -> Result<Origin, Problem> {
-    let folder = folder_of_clones(config, volumes, store);
+    let folder = folder_of_clones(config, volumes.installation(), store);
     asat_host::clones::probe(&store.path, &folder)?;
     recorded_clones(&folder, name, store).ok_or_else(|| {
         let detail = format!("the path {} cannot be recorded: it is no text", folder.display());
@@ -139,14 +120,14 @@ fn cloned(
 /// Where the clones of each store are made, and of a store that is not cut by clones where there are some of it, or of another.
 pub(super) fn clones(
     config: &Config,
-    volumes: &Volumes,
+    installation: &InstallationId,
     backings: &BTreeMap<StoreName, Backing>,
 ) -> BTreeMap<StoreName, Origin> {
     let of_store = |(name, store): (&StoreName, &StoreConfig)| {
         let origin = match backings.get(name) {
-            Some(Backing::Volume(origin)) if origin.backend == Backend::Reflink => origin.clone(),
+            Some(Backing::Volume(origin)) if origin.backend == BackendKind::Reflink => origin.clone(),
             _ => {
-                let folder = folder_of_clones(config, volumes, store);
+                let folder = folder_of_clones(config, installation, store);
                 recorded_clones(&folder, name, store).filter(|_| folder.is_dir())?
             }
         };
@@ -155,14 +136,14 @@ pub(super) fn clones(
     config.stores.iter().filter_map(of_store).collect()
 }
 
-fn folder_of_clones(config: &Config, volumes: &Volumes, store: &StoreConfig) -> PathBuf {
-    config.clones(store).join(volumes.installation().as_str())
+fn folder_of_clones(config: &Config, installation: &InstallationId, store: &StoreConfig) -> PathBuf {
+    config.clones(store).join(installation.as_str())
 }
 
 /// Clones in this folder as they are recorded.
 fn recorded_clones(folder: &Path, name: &StoreName, store: &StoreConfig) -> Option<Origin> {
     let fs = asat_host::doctor::place(&store.path).map_or_else(|_| String::new(), |place| place.fs);
-    clones::origin(folder, &fs, name)
+    reflink::origin(folder, &fs, name)
 }
 
 /// The volume that a store lies on, where it can be cut as the configuration wants.
@@ -187,7 +168,7 @@ fn look<'a>(
             return Err(Problem::new(Code::Configuration, detail, remedy));
         }
     };
-    if store.backend == Some(Backend::LvmThin) && matches!(ground.backing, volume::Backing::Plain) {
+    if store.backend == Some(BackendKind::LvmThin) && matches!(ground.backing, volume::Backing::Plain) {
         let detail =
             format!("{name} is to be cut by lvm-thin, and lies on the plain volume {}", called(&ground));
         return Err(Problem::new(Code::Configuration, detail, "write backend \"lvm-classic\" or \"auto\""));
@@ -224,16 +205,11 @@ fn origin(ground: &OnLvm, store: &StoreConfig) -> Origin {
     let on_thin = matches!(backing, volume::Backing::Thin { .. });
     let free = group.free.to_bytes(group.extent_size).map_or(0, |free| free.0);
     Origin {
-        backend: store.backend.unwrap_or_else(|| Backend::best(on_thin, free, store.keep_snapshots)),
+        backend: store.backend.unwrap_or_else(|| BackendKind::best(on_thin, free, store.keep_snapshots)),
         group: group.uuid.compact(),
         volume: volume.uuid.compact(),
         name: called(ground),
         fs: fs.clone(),
         inside: inside.clone(),
     }
-}
-
-/// The volume as LVM's commands take it.
-fn called(OnLvm { group, volume, .. }: &OnLvm) -> String {
-    format!("{}/{}", group.name, volume.name)
 }

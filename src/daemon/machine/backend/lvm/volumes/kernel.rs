@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use asat_core::Problem;
-use asat_core::snapshot::{Backend, Origin, Snapshot};
+use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_host::clones::Unchanged;
 use asat_host::dm::target::{PoolState, PoolTable, Snapshot as State, ThinPool};
 use asat_host::dm::{self, Selector};
@@ -38,7 +38,7 @@ impl Volumes {
     /// Whether a classic snapshot is lost because it was full. The kernel tells this at once, while reads may still
     /// be answered from the machine's cache.
     pub(in crate::daemon::machine) fn is_lost(&self, snapshot: &Snapshot) -> Result<bool, Problem> {
-        if snapshot.origin.backend != Backend::LvmClassic {
+        if snapshot.origin.backend != BackendKind::LvmClassic {
             return Ok(false);
         }
         let gone = || dm::Error::NoSuchDevice(snapshot.name.clone());

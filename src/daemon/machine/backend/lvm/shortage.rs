@@ -1,7 +1,7 @@
 //! Where LVM takes no snapshot: what is short, in numbers that a person can act on, and what is left.
 
 use asat_core::event::CutFailure;
-use asat_core::snapshot::{Backend, Origin};
+use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::{Code, Problem, VersionId};
 use asat_host::dm::target::{PoolState, Usage};
 use asat_host::lvm::Refusal;
@@ -11,16 +11,16 @@ use asat_host::volume::{Backing, OnLvm};
 use bytesize::ByteSize;
 use jiff::Timestamp;
 
-use super::Machine;
-use super::survey::not_seen;
 use super::volumes::{Pool, Untaken, intended};
+use super::{LvmSnapshots, not_seen};
+use crate::daemon::machine::cut::not_begun;
 
 /// What a snapshot leaves to those who write to the volumes of a pool: a twentieth of its data space, or this much if
 /// that is less. LVM takes snapshots of a pool until it is full, and from then on every block that is overwritten needs
 /// a new one: where there is none, the store's own writers wait, and fail after a minute.
 const LEFT_TO_WRITERS: u64 = 256 << 20;
 
-impl Machine {
+impl LvmSnapshots {
     /// Removes what a command that did not end well may have left; where that cannot be done now, the failure says so.
     pub(super) fn clear_away(
         &self,
@@ -33,7 +33,7 @@ impl Machine {
         let lacks = self.missing(id, &untaken);
         let problem = self.explain_shortage(id, origin, space, &untaken).unwrap_or(untaken.problem);
         if !untaken.may_be_left {
-            return CutFailure { problem, begun: false, left: None, lacks };
+            return CutFailure { lacks, ..not_begun(problem) };
         }
         let removed = intended(origin, cut_at).and_then(|record| self.volumes.remove(id, record, &name));
         let left = removed.is_err().then(|| Box::new(not_seen(origin, name, cut_at)));
@@ -65,11 +65,11 @@ impl Machine {
         let on_thin =
             self.grounds.get(&id.store).is_some_and(|on| matches!(on.backing, Backing::Thin { .. }));
         let no_room = matches!(untaken.refusal, Some(Refusal::NoRoom { needed: Some(_), .. }));
-        origin.backend == Backend::LvmClassic && on_thin && no_room
+        origin.backend == BackendKind::LvmClassic && on_thin && no_room
     }
 
     /// How many bytes were missing where there was no room for a snapshot; zero where that is not known.
-    pub(super) fn missing(&self, id: &VersionId, untaken: &Untaken) -> Option<u64> {
+    fn missing(&self, id: &VersionId, untaken: &Untaken) -> Option<u64> {
         match untaken.refusal? {
             Refusal::NoRoom { needed: Some(Extents(needed)), available: Some(Extents(available)) } => {
                 let extent = self.grounds.get(&id.store)?.group.extent_size.0;
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Says what was short, where that is why a snapshot was not taken and the numbers are known.
-    pub(super) fn explain_shortage(
+    fn explain_shortage(
         &self,
         id: &VersionId,
         origin: &Origin,

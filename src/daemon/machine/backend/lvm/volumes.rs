@@ -26,14 +26,14 @@ use asat_host::volume::DeviceUuid;
 use jiff::Timestamp;
 
 use super::inventory::{Inventory, Presence, Records};
-use super::lock;
 use crate::config::Config;
+use crate::daemon::machine::lock;
 pub(super) use kernel::Pool;
 use turns::{For, Turns};
 pub(in crate::daemon) use turns::{Reserved, Turn};
 
 /// The volumes that asat works on.
-pub(super) struct Volumes {
+pub(in crate::daemon::machine) struct Volumes {
     installation: InstallationId,
     pub(super) mounts: Mounts,
     /// How long a command of LVM may take.
@@ -79,7 +79,11 @@ impl From<snapshots::Error> for Untaken {
 }
 
 impl Volumes {
-    pub(super) fn new(installation: InstallationId, config: &Config, timing: Arc<dyn Timing>) -> Self {
+    pub(in crate::daemon::machine) fn new(
+        installation: InstallationId,
+        config: &Config,
+        timing: Arc<dyn Timing>,
+    ) -> Self {
         Self {
             installation,
             mounts: Mounts::new(config.mounts.clone()),
@@ -94,12 +98,12 @@ impl Volumes {
     }
 
     /// Whose volumes they are.
-    pub(super) fn installation(&self) -> &InstallationId {
+    pub(in crate::daemon::machine) fn installation(&self) -> &InstallationId {
         &self.installation
     }
 
     /// LVM, where it is there.
-    pub(super) fn lvm(&self) -> Result<&Lvm, Problem> {
+    pub(in crate::daemon::machine) fn lvm(&self) -> Result<&Lvm, Problem> {
         Ok(&self.tools()?.lvm)
     }
 
@@ -142,7 +146,11 @@ impl Volumes {
     }
 
     /// Whether the names of a store's snapshots fit, however many there will be.
-    pub(super) fn check_names(&self, store: &StoreName, group: &Name) -> Result<(), Problem> {
+    pub(in crate::daemon::machine) fn check_names(
+        &self,
+        store: &StoreName,
+        group: &Name,
+    ) -> Result<(), Problem> {
         Ok(names::check_store(store, &self.installation, group)?)
     }
 

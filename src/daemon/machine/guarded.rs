@@ -1,0 +1,77 @@
+//! What the guard looks at and wants of publications, beside volumes.
+
+use std::path::{Path, PathBuf};
+
+use asat_core::guard::{FolderSeen, HotVersion};
+use asat_core::snapshot::Snapshot;
+use asat_core::{Code, Problem, StoreName};
+use asat_host::machine;
+
+use super::backend::{LvmSnapshots, VolumeAdvice};
+use super::{Machine, lock};
+
+/// The versions in snapshots, and what holds them.
+pub(in crate::daemon) type SnapshotVersions = [(HotVersion, Snapshot)];
+
+/// A folder of asat's own that has too little space left.
+#[derive(Debug)]
+pub(in crate::daemon) struct Short {
+    /// The folder.
+    pub(in crate::daemon) folder: PathBuf,
+    /// What must be free, in bytes.
+    pub(in crate::daemon) least: u64,
+    /// The same in words.
+    pub(in crate::daemon) why: String,
+}
+
+/// What the guard wants of publications.
+#[derive(Debug, Default)]
+pub(in crate::daemon) struct Advice {
+    /// Why nothing may be published at all.
+    pub(in crate::daemon) nowhere: Option<Short>,
+    /// What it wants of new snapshots.
+    pub(in crate::daemon) volumes: VolumeAdvice,
+}
+
+impl Machine {
+    /// The volumes, which the guard watches.
+    pub(in crate::daemon) fn volumes(&self) -> &LvmSnapshots {
+        &self.backends.lvm
+    }
+
+    /// What is free under the state folder.
+    ///
+    /// # Errors
+    /// Where it cannot be looked at.
+    pub(in crate::daemon) fn folder(&self, state: &Path) -> Result<FolderSeen, Problem> {
+        let (free, total) = machine::room(state).map_err(|error| {
+            let detail = format!("cannot tell how much room there is at {}: {error}", state.display());
+            Problem::new(Code::Internal, detail, "look at the disk, and at the kernel's log")
+        })?;
+        Ok(FolderSeen { path: state.display().to_string(), free, total, waiting: None })
+    }
+
+    /// What the guard wants of publications from now on.
+    pub(in crate::daemon) fn advise(&self, Advice { nowhere, volumes }: Advice) {
+        *lock(&self.short) = nowhere;
+        self.volumes().advise(volumes);
+    }
+
+    /// Refuses a publication if the guard says so.
+    pub(super) fn check_room(&self, store: &StoreName) -> Result<(), Problem> {
+        let short = lock(&self.short);
+        // Somebody may have made room since the guard looked.
+        let is_short =
+            |short: &&Short| machine::room(&short.folder).is_ok_and(|(free, _)| free < short.least);
+        match short.as_ref().filter(is_short) {
+            Some(short) => Err(nothing_new(store, &short.why, "free or add space under the state folder")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a publication is refused for now, and what makes room.
+pub(super) fn nothing_new(store: &StoreName, why: &str, what: &str) -> Problem {
+    let detail = format!("nothing new of {store} is kept now: {why}");
+    Problem::new(Code::StorageFull, detail, format!("{what}; asat capacity shows what is short"))
+}
