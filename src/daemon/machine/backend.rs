@@ -42,7 +42,7 @@ pub(super) trait Backend: Sync {
     /// Fixes the content of a store that is held still, lets the store go, and verifies that the snapshot holds that content.
     fn cut(&self, wanted: &SnapshotRequest<'_>, still: Still) -> Result<SnapshotAttempt, CutFailure>;
 
-    /// How a cut ends before which nothing was made, and whether it can be tried again once a snapshot has given its space back.
+    /// How a cut ends that leaves nothing, and whether it can be tried again once a snapshot has given its space back.
     fn refused(&self, problem: Problem) -> CutFailure {
         not_begun(problem)
     }

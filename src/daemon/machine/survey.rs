@@ -13,10 +13,11 @@ impl Machine {
     pub(super) fn look_around(&self, register: &Register) -> Result<Survey, Problem> {
         let SnapshotSurvey { snapshots, found, mut remarks } = self.look_at_snapshots(register);
         self.remember(register, &snapshots);
-        let mut copies = self.copies.survey()?;
+        let mut copies = Vec::new();
         for backend in self.backends.all() {
             copies.extend(backend.clear_up(&snapshots, &mut remarks));
         }
+        copies.extend(self.copies.survey()?);
         let (archived, tree) = (self.look_at_archives(register, &found)?, self.has_tree());
         Ok(Survey { archived, copies, snapshots, found, tree, remarks })
     }

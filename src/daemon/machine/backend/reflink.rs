@@ -35,12 +35,22 @@ impl Clones {
     }
 
     /// The clones that the register does not speak of.
-    fn found(&self, spoken: &BTreeMap<VersionId, RecordedSnapshot<'_>>, register: &Register) -> Vec<Found> {
+    fn found(
+        &self,
+        spoken: &BTreeMap<VersionId, RecordedSnapshot<'_>>,
+        surveyed: &[Surveyed],
+        register: &Register,
+    ) -> Vec<Found> {
+        // A clone that is older than the intent to make one of its name is not what the register speaks of.
+        let is_known = |id: &VersionId| {
+            matches!(spoken.get(id), Some(RecordedSnapshot::Of(_)))
+                || surveyed.iter().any(|surveyed| surveyed.version == *id)
+        };
         let mut found = Vec::new();
         for (store, origin) in &self.folders {
             let paths = folder(origin).list().unwrap_or_default();
             let ids = paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<VersionId>().ok());
-            let strange = ids.filter(|id| id.store == *store && !spoken.contains_key(id));
+            let strange = ids.filter(|id| id.store == *store && !is_known(id));
             found.extend(strange.map(|id| found_clone(id, origin, register)));
         }
         found
@@ -165,7 +175,7 @@ impl Backend for Clones {
         let of_clones = spoken.iter().filter(|(_, one)| one.origin().backend == BackendKind::Reflink);
         let snapshots: Vec<Surveyed> =
             of_clones.filter_map(|(id, spoken)| surveyed(id.clone(), *spoken)).collect();
-        let found = self.found(spoken, register);
+        let found = self.found(spoken, &snapshots, register);
         let remarks = self.strange(&snapshots, &found);
         SnapshotSurvey { snapshots, found, remarks }
     }

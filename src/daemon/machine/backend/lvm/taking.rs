@@ -35,7 +35,12 @@ impl LvmSnapshots {
         let told = told(&note.clone().for_all(), cut_at, still.state(), Some(&origin.inside));
         let (snapshot, made, took) = self.take(request, origin, (still.state(), &told), ATTEMPTS)?;
         let thin = snapshot.origin.backend == BackendKind::LvmThin;
-        if thin && !above && self.volumes.has_classic_snapshots(origin).map_err(not_begun)? {
+        let since = if thin && !above { self.volumes.has_classic_snapshots(origin) } else { Ok(false) };
+        if let Err(problem) = since {
+            discard(self, id, snapshot, Some(&problem))?;
+            return Err(not_begun(problem));
+        }
+        if matches!(since, Ok(true)) {
             discard(self, id, snapshot, None)?;
             let blocked = still.release().map_err(|error| not_begun(error.into()))?;
             let difference = "a classic snapshot of the volume was taken meanwhile".to_owned();
