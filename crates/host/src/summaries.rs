@@ -1,14 +1,14 @@
 //! Summaries of what differs between versions, kept beside the catalogue so that nobody has to compare the same versions again.
 //!
-//! All of it can be made anew from the archive, so a file that cannot be read is begun anew. What was kept last may be missing after a
-//! power cut.
+//! All of it can be made anew from the archive, so a file that cannot be read is begun anew, be it when it is opened or when something is
+//! looked for in it. What was kept last may be missing after a power cut.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use asat_core::StoreName;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 /// The layout of the file. One of another number is begun anew.
 const LAYOUT: i64 = 1;
@@ -32,16 +32,8 @@ impl Summaries {
     /// Opens the file, or begins it. If that fails, nothing is kept; `warn` is told of it.
     #[must_use]
     pub fn open(path: &Path, warn: fn(&str)) -> Self {
-        let connection = open(path).or_else(|error| {
-            warn(&format!("{} cannot be used, and is begun anew: {error}", path.display()));
-            // What is not there need not be removed; what cannot be is told of next. SQLite itself removes a journal without its file.
-            let _ = fs::remove_file(path);
-            open(path)
-        });
-        let connection = connection.inspect_err(|error| {
-            warn(&format!("{} cannot be made, so that summaries are not kept: {error}", path.display()));
-        });
-        Self { path: path.to_owned(), warn, connection: Mutex::new(connection.ok()) }
+        let connection = open(path).map_or_else(|error| begin_anew(path, warn, &error), Some);
+        Self { path: path.to_owned(), warn, connection: Mutex::new(connection) }
     }
 
     /// The summary of what differs between two contents, if it is kept.
@@ -84,10 +76,18 @@ impl Summaries {
         });
     }
 
-    /// Asks the file something. What fails is as if it were not kept; a damaged file is not asked again.
-    fn with<T>(&self, ask: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+    /// Asks the file something. What fails is as if it were not kept. A damaged file is begun anew; one that fails otherwise, as on a full
+    /// disk, is not asked again.
+    fn with<T>(&self, ask: impl Fn(&Connection) -> rusqlite::Result<T>) -> Option<T> {
         let mut connection = self.lock();
-        let answer = ask(connection.as_ref()?);
+        let mut answer = ask(connection.as_ref()?);
+        if let Err(error) = &answer
+            && let Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) = error.sqlite_error_code()
+        {
+            *connection = None;
+            *connection = begin_anew(&self.path, self.warn, error);
+            answer = ask(connection.as_ref()?);
+        }
         if let Err(error) = &answer {
             (self.warn)(&format!("{} is not used until the next start: {error}", self.path.display()));
             *connection = None;
@@ -100,6 +100,17 @@ impl Summaries {
     }
 }
 
+fn begin_anew(path: &Path, warn: fn(&str), why: &rusqlite::Error) -> Option<Connection> {
+    warn(&format!("{} cannot be used, and is begun anew: {why}", path.display()));
+    // What is not there need not be removed; what cannot be is told of next. SQLite itself removes a journal without its file.
+    let _ = fs::remove_file(path);
+    let connection = open(path).inspect_err(|error| {
+        warn(&format!("{} cannot be made, so that summaries are not kept: {error}", path.display()));
+    });
+    connection.ok()
+}
+
+/// Nothing is checked here: that would take the longer, the more is kept.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     // It is small, and has no log beside it: on a full disk, room is for versions. Its journal is emptied and not deleted, as a program
@@ -107,12 +118,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection
         .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -256")?;
     match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
-        LAYOUT => connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).and_then(
-            |found| match found.as_str() {
-                "ok" => Ok(connection),
-                _ => Err(rusqlite::Error::InvalidQuery),
-            },
-        ),
+        LAYOUT => Ok(connection),
         0 => {
             connection.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {LAYOUT}; COMMIT"))?;
             Ok(connection)
@@ -150,6 +156,23 @@ mod tests {
         fs::write(&path, "no database, and long enough to be one of those that SQLite looks at".repeat(100))
             .unwrap();
         let summaries = Summaries::open(&path, |_| {});
+        summaries.keep("report@1", "report@2", "a");
+        assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_file_that_turns_out_to_be_damaged_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summaries.db");
+        let summaries = Summaries::open(&path, |_| {});
+        (0..100).for_each(|nth| summaries.keep("report@1", &format!("report@{nth}"), &"x".repeat(1000)));
+        drop(summaries);
+        let mut bytes = fs::read(&path).unwrap();
+        // The first pages say what the file is, and are sound.
+        bytes[8192..].fill(0x55);
+        fs::write(&path, bytes).unwrap();
+        let summaries = Summaries::open(&path, |_| {});
+        assert_eq!(summaries.find("report@1", "report@70"), None);
         summaries.keep("report@1", "report@2", "a");
         assert_eq!(summaries.find("report@1", "report@2").as_deref(), Some("a"));
     }
