@@ -60,6 +60,10 @@ pub struct Daemon {
     driving: tokio::sync::watch::Receiver<()>,
     /// Reads what the next versions rely on.
     reading: JoinHandle<()>,
+    /// Checks the catalogue as it was at the start.
+    checking: JoinHandle<()>,
+    /// What is wrong with it, once that is known.
+    damage: tokio::sync::watch::Receiver<Option<Problem>>,
     guard: Guarding,
     tree: Option<tree::Served>,
     feed: feed::Feed,
@@ -98,7 +102,7 @@ pub fn main(file: &Path) -> Result<(), Problem> {
 pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let state = StateFolder::claim(&config.state)?;
     asat_host::machine::raise_open_files_limit();
-    let catalogue = open_catalogue(config, &state)?;
+    let mut catalogue = open_catalogue(config, &state)?;
     let notices = Notices::default();
     let installation = catalogue.installation().parse()?;
     let_go_of_volumes();
@@ -107,7 +111,17 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let metrics = Arc::<Metrics>::default();
     let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone(), &metrics)?;
     let machine = Arc::new(machine);
-    let engine = Engine::new(config.policy(&backings), catalogue.load()?);
+    let (register, check) = catalogue.read()?;
+    // It is under way before anything is recorded, which waits for it.
+    let (found, damage) = tokio::sync::watch::channel(None);
+    let checking = std::thread::Builder::new().name("catalogue-check".to_owned());
+    let checking = checking.spawn(move || {
+        if let Err(error) = check.run() {
+            found.send_replace(Some(Problem::from(error)));
+        }
+    });
+    let checking = checking.map_err(|error| failed("start its check of the catalogue", &error))?;
+    let engine = Engine::new(config.policy(&backings), register);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
     machine.drive_by(handle.clone());
@@ -127,7 +141,20 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let tree = tree.map(serve).transpose()?;
     let feed = feed::Feed::start(&handle, &machine, &config.feed_command)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
-    Ok(Daemon { handle, machine, driver, driving, reading, guard, tree, feed, watchers, _state: state })
+    Ok(Daemon {
+        handle,
+        machine,
+        driver,
+        driving,
+        reading,
+        checking,
+        damage,
+        guard,
+        tree,
+        feed,
+        watchers,
+        _state: state,
+    })
 }
 
 impl Daemon {
@@ -164,6 +191,20 @@ impl Daemon {
         while driving.changed().await.is_ok() {}
     }
 
+    /// Returns when the catalogue turns out not to be what was committed, with what is wrong.
+    async fn damaged(&self) -> Problem {
+        let mut damage = self.damage.clone();
+        loop {
+            if let Some(problem) = damage.borrow_and_update().clone() {
+                return problem;
+            }
+            if damage.changed().await.is_err() {
+                // It was checked, and is sound.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Ends what is under way and waits until its outcome is recorded.
     pub fn stop(self) {
         let mut watchers = self.watchers.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -180,6 +221,7 @@ impl Daemon {
         }
         watchers.join();
         let _ = self.reading.join();
+        let _ = self.checking.join();
     }
 }
 

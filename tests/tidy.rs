@@ -59,7 +59,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
 ];
 
 /// What the core may depend on: nothing that could touch a clock, a file, a process or a thread.
-const PURE: [&str; 5] = ["jiff", "serde", "serde_json", "thiserror", "unicode-normalization"];
+const PURE: [&str; 6] = ["blake3", "jiff", "serde", "serde_json", "thiserror", "unicode-normalization"];
 
 /// Rooms of the root package, and what must not be named in them.
 const WALLS: [(&str, &[&str]); 3] = [

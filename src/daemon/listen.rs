@@ -32,7 +32,7 @@ const OTHER_ENDS: Duration = Duration::from_secs(20);
 /// whenever it is told to read it again; then lets requests under way finish for as long as the configuration allows.
 ///
 /// # Errors
-/// Where a listener cannot be opened, or the driver ends before it is told to: whoever runs the daemon has to start it anew.
+/// If a listener cannot be opened, the catalogue turns out to be damaged, or the driver ends before it is told to.
 pub(super) async fn serve(
     file: &Path,
     config: &mut Config,
@@ -86,6 +86,7 @@ pub(super) async fn serve(
         let wanted = tokio::select! {
             wanted = signals.next() => wanted,
             () = daemon.undriven() => break Err(undriven()),
+            problem = daemon.damaged() => break Err(problem),
         };
         match wanted {
             // Requests are served by other threads meanwhile.

@@ -104,7 +104,7 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
         Machine::open(config, installation.clone(), None, Notices::default(), &metrics)?;
     let mut engine = Engine::new(config.policy(&backings), anew.load()?);
     let survey = machine.look_for_all()?;
-    let is_damaged = |archived: &&Archived| matches!(archived.described, Some(Err(_)));
+    let is_damaged = |archived: &&Archived| archived.described.is_err();
     let damaged: BTreeSet<VersionId> =
         survey.archived.iter().filter(is_damaged).map(|archived| archived.version.clone()).collect();
     let decision = engine.decide_for(asat_host::clock::now(), &By::asat(), &Event::Started(survey));

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use asat_core::event::Change;
-use asat_core::register::Entry;
 use asat_core::version::{State as VersionState, Version};
 use axum::extract::State;
 use axum::response::Sse;
@@ -83,7 +82,7 @@ impl Listener {
             Change::Version(version) => match register.entry(&version.id) {
                 Ok(entry) => {
                     // As this change has left it: by now it may be in another state, of which the next event tells.
-                    let entry = Entry { version: Version::clone(version), ..entry.clone() };
+                    let entry = entry.with(Version::clone(version));
                     event("version", &self.face.listed(register, &entry))
                 }
                 Err(_) => Vec::new(),
@@ -107,6 +106,7 @@ impl Listener {
             Change::LeaseEnded(id) => event("lease", &serde_json::json!({ "lease": id, "ended": true })),
             Change::Store(_)
             | Change::Discarded(_)
+            | Change::Packed(_)
             | Change::Intended(_)
             | Change::Concluded(_)
             | Change::Clock(_)

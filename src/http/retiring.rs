@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use asat_core::event::{Change, Event};
-use asat_core::register::Entry;
 use asat_core::{VersionId, VersionRef};
 use axum::Json;
 use axum::extract::State;
@@ -114,6 +113,6 @@ impl Face {
             _ => None,
         });
         let version = changed.unwrap_or_else(|| entry.version.clone());
-        Ok(self.shown(engine.register(), &Entry { version, ..entry.clone() }))
+        Ok(self.shown(engine.register(), &entry.with(version)))
     }
 }

@@ -103,7 +103,7 @@ fn readable(register: &Register, store: &StoreName, first: u64) -> Result<Vec<Ve
 fn written(register: &Register, change: RowChanged) -> RowChange {
     let RowChanged { version, since, before, after } = change;
     let entry = register.entry(&version).ok();
-    let newest = entry.and_then(|entry| register.publication(*entry.publications.last()?));
+    let newest = entry.and_then(|entry| entry.publications.last());
     let said = newest.map(|publication| &publication.attributes);
     let op = match (&before, &after) {
         (None, _) => "insert",

@@ -201,12 +201,12 @@ pub(super) async fn publications(
     let entry = engine.register().resolve(&wanted)?;
     let id = &entry.version.id;
     let before = cursor.as_deref().map(|text| cursor::read_number(text, id)).transpose()?;
-    let known = entry.publications.partition_point(|&number| before.is_none_or(|before| number < before));
+    let known = entry.publications.partition_point(|said| before.is_none_or(|before| said.number < before));
     let first = known.saturating_sub(limit);
     let page = entry.publications.get(first..known).unwrap_or_default();
-    let written = page.iter().rev().filter_map(|&number| engine.register().publication(number));
-    let next = page.first().filter(|_| first > 0).map(|&number| cursor::write_number(number, id));
-    Ok(Json(PublicationList { publications: written.map(Publication::new).collect(), next_cursor: next }))
+    let written = page.iter().rev().map(Publication::new).collect();
+    let next = page.first().filter(|_| first > 0).map(|said| cursor::write_number(said.number, id));
+    Ok(Json(PublicationList { publications: written, next_cursor: next }))
 }
 
 /// How many a page of a list has at most.

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::migrate::{self, Migration, OLDEST};
-use crate::{newest, read, seal};
+use crate::{check, newest, seal};
 
 /// The mark of an asat catalogue in the file header ("asat" in ASCII).
 const APPLICATION_ID: i32 = 0x6173_6174;
@@ -132,7 +132,7 @@ fn copy_and(
         let copy = crate::connect(draft)?;
         // The copy has the seal of the transaction that was copied, and its rows and indexes are what SQLite found then.
         seal::check_newest(&copy, acknowledged.as_ref(), from)?;
-        read::check_structure(&copy, from)?;
+        check::check_structure(&copy, from)?;
         seal::check(&copy, from)?;
         change(&copy).map_err(refused)?;
         // It may be put in the catalogue's place, and be older than what was acknowledged then.

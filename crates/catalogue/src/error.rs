@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use asat_core::{Code, Problem};
 use rusqlite::{ErrorCode, ffi};
@@ -125,6 +126,9 @@ pub enum Error {
         /// Why not.
         what: String,
     },
+    /// What the check of a catalogue has found, as whoever wants to record something hears it.
+    #[error("{0}")]
+    Checked(Arc<Error>),
     /// What is there is no file.
     #[error("{} is a folder or a device, and no catalogue", .path.display())]
     NoFile {
@@ -183,6 +187,25 @@ impl Error {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }
 
+    fn code(&self) -> Code {
+        match self {
+            Self::Full { .. } => Code::StorageFull,
+            Self::Busy { .. } | Self::Taken { .. } => Code::InUse,
+            Self::Damaged { .. }
+            | Self::Row { .. }
+            | Self::Orphaned { .. }
+            | Self::Gone { .. }
+            | Self::Unsure { .. } => Code::Damaged,
+            Self::Foreign { .. }
+            | Self::Older { .. }
+            | Self::Newer { .. }
+            | Self::NoFile { .. }
+            | Self::Unsuitable { .. } => Code::Configuration,
+            Self::Io { .. } | Self::Sqlite { .. } => Code::Internal,
+            Self::Checked(found) => found.code(),
+        }
+    }
+
     /// The hint that goes with the error: what to do next.
     fn hint(&self) -> &'static str {
         match self {
@@ -210,6 +233,7 @@ impl Error {
                 "look at the disk, and put the same file back if it was moved away; then restart asat, which goes by what the catalogue \
                  has. If it is gone, stop asat, and follow docs/recover.md (the catalogue is gone)"
             }
+            Self::Checked(found) => found.hint(),
             Self::NoFile { .. } => {
                 "move it away, and put a copy by `asat backup` in its place; or type: asat rebuild-catalogue"
             }
@@ -223,22 +247,7 @@ impl Error {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let code = match error {
-            Error::Full { .. } => Code::StorageFull,
-            Error::Busy { .. } | Error::Taken { .. } => Code::InUse,
-            Error::Damaged { .. }
-            | Error::Row { .. }
-            | Error::Orphaned { .. }
-            | Error::Gone { .. }
-            | Error::Unsure { .. } => Code::Damaged,
-            Error::Foreign { .. }
-            | Error::Older { .. }
-            | Error::Newer { .. }
-            | Error::NoFile { .. }
-            | Error::Unsuitable { .. } => Code::Configuration,
-            Error::Io { .. } | Error::Sqlite { .. } => Code::Internal,
-        };
-        let hint = error.hint();
+        let (code, hint) = (error.code(), error.hint());
         Self::new(code, error.to_string(), hint)
     }
 }

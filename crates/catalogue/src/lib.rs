@@ -9,6 +9,7 @@
 //! Only one process may have a catalogue open for writing. The lock on the state folder sees to that.
 
 mod audit;
+mod check;
 mod create;
 mod error;
 mod guard;
@@ -39,6 +40,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::audit::Adding;
+pub use crate::check::Check;
 pub use crate::error::Error;
 pub use crate::guard::About;
 use crate::migrate::{MIGRATIONS, Migration};
@@ -64,6 +66,8 @@ pub struct Catalogue {
     unnamed: Option<Error>,
     /// When it was written last before it was opened, as its files say.
     written_at: Option<Timestamp>,
+    /// What the check of its records finds.
+    checked: Option<check::Outcome>,
 }
 
 impl Catalogue {
@@ -115,8 +119,20 @@ impl Catalogue {
         let newest = Newest::begin(path, &seal)?;
         let place = Place::of(path)?;
         let path = path.to_owned();
-        let (unsure, unnamed) = (None, None);
-        Ok(Self { connection, path, installation, seal, keeping, newest, place, unsure, unnamed, written_at })
+        let (unsure, unnamed, checked) = (None, None, None);
+        Ok(Self {
+            connection,
+            path,
+            installation,
+            seal,
+            keeping,
+            newest,
+            place,
+            unsure,
+            unnamed,
+            written_at,
+            checked,
+        })
     }
 
     /// The name of this installation: 32 hexadecimal digits that were drawn when the catalogue was created.
@@ -170,6 +186,11 @@ impl Catalogue {
     ) -> Result<(), Error> {
         self.check()?;
         let refused = |error| Error::sqlite(doing, &self.path, error);
+        if let Some(checked) = &self.checked {
+            checked.wait()?;
+            keep_log(&self.connection, false).map_err(refused)?;
+            self.checked = None;
+        }
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior).map_err(refused)?;
         self.keeping.go_on_from(&self.seal);
@@ -228,6 +249,20 @@ impl Catalogue {
             // It stays as it is: its log is not applied when it is closed. That this cannot be asked for, says less than what is wrong.
             let _ = keep_log(&self.connection, true);
         })
+    }
+
+    /// Reads the records, and leaves it to the caller to have them checked: that takes the longer, the longer the history is, and reading
+    /// them does not. Nothing is recorded until the check is over, or ever if it finds something.
+    ///
+    /// # Errors
+    /// As [`Self::load`], of what is read.
+    pub fn read(&mut self) -> Result<(Register, Check), Error> {
+        // As long as it may be damaged, it stays as it is: its log is not applied when it is closed.
+        keep_log(&self.connection, true).map_err(|error| Error::sqlite("read", &self.path, error))?;
+        let check = Check::begin(&self.path)?;
+        let register = read::read(&self.connection, &self.path)?;
+        self.checked = Some(check.outcome());
+        Ok((register, check))
     }
 
     /// Reads everything as [`Self::load`] does, beside somebody who may have the catalogue open for writing, and holds it against what

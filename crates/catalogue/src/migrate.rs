@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     include_str!("schema/10.sql"),
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
+    include_str!("schema/13.sql"),
 ];
 
 /// The oldest version that is brought forward. Those before had other fingerprints, so the entries up to here only make new

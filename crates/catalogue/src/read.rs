@@ -3,14 +3,16 @@
 //! A row that cannot be read, or that speaks of something that is not there, is an error with its table and
 //! its key. Leaving it out would make the daemon forget what it had promised.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
 use asat_core::check::CheckResult;
 use asat_core::event::{Change, EffectId, Intent};
-use asat_core::register::Register;
+use asat_core::register::{Register, SPAN};
 use asat_core::snapshot::Cost;
 use asat_core::version::{
     Attributes, Content, Copy, End, Holding, Lease, LeaseId, Pin, Publication, SetPublication, Store, Tag,
@@ -18,57 +20,61 @@ use asat_core::version::{
 };
 use asat_core::{By, SetName, StoreName, TagName, VersionId};
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{Connection, Row, Rows, Statement, Transaction};
+use rusqlite::{CachedStatement, Connection, Row, Rows, Statement, ToSql, Transaction, params};
 
+use crate::check;
 use crate::error::Error;
-use crate::seal;
 use crate::values::{At, FilePath, Int, Json, Life, Page, Print, Text, Wait};
 
-/// Reads everything, and checks it. With another connection to the same catalogue, that is done by it meanwhile, which takes as long. Every commit
-/// is checked as it is, so it does not matter if the other connection sees a newer one.
+/// Reads everything, and checks it. With another connection to the same catalogue, that is done by it meanwhile. Every commit is checked
+/// as it is, so it does not matter if the other connection sees a newer one.
 pub(crate) fn load(
     connection: &Connection,
     other: Option<Connection>,
     path: &Path,
 ) -> Result<Register, Error> {
-    let transaction = begin(connection, path)?;
     thread::scope(|scope| {
         let check = |other| {
-            let check = move || begin(&other, path).and_then(|transaction| check_whole(&transaction, path));
-            thread::Builder::new().name("catalogue-check".to_owned()).spawn_scoped(scope, check)
+            thread::Builder::new().name("catalogue-check".to_owned()).spawn_scoped(scope, move || {
+                let transaction = begin(&other, path)?;
+                check::check_whole(&transaction, path)
+            })
         };
         let checking = other.map(check).transpose().map_err(|source| Error::io("check", path, source))?;
-        let register = read_rows(&transaction, path)?;
+        let register = read(connection, path)?;
         match checking {
             Some(checking) => checking.join().unwrap_or_else(|panic| resume_unwind(panic))?,
-            None => check_whole(&transaction, path)?,
+            None => check::check_whole(&*begin(connection, path)?, path)?,
         }
         Ok(register)
     })
 }
 
-/// Begins to read one commit.
-fn begin<'a>(connection: &'a Connection, path: &Path) -> Result<Transaction<'a>, Error> {
-    connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))
-}
-
-/// Refuses a catalogue whose file is not sound, or whose records are not those that were committed.
-fn check_whole(connection: &Connection, path: &Path) -> Result<(), Error> {
-    check_structure(connection, path)?;
-    check_head(connection, path)?;
-    seal::check(connection, path)
-}
-
-fn read_rows(connection: &Connection, path: &Path) -> Result<Register, Error> {
-    let mut loader = Loader { connection, path, register: Register::default() };
+/// Reads everything: the chunks of what is at rest as they are, and the rows of the rest.
+pub(crate) fn read(connection: &Connection, path: &Path) -> Result<Register, Error> {
+    let transaction = begin(connection, path)?;
+    let mut loader = Loader::new(&transaction, path);
     loader.stores()?;
-    loader.versions()?;
-    loader.publications()?;
+    let chunks = loader.chunks()?;
+    for store in loader.names() {
+        let mut first = i64::MIN;
+        for number in chunks.get(&store).into_iter().flatten() {
+            let numbers = numbers_in(*number);
+            loader.versions(&store, first..=*numbers.start() - 1)?;
+            first = numbers.end() + 1;
+        }
+        loader.versions(&store, first..=i64::MAX)?;
+    }
     loader.tags()?;
     loader.leases()?;
     loader.intents()?;
     loader.clock()?;
     Ok(loader.register)
+}
+
+/// Begins to read one commit.
+fn begin<'a>(connection: &'a Connection, path: &Path) -> Result<Transaction<'a>, Error> {
+    connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))
 }
 
 /// The name of the installation.
@@ -82,69 +88,93 @@ pub(crate) fn installation(connection: &Connection, path: &Path) -> Result<Strin
     }
 }
 
-/// Asks SQLite about what reading the rows does not show: indexes, free pages, constraints.
-pub(crate) fn check_structure(connection: &Connection, path: &Path) -> Result<(), Error> {
-    let found = connection.query_row("pragma integrity_check(1)", [], |row| row.get::<_, String>(0));
-    match found.map_err(|error| Error::sqlite("check", path, error))?.as_str() {
-        "ok" => Ok(()),
-        complaint => Err(Error::damaged(path, complaint.to_owned())),
-    }
+/// The numbers of the versions in a chunk. SQLite's integers end before those of the last chunks.
+pub(crate) fn numbers_in(chunk: u64) -> RangeInclusive<i64> {
+    let first = i64::try_from(chunk.saturating_mul(SPAN)).unwrap_or(i64::MAX);
+    first..=first.saturating_add_unsigned(SPAN - 1)
 }
 
-/// Without knowing where the audit trail ends, nothing could be added to it.
-fn check_head(connection: &Connection, path: &Path) -> Result<(), Error> {
-    match crate::audit::head(connection) {
-        Ok(_) => Ok(()),
-        Err(rusqlite::Error::QueryReturnedNoRows) => {
-            Err(Error::damaged(path, "table audit_head does not say where the audit trail ends"))
-        }
-        Err(error @ rusqlite::Error::SqliteFailure(..)) => Err(Error::sqlite("read", path, error)),
-        Err(error) => Err(Error::damaged(path, format!("table audit_head: {error}"))),
-    }
-}
-
-struct Loader<'a> {
-    connection: &'a Connection,
-    path: &'a Path,
-    register: Register,
+/// Takes rows in.
+pub(crate) struct Loader<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) path: &'a Path,
+    pub(crate) register: Register,
 }
 
 impl<'a> Loader<'a> {
-    fn stores(&mut self) -> Result<(), Error> {
+    pub(crate) fn new(connection: &'a Connection, path: &'a Path) -> Self {
+        Self { connection, path, register: Register::default() }
+    }
+
+    pub(crate) fn stores(&mut self) -> Result<(), Error> {
         let sql = "select * from store order by name";
         self.each("store", 1, sql, |_, row| Ok([Change::Store(store(row)?)]))
     }
 
-    fn versions(&mut self) -> Result<(), Error> {
-        let holdings = "select store, number, position, kind, bytes, snapshot from holding order by 1, 2, 3";
+    /// The names of the stores.
+    fn names(&self) -> Vec<StoreName> {
+        self.register.stores().map(|history| history.store.name.clone()).collect()
+    }
+
+    /// The chunks of all stores; answers their numbers.
+    pub(crate) fn chunks(&mut self) -> Result<BTreeMap<StoreName, Vec<u64>>, Error> {
+        let mut numbers: BTreeMap<StoreName, Vec<u64>> = BTreeMap::new();
+        let mut statement = self.prepare("select store, number, packed, hash from chunk order by 1, 2")?;
+        let refused = |error| Error::sqlite("read", self.path, error);
+        let mut rows = statement.query([]).map_err(refused)?;
+        while let Some(row) = rows.next().map_err(refused)? {
+            let (store, number) = self.chunk(row).map_err(|fault| bad(self.path, "chunk", 2, row, fault))?;
+            numbers.entry(store).or_default().push(number);
+        }
+        Ok(numbers)
+    }
+
+    /// Takes a chunk in.
+    fn chunk(&mut self, row: &Row<'_>) -> Result<(StoreName, u64), Fault> {
+        let mut columns = Columns::of(row);
+        let (store, number) = (columns.next::<Text<StoreName>>()?.0, columns.next::<Int>()?.0);
+        known(self.register.history(&store).is_ok(), "store", &store)?;
+        let packed = row.get_ref(2)?.as_blob().map_err(|error| Fault::Meaning(error.to_string()))?;
+        let hash = row.get_ref(3)?.as_blob().map_err(|error| Fault::Meaning(error.to_string()))?;
+        // What has this hash was written by a commit, and is not looked at more closely.
+        if blake3::hash(packed).as_bytes() != hash || !self.register.put_chunk(&store, number, packed.into())
+        {
+            return Err(Fault::Meaning("its bytes are not those that were committed".to_owned()));
+        }
+        Ok((store, number))
+    }
+
+    /// The versions of a store with these numbers, and their publications.
+    pub(crate) fn versions(&mut self, store: &StoreName, numbers: RangeInclusive<i64>) -> Result<(), Error> {
+        let range = params![Text(store), numbers.start(), numbers.end()];
+        let holdings = "select store, number, position, kind, bytes, snapshot from holding
+            where store = ?1 and number between ?2 and ?3 order by 1, 2, 3";
         let mut holdings = self.prepare(holdings)?;
-        let mut holdings = Parts::begin("version", ("holding", 3), &mut holdings, self.path, holding)?;
+        let mut holdings = Parts::begin("version", ("holding", 3), &mut holdings, range, self.path, holding)?;
         let sql = "select store, number, state, begun_at, cut_at, fingerprint, page_size, page_count, wal,
             copy_bytes, copy_in_snapshot, copy_used_at,
             pin_reason, pin_owner, pin_set_at, pin_expires_at, pin_hot,
             ended_at, end_reason, purge_after
-            from version order by 1, 2";
-        self.each("version", 2, sql, |register, row| {
+            from version where store = ?1 and number between ?2 and ?3 order by 1, 2";
+        self.each_in("version", 2, sql, range, |_, row| {
             let mut version = version(&mut Columns::of(row))?;
-            known(register.history(&version.id.store).is_ok(), "store", &version.id.store)?;
             version.holdings = holdings.of(&version.id)?;
             Ok([Change::Version(Box::new(version))])
         })?;
-        holdings.end()
-    }
-
-    fn publications(&mut self) -> Result<(), Error> {
-        let checks =
-            "select publication, position, name, passed, found, took_us from check_result order by 1, 2";
+        holdings.end::<()>()?;
+        let checks = "select publication, position, name, passed, found, took_us from check_result
+            where publication in (select number from publication where store = ?1 and version between ?2 and ?3)
+            order by 1, 2";
         let mut checks = self.prepare(checks)?;
-        let mut checks = Parts::begin("publication", ("check_result", 2), &mut checks, self.path, check)?;
+        let mut checks =
+            Parts::begin("publication", ("check_result", 2), &mut checks, range, self.path, check)?;
         let sql =
             "select number, store, version, at, label, certified_by, business_date, note, attributes, key,
             set_name, set_cut_at, reused, writer_blocked_us, hold, snapshot_us, elapsed_us
-            from publication order by 1";
-        self.each("publication", 1, sql, |register, row| {
+            from publication where store = ?1 and version between ?2 and ?3 order by 1";
+        self.each_in("publication", 1, sql, range, |register, row| {
             let mut publication = publication(&mut Columns::of(row))?;
-            known(register.entry(&publication.version).is_ok(), "version", &publication.version)?;
+            known(has(register, &publication.version), "version", &publication.version)?;
             publication.checks = checks.of(&publication.number)?;
             Ok([Change::Published(publication)])
         })?;
@@ -158,7 +188,7 @@ impl<'a> Loader<'a> {
                 version: version_id(row, "version")?,
                 set_at: row.get::<_, At>("set_at")?.0,
             };
-            known(register.entry(&tag.version).is_ok(), "version", &tag.version)?;
+            known(has(register, &tag.version), "version", &tag.version)?;
             Ok([Change::Tagged(tag)])
         })
     }
@@ -166,7 +196,7 @@ impl<'a> Loader<'a> {
     fn leases(&mut self) -> Result<(), Error> {
         self.each("lease", 1, "select * from lease order by id", |register, row| {
             let lease = lease(row)?;
-            known(register.entry(&lease.version).is_ok(), "version", &lease.version)?;
+            known(has(register, &lease.version), "version", &lease.version)?;
             Ok([Change::Lease(lease)])
         })
     }
@@ -198,11 +228,23 @@ impl<'a> Loader<'a> {
         table: &'static str,
         key_columns: usize,
         sql: &str,
+        read: impl FnMut(&Register, &Row<'_>) -> Result<C, Fault>,
+    ) -> Result<(), Error> {
+        self.each_in(table, key_columns, sql, params![], read)
+    }
+
+    /// The same of a query with parameters.
+    fn each_in<C: IntoIterator<Item = Change>>(
+        &mut self,
+        table: &'static str,
+        key_columns: usize,
+        sql: &str,
+        parameters: &[&dyn ToSql],
         mut read: impl FnMut(&Register, &Row<'_>) -> Result<C, Fault>,
     ) -> Result<(), Error> {
         let mut statement = self.prepare(sql)?;
         let refused = |error| Error::sqlite("read", self.path, error);
-        let mut rows = statement.query([]).map_err(refused)?;
+        let mut rows = statement.query(parameters).map_err(refused)?;
         while let Some(row) = rows.next().map_err(refused)? {
             let changes =
                 read(&self.register, row).map_err(|fault| bad(self.path, table, key_columns, row, fault))?;
@@ -211,8 +253,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn prepare(&self, sql: &str) -> Result<Statement<'a>, Error> {
-        self.connection.prepare(sql).map_err(|error| Error::sqlite("read", self.path, error))
+    fn prepare(&self, sql: &str) -> Result<CachedStatement<'a>, Error> {
+        self.connection.prepare_cached(sql).map_err(|error| Error::sqlite("read", self.path, error))
     }
 }
 
@@ -233,10 +275,11 @@ impl<'a, K: PartialOrd + Display, P> Parts<'a, K, P> {
         of: &'static str,
         (table, key_columns): (&'static str, usize),
         statement: &'a mut Statement<'_>,
+        parameters: &[&dyn ToSql],
         path: &'a Path,
         read: fn(&mut Columns<'_>) -> Result<(K, P), Fault>,
     ) -> Result<Self, Error> {
-        let rows = statement.query([]).map_err(|error| Error::sqlite("read", path, error))?;
+        let rows = statement.query(parameters).map_err(|error| Error::sqlite("read", path, error))?;
         let mut parts = Self { of, table, key_columns, path, rows, read, next: None };
         parts.advance()?;
         Ok(parts)
@@ -305,7 +348,13 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn bad(path: &Path, table: &'static str, key_columns: usize, row: &Row<'_>, fault: Fault) -> Error {
+pub(crate) fn bad(
+    path: &Path,
+    table: &'static str,
+    key_columns: usize,
+    row: &Row<'_>,
+    fault: Fault,
+) -> Error {
     match fault {
         Fault::Part(error) => error,
         fault => {
@@ -439,6 +488,11 @@ fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
         by: By { actor: row.get("actor")?, request: row.get("request")? },
         effect: row.get::<_, Json<_>>("effect")?.0,
     })
+}
+
+/// Whether there is a version.
+fn has(register: &Register, id: &VersionId) -> bool {
+    register.history(&id.store).is_ok_and(|history| history.versions.headline(id.number).is_some())
 }
 
 /// Refuses a row that speaks of something that is not there: folding it in would leave it out silently.

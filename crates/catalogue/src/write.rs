@@ -4,6 +4,7 @@ use asat_core::VersionId;
 use asat_core::check::CheckResult;
 use asat_core::clock::Anchor;
 use asat_core::event::{Change, EffectId, Intent};
+use asat_core::register::{Chunk, SPAN};
 use asat_core::version::{Holding, Lease, Publication, Store, Tag, Version};
 use rusqlite::{Result, ToSql, Transaction, params};
 
@@ -14,12 +15,20 @@ use crate::values::{At, FilePath, Int, Json, Life, Text};
 pub(crate) fn apply(transaction: &Transaction<'_>, trail: &mut Adding<'_>, change: &Change) -> Result<()> {
     match change {
         Change::Store(store) => put_store(transaction, store),
-        Change::Version(version) => put_version(transaction, version),
+        Change::Version(version) => {
+            unpack(transaction, &version.id)?;
+            put_version(transaction, version)
+        }
         Change::Discarded(id) => {
+            unpack(transaction, id)?;
             let sql = "delete from version where store = ?1 and number = ?2";
             run(transaction, sql, params![Text(&id.store), Int(id.number)])
         }
-        Change::Published(publication) => add_publication(transaction, publication),
+        Change::Published(publication) => {
+            unpack(transaction, &publication.version)?;
+            add_publication(transaction, publication)
+        }
+        Change::Packed(chunk) => put_chunk(transaction, chunk),
         Change::Tagged(tag) => put_tag(transaction, tag),
         Change::Untagged(store, name) => {
             let sql = "delete from tag where store = ?1 and name = ?2";
@@ -41,6 +50,20 @@ fn put_store(transaction: &Transaction<'_>, store: &Store) -> Result<()> {
     let Store { name, path, added_at, damage } = store;
     let damage = damage.as_ref().map(Json);
     run(transaction, SQL, params![Text(name), FilePath(path.clone()), At(*added_at), damage])
+}
+
+/// Deletes the chunk that a version is in, as it is about to change.
+fn unpack(transaction: &Transaction<'_>, id: &VersionId) -> Result<()> {
+    let sql = "delete from chunk where store = ?1 and number = ?2";
+    run(transaction, sql, params![Text(&id.store), Int(id.number / SPAN)])
+}
+
+fn put_chunk(transaction: &Transaction<'_>, chunk: &Chunk) -> Result<()> {
+    const SQL: &str = "insert into chunk (store, number, packed, hash) values (?1, ?2, ?3, ?4)
+        on conflict (store, number) do update set packed = excluded.packed, hash = excluded.hash";
+    let Chunk { store, number, packed } = chunk;
+    let hash = blake3::hash(packed);
+    run(transaction, SQL, params![Text(store), Int(*number), &packed[..], hash.as_bytes()])
 }
 
 fn put_version(transaction: &Transaction<'_>, version: &Version) -> Result<()> {

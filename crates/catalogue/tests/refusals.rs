@@ -160,7 +160,7 @@ fn a_row_that_cannot_be_read_is_named() {
             "no such version",
         ),
         ("update store set name = '../x'", "store", "../x", "store name"),
-        ("update store set name = 'other'", "version", "report@1", "no store report"),
+        ("update store set name = 'other'", "lease", "l-1", "no version report@1"),
         (
             "update publication set business_date = '2026-02-30' where number = 2",
             "publication",

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use asat_catalogue::{Catalogue, Error, Trail};
 use asat_core::event::{Change, Effect, EffectId, Intent};
-use asat_core::register::Register;
-use asat_core::version::{Attributes, LeaseId, State, Store, Version};
+use asat_core::register::{Chunk, Register};
+use asat_core::version::{Attributes, End, Holding, LeaseId, State, Store, Version};
 use asat_core::{StoreName, VersionId};
 use common::Dice;
 
@@ -130,6 +130,104 @@ fn random_histories() {
         }
         twin.reopen();
     }
+}
+
+/// The change that packs a store's versions, if they are at rest.
+fn packed(register: &Register, store: &StoreName) -> Option<Change> {
+    let packed = register.packed(store, 0)?;
+    Some(Change::Packed(Chunk { store: store.clone(), number: 0, packed }))
+}
+
+/// The versions of a store that are not at rest, as if they were.
+fn at_rest(dice: &mut Dice, register: &Register) -> Vec<Change> {
+    let versions = register.stores().flat_map(|history| history.versions.values());
+    let rest = |version: &Version| {
+        let state = [State::Ready, State::Retired, State::Failed][dice.below(3)];
+        let version = common::version(dice, version.id.clone(), state);
+        let holdings = vec![Holding::Archive { bytes: 7 }; usize::from(state == State::Ready)];
+        let end = version.end.map(|end| Box::new(End { purge_after: None, ..*end }));
+        Change::Version(Box::new(Version { holdings, copy: None, pin: None, end, ..version }))
+    };
+    versions.map(|entry| &entry.version).map(rest).collect()
+}
+
+#[test]
+fn what_is_packed_comes_back_and_changes_as_what_is_not() {
+    let mut packed_at_all = 0;
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let mut twin = Twin::seeded(seed);
+        for _ in 0..4 {
+            for _ in 0..30 {
+                let change = common::change(&mut dice, &twin.lived);
+                twin.catalogue.record(std::slice::from_ref(&change)).unwrap();
+                twin.lived.evolve(&change);
+            }
+            let rest = at_rest(&mut dice, &twin.lived);
+            twin.record(&rest);
+            let loose = twin.lived.clone();
+            let stores: Vec<StoreName> = loose.stores().map(|history| history.store.name.clone()).collect();
+            let chunks: Vec<Change> = stores.iter().filter_map(|store| packed(&loose, store)).collect();
+            packed_at_all += chunks.len();
+            twin.record(&chunks);
+            assert_eq!(twin.lived, loose, "seed {seed}");
+            twin.reopen();
+            // Each change unpacks what it is about.
+            for _ in 0..6 {
+                let change = common::change(&mut dice, &twin.lived);
+                twin.record(&[change]);
+            }
+            twin.reopen();
+        }
+    }
+    assert!(packed_at_all > 50, "{packed_at_all}");
+}
+
+#[test]
+fn a_chunk_that_says_something_else_than_the_rows_is_damage() {
+    let mut dice = Dice(5);
+    let mut twin = Twin::new();
+    let ready = |dice: &mut Dice, number| {
+        let version = common::version(dice, id(number), State::Ready);
+        let holdings = vec![Holding::Archive { bytes: 7 }];
+        Change::Version(Box::new(Version { holdings, copy: None, pin: None, ..version }))
+    };
+    twin.record(&[
+        Change::Store(common::store(&mut dice, report())),
+        ready(&mut dice, 1),
+        ready(&mut dice, 2),
+    ]);
+    let chunk = packed(&twin.lived, &report()).unwrap();
+    let mut other = twin.lived.clone();
+    other.evolve(&ready(&mut dice, 2));
+    twin.record(&[chunk]);
+    twin.catalogue.record(&[packed(&other, &report()).unwrap()]).unwrap();
+    let (read, check) = twin.catalogue.read().unwrap();
+    assert_eq!(read, other, "it is believed until it is checked");
+    let problem = check.run().unwrap_err().to_string();
+    assert!(problem.contains("table chunk, row report@0: it does not say what"), "{problem}");
+    assert_eq!(twin.catalogue.load().unwrap_err().to_string(), problem);
+    let refused = twin.catalogue.record(&[Change::Discarded(id(2))]).unwrap_err().to_string();
+    assert_eq!(refused, problem);
+}
+
+#[test]
+fn nothing_is_recorded_before_what_was_read_is_checked() {
+    let mut dice = Dice(6);
+    let mut twin = Twin::new();
+    twin.record(&[Change::Store(common::store(&mut dice, report())), begun(&mut dice, 1, State::Ready)]);
+    let (read, check) = twin.catalogue.read().unwrap();
+    assert_eq!(read, twin.lived);
+    let change = begun(&mut dice, 2, State::Cutting);
+    std::thread::scope(|scope| {
+        let recording = scope.spawn(|| twin.catalogue.record(std::slice::from_ref(&change)));
+        check.run().unwrap();
+        recording.join().unwrap().unwrap();
+    });
+    let (_, broken_off) = twin.catalogue.read().unwrap();
+    drop(broken_off);
+    let refused = twin.catalogue.record(&[Change::Discarded(id(2))]).unwrap_err().to_string();
+    assert!(refused.contains("were not checked"), "{refused}");
 }
 
 #[test]

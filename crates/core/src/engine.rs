@@ -143,6 +143,7 @@ impl Engine {
         let mut draft = Draft::new(&self.register, now, began.unwrap_or(by).clone());
         let answer = match event {
             Event::Started(survey) => self.start(&mut draft, survey),
+            Event::Pack => self.pack(&mut draft),
             Event::Configured => self.take_up_stores(&mut draft),
             Event::Publish(request) => self.publish(&mut draft, request),
             Event::PublishSet(request) => self.publish_set(&mut draft, request),
@@ -193,6 +194,11 @@ impl Engine {
         self.register.evolve(change);
     }
 
+    /// Lets go of what is in memory only because somebody looked at it.
+    pub fn rest(&mut self) {
+        self.register.rest();
+    }
+
     /// Says which versions somebody holds at this moment without a lease; they are not given up.
     pub fn hold(&mut self, held: Vec<VersionId>) {
         self.held = held;
@@ -205,6 +211,13 @@ impl Engine {
         let leases = leases.chain(self.register.graces().map(|(until, _)| until).take(1));
         let idle = last.checked_add(Self::IDLE_TICK).unwrap_or(Timestamp::MAX);
         leases.fold(idle, Timestamp::min)
+    }
+
+    /// A commit takes a few at most: a long history that was never packed is not packed at once.
+    fn pack(&self, draft: &mut Draft<'_>) -> Result<Answer, Problem> {
+        const AT_ONCE: usize = 4;
+        draft.changes.extend(self.register.to_be_packed().take(AT_ONCE).map(Change::Packed));
+        Ok(Answer::Now(Ok(Reply::Done)))
     }
 
     fn finish(&self, draft: &mut Draft<'_>, id: EffectId, outcome: &Outcome) -> Result<Answer, Problem> {

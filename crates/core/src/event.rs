@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::Deed;
 use crate::clock::{Anchor, Reading};
 use crate::harm::{Damage, Finding};
+use crate::register::Chunk;
 use crate::snapshot::{Origin, Snapshot};
 use crate::version::{Attributes, Lease, LeaseId, Publication, Store, Tag, Version};
 use crate::{By, Problem, SetName, StoreName, TagName, VersionId, VersionRef};
@@ -25,13 +26,15 @@ pub use outcome::{
     ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
 };
 pub use request::{Open, Publish, PublishSet, Restore};
-pub use survey::{Archived, Condition, Damaged, Described, Found, Survey, Surveyed};
+pub use survey::{Archived, Condition, Damaged, Described, Found, Held, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The daemon has started and looked at what the machine holds.
     Started(Survey),
+    /// Chunks of histories may be at rest by now: they are kept as bytes from then on.
+    Pack,
     /// The configuration has changed: the engine has another policy than before.
     Configured,
     /// Somebody certified a store.
@@ -377,6 +380,8 @@ pub enum Change {
     Lease(Lease),
     /// A lease is over.
     LeaseEnded(LeaseId),
+    /// A chunk of a store's history is kept as bytes from now on. What it says is not changed by that.
+    Packed(Chunk),
     /// An effect is to be performed.
     Intended(Intent),
     /// An effect is over.

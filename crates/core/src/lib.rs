@@ -12,7 +12,6 @@ pub mod guard;
 pub mod harm;
 pub mod instant;
 pub mod labels;
-pub mod numbered;
 pub mod query;
 pub mod register;
 pub mod retention;

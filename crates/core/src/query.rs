@@ -5,7 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use crate::register::{Entry, History, Register};
+use crate::register::{Entry, Headline, History, Register};
 use crate::version::{Publication, State, Version, plain};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
 
@@ -49,14 +49,16 @@ impl Filter {
     /// The states that a list shows when nobody says which.
     pub const DEFAULT_STATES: [State; 2] = [State::Ready, State::Lost];
 
-    fn matches(&self, register: &Register, entry: &Entry) -> bool {
+    /// Whether a version is in the list. It is looked at itself only if its headline does not say it.
+    fn matches(&self, history: &History, headline: &Headline) -> bool {
         let states = self.states.as_deref().unwrap_or(&Self::DEFAULT_STATES);
-        let at = entry.listed_at();
-        states.contains(&entry.version.state)
+        let at = headline.listed_at;
+        let is_said =
+            |entry: &Entry| entry.publications.iter().any(|publication| self.is_said_of(publication));
+        states.contains(&headline.state)
             && self.from.is_none_or(|from| at >= from)
             && self.to.is_none_or(|to| at <= to)
-            && (self.says_nothing()
-                || register.published(entry).any(|publication| self.is_said_of(publication)))
+            && (self.says_nothing() || history.versions.get(headline.number).is_some_and(is_said))
     }
 
     /// Whether it leaves open what publications are like.
@@ -86,16 +88,10 @@ impl Filter {
 }
 
 impl Entry {
-    /// The instant by which lists are ordered.
-    #[must_use]
-    pub fn listed_at(&self) -> Timestamp {
-        self.version.content.as_ref().map_or(self.version.begun_at, |content| content.cut_at)
-    }
-
     /// The entry's place in a list.
     #[must_use]
     pub fn position(&self) -> Position {
-        Position { at: self.listed_at(), id: self.version.id.clone() }
+        Position { at: self.version.listed_at(), id: self.version.id.clone() }
     }
 }
 
@@ -114,15 +110,26 @@ impl Register {
             Some(name) => vec![self.history(name)?],
             None => self.stores().collect(),
         };
-        let mut found: Vec<&Entry> = histories
-            .into_iter()
-            .flat_map(|history| history.versions.values())
-            .filter(|entry| filter.matches(self, entry))
-            .filter(|entry| after.is_none_or(|place| entry.is_after(place)))
+        let all = histories.into_iter().flat_map(|history| {
+            history.versions.headlines().map(move |headline| (headline.listed_at, history, headline))
+        });
+        fn order<'a>(
+            (at, history, headline): &(Timestamp, &'a History, &Headline),
+        ) -> (Timestamp, &'a str, u64) {
+            (*at, history.store.name.as_str(), headline.number)
+        }
+        let mut found: Vec<_> = all
+            .filter(|one| {
+                after.is_none_or(|place| order(one) < (place.at, place.id.store.as_str(), place.id.number))
+            })
+            .filter(|(_, history, headline)| filter.matches(history, headline))
             .collect();
-        found.sort_unstable_by(|a, b| b.order().cmp(&a.order()));
+        found.sort_unstable_by(|one, other| order(other).cmp(&order(one)));
         let more = found.len() > limit;
         found.truncate(limit);
+        let entries =
+            found.into_iter().filter_map(|(_, history, headline)| history.versions.get(headline.number));
+        let found: Vec<&Entry> = entries.collect();
         let next = if more { found.last().map(|entry| entry.position()) } else { None };
         Ok((found, next))
     }
@@ -155,27 +162,27 @@ impl Register {
     /// known when it was cut: an older one would be other data.
     pub fn as_of(&self, store: &StoreName, at: Timestamp) -> Result<&Entry, Problem> {
         let history = self.history(store)?;
-        let cuts = || history.versions.values().filter(|entry| entry.version.content.is_some());
-        let found = cuts().rev().find(|entry| entry.listed_at() <= at);
-        let after = (found.map_or(Unbounded, |entry| Excluded(entry.version.id.number)), Unbounded);
+        let cuts = || history.versions.headlines().filter(|headline| headline.is_dated);
+        let found = cuts().rev().find(|headline| headline.listed_at <= at);
+        let after = (found.map_or(Unbounded, |headline| Excluded(headline.number)), Unbounded);
         let next = history.versions.range(after).map(|entry| &entry.version);
         next.take_while(|version| version.content.is_none()).try_for_each(check_undated)?;
-        let Some(entry) = found else {
+        let Some(entry) = found.and_then(|headline| history.versions.get(headline.number)) else {
             let hint = match cuts().next() {
-                Some(first) => format!("the first is {}, cut at {}", first.version.id, first.listed_at()),
+                Some(first) => format!("the first is {store}@{}, cut at {}", first.number, first.listed_at),
                 None => "nothing was published yet".to_owned(),
             };
             let detail = format!("store {store} has no version cut at or before {at}");
             return Err(Problem::new(Code::BeforeFirst, detail, hint));
         };
         entry.version.check_readable().map_err(|problem| {
-            let readable = |entry: &&Entry| entry.version.state == State::Ready;
-            let older = cuts().rev().filter(readable).find(|other| other.listed_at() <= at);
-            let newer = cuts().filter(readable).find(|other| other.listed_at() > at);
+            let readable = |headline: &&Headline| headline.state == State::Ready;
+            let older = cuts().rev().filter(readable).find(|other| other.listed_at <= at);
+            let newer = cuts().filter(readable).find(|other| other.listed_at > at);
             let near: Vec<String> = older
                 .into_iter()
                 .chain(newer)
-                .map(|e| format!("{} cut at {}", e.version.id, e.listed_at()))
+                .map(|near| format!("{store}@{} cut at {}", near.number, near.listed_at))
                 .collect();
             if near.is_empty() {
                 return problem;
@@ -197,7 +204,8 @@ impl Register {
         let history = self.history(store)?;
         let dated =
             |publication: &Publication| Some((publication.attributes.business_date?, publication.number));
-        let last = |entry| self.published(entry).filter_map(dated).filter(|(day, _)| *day <= date).max();
+        let last =
+            |entry: &Entry| entry.publications.iter().filter_map(dated).filter(|(day, _)| *day <= date).max();
         let found = history.versions.values().filter_map(|entry| Some((last(entry)?, entry)));
         let Some((_, entry)) = found.max_by_key(|(last, _)| *last) else {
             let detail = format!("no publication of {store} stands for {date} or a day before it");
@@ -205,11 +213,6 @@ impl Register {
         };
         entry.version.check_readable()?;
         Ok(entry)
-    }
-
-    /// The publications of a version.
-    fn published<'a>(&'a self, entry: &'a Entry) -> impl Iterator<Item = &'a Publication> {
-        entry.publications.iter().filter_map(|&number| self.publication(number))
     }
 }
 
@@ -223,16 +226,6 @@ fn check_undated(version: &Version) -> Result<(), Problem> {
             format!("{}; when it was cut is not known, and it may be the one of that moment", problem.detail);
         Problem { detail, ..problem }
     })
-}
-
-impl Entry {
-    fn order(&self) -> (Timestamp, &VersionId) {
-        (self.listed_at(), &self.version.id)
-    }
-
-    fn is_after(&self, place: &Position) -> bool {
-        self.order() < (place.at, &place.id)
-    }
 }
 
 impl Version {

@@ -1,27 +1,40 @@
 //! The register: every record in memory, as the catalogue has it.
 //!
 //! It is the fold of all changes. The catalogue gives its rows back as changes too, so that what was loaded
-//! and what was lived are the same thing.
+//! and what was lived are the same thing. Versions at rest are kept as bytes, in chunks, so that a long history costs little.
+
+mod bytes;
+mod chunk;
+mod digest;
+mod history;
+mod versions;
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::clock::Anchor;
 use crate::event::{Change, EffectId, Intent};
-use crate::harm::{Harm, Lost};
-use crate::labels::folded;
-use crate::numbered::Numbered;
-use crate::version::{Attributes, Lease, LeaseId, Publication, State, Store, Tag, Version};
-use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
+use crate::harm::Harm;
+use crate::version::{Lease, LeaseId, Publication, Version};
+use crate::{Code, Problem, StoreName, VersionId, VersionRef};
+
+use chunk::Indexed;
+pub use chunk::{Chunk, Headline, SPAN};
+use digest::Digest;
+pub use history::{Entry, History};
+pub use versions::Versions;
 
 /// All records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
     stores: BTreeMap<StoreName, History>,
-    publications: Numbered<Publication>,
-    keys: HashMap<Box<str>, u64>,
+    /// The version of each publication, by the publication's number.
+    publications: BTreeMap<u64, VersionId>,
+    /// For each idempotency key, the publication that was made with it.
+    keys: HashMap<Digest, u64>,
     leases: BTreeMap<LeaseId, Lease>,
     intents: BTreeMap<EffectId, Intent>,
     next_effect: u64,
@@ -29,34 +42,6 @@ pub struct Register {
     graces: BTreeSet<(Timestamp, VersionId)>,
     /// What was believed of the machine's clock last.
     clock: Option<Anchor>,
-}
-
-/// A store with all its versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct History {
-    /// The store.
-    pub store: Store,
-    /// Its versions by number.
-    pub versions: Numbered<Entry>,
-    /// Its tags by name.
-    pub tags: BTreeMap<TagName, Tag>,
-    /// For each label, folded, the first publication that has it.
-    labels: HashMap<Box<str>, u64>,
-    /// For each version with several publications, the newest that says just this. Where there is only one, it is asked itself.
-    said: HashMap<u64, HashMap<Attributes, u64>>,
-    /// The versions that are lost.
-    lost: BTreeSet<u64>,
-    /// Those of which something is to be done by and by, which are few however long the history is.
-    moving: BTreeSet<u64>,
-}
-
-/// A version with its publications.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The version.
-    pub version: Version,
-    /// The numbers of its publications, oldest first.
-    pub publications: Vec<u64>,
 }
 
 impl Register {
@@ -79,14 +64,12 @@ impl Register {
             Change::Version(version) => self.put_version(*version),
             Change::Discarded(id) => {
                 if let Some(history) = self.stores.get_mut(&id.store) {
-                    history.lost.remove(&id.number);
-                    history.moving.remove(&id.number);
-                    history.said.remove(&id.number);
-                    let grace = history.versions.remove(id.number).and_then(|entry| entry.version.grace());
+                    let grace = history.remove(id.number).and_then(|entry| entry.version.grace());
                     grace.into_iter().for_each(|until| _ = self.graces.remove(&(until, id.clone())));
                 }
             }
             Change::Published(publication) => self.put_publication(publication),
+            Change::Packed(chunk) => _ = self.put_chunk(&chunk.store, chunk.number, chunk.packed),
             Change::Tagged(tag) => {
                 if let Some(history) = self.stores.get_mut(&tag.version.store) {
                     history.tags.insert(tag.name.clone(), tag);
@@ -112,50 +95,57 @@ impl Register {
     fn put_version(&mut self, mut version: Version) {
         let Some(history) = self.stores.get_mut(&version.id.store) else { return };
         version.id.store.clone_from(&history.store.name);
-        let before = history.versions.get(version.id.number).and_then(|entry| entry.version.grace());
-        if before != version.grace() {
-            before.into_iter().for_each(|until| _ = self.graces.remove(&(until, version.id.clone())));
-            self.graces.extend(version.grace().map(|until| (until, version.id.clone())));
-        }
-        match version.state {
-            State::Lost => history.lost.insert(version.id.number),
-            _ => history.lost.remove(&version.id.number),
-        };
-        match version.is_at_rest() {
-            true => history.moving.remove(&version.id.number),
-            false => history.moving.insert(version.id.number),
-        };
-        let number = version.id.number;
-        match history.versions.get_mut(number) {
-            Some(entry) => entry.version = version,
-            None => history.versions.insert(number, Entry { version, publications: Vec::new() }),
+        let (id, grace) = (version.id.clone(), version.grace());
+        let before = history.put(version).and_then(|before| before.grace());
+        if before != grace {
+            before.into_iter().for_each(|until| _ = self.graces.remove(&(until, id.clone())));
+            self.graces.extend(grace.map(|until| (until, id)));
         }
     }
 
     fn put_publication(&mut self, mut publication: Publication) {
-        let Publication { number, version, key, attributes, .. } = &mut publication;
-        if let Some(history) = self.stores.get_mut(&version.store) {
-            version.store.clone_from(&history.store.name);
-            if let Some(label) = &attributes.label {
-                history.labels.entry(folded(label).into()).or_insert(*number);
-            }
-            if let Some(entry) = history.versions.get_mut(version.number) {
-                let first = entry.publications.first().and_then(|first| self.publications.get(*first));
-                if let Some(first) = first {
-                    let said = history.said.entry(version.number);
-                    let said =
-                        said.or_insert_with(|| HashMap::from([(first.attributes.clone(), first.number)]));
-                    said.insert(attributes.clone(), *number);
-                } else {
-                    entry.publications.reserve_exact(1);
-                }
-                entry.publications.push(*number);
-            }
+        let Some(history) = self.stores.get_mut(&publication.version.store) else { return };
+        let store = history.store.name.clone();
+        publication.version.store.clone_from(&store);
+        let indexed = Indexed::of(&publication);
+        if history.versions.publish(publication) {
+            self.index(&store, &indexed);
         }
-        if let Some(key) = key {
-            self.keys.insert(key.as_str().into(), *number);
+    }
+
+    /// Takes in a chunk of a store's history, in the place of what there is of its versions, which is the same. Says whether its bytes are
+    /// those of a chunk.
+    pub fn put_chunk(&mut self, store: &StoreName, number: u64, packed: Arc<[u8]>) -> bool {
+        let Some(history) = self.stores.get_mut(store) else { return false };
+        let store = history.store.name.clone();
+        let Some(indexed) = history.versions.put_chunk(number, packed) else { return false };
+        indexed.iter().for_each(|indexed| self.index(&store, indexed));
+        true
+    }
+
+    fn index(&mut self, store: &StoreName, indexed: &Indexed) {
+        let Indexed { number, version, label, key } = *indexed;
+        if let (Some(label), Some(history)) = (label, self.stores.get_mut(store)) {
+            history.label(label, number);
         }
-        self.publications.insert(publication.number, publication);
+        self.keys.extend(key.map(|key| (key, number)));
+        self.publications.insert(number, VersionId { store: store.clone(), number: version });
+    }
+
+    /// The bytes of a chunk, if it has versions and all of them are at rest.
+    #[must_use]
+    pub fn packed(&self, store: &StoreName, number: u64) -> Option<Arc<[u8]>> {
+        self.stores.get(store)?.versions.packed(number)
+    }
+
+    /// The chunks of all histories that can be kept as bytes from now on.
+    pub fn to_be_packed(&self) -> impl Iterator<Item = Chunk> {
+        self.stores().flat_map(|history| history.versions.to_be_packed())
+    }
+
+    /// Lets go of what was only unpacked as somebody looked at it.
+    pub fn rest(&mut self) {
+        self.stores.values_mut().for_each(|history| history.versions.rest());
     }
 
     /// What was believed of the machine's clock last.
@@ -239,23 +229,11 @@ impl Register {
     /// A publication by its number.
     #[must_use]
     pub fn publication(&self, number: u64) -> Option<&Publication> {
-        self.publications.get(number)
+        let version = self.publications.get(&number)?;
+        self.stores.get(&version.store)?.versions.get(version.number)?.publication(number)
     }
 
-    /// The newest publication of a version that says just this.
-    #[must_use]
-    pub fn said(&self, entry: &Entry, attributes: &Attributes) -> Option<u64> {
-        let Entry { version: Version { id, .. }, publications } = entry;
-        match self.stores.get(&id.store).and_then(|history| history.said.get(&id.number)) {
-            Some(said) => said.get(attributes).copied(),
-            None => {
-                let first = publications.first().and_then(|number| self.publication(*number));
-                first.filter(|first| first.attributes == *attributes).map(|first| first.number)
-            }
-        }
-    }
-
-    /// The publications that were recorded together with this one, which is the first of its set; only itself where it is of
+    /// The publications that were recorded together with this one, which is the first of its set; only itself if it is of
     /// no set.
     pub fn publications_with(&self, number: u64) -> impl Iterator<Item = &Publication> {
         let first = self.publication(number);
@@ -264,42 +242,35 @@ impl Register {
                 other.number == first.number || first.of_set.is_some() && other.of_set == first.of_set
             })
         };
-        self.publications.range(number..).filter(together)
-    }
-
-    /// The instant of a store's last cut: the next one lies after it, whatever the machine's clock says. A version that was
-    /// there already has been what the store was at the instant of its set, too.
-    #[must_use]
-    pub fn last_cut(&self, history: &History) -> Option<Timestamp> {
-        let is_cut = |entry: &&Entry| entry.version.content.is_some();
-        let newest = history.versions.values().rev().find(is_cut)?;
-        let of_sets =
-            newest.publications.iter().filter_map(|number| self.publication(*number)?.of_set.as_ref());
-        of_sets.map(|of_set| of_set.cut_at).chain([newest.listed_at()]).max()
+        // The publications of a set have numbers in a row.
+        let from_there =
+            self.publications.range(number..).filter_map(|(number, _)| self.publication(*number));
+        from_there.take_while(together)
     }
 
     /// All publications, oldest first.
     pub fn publications(&self) -> impl DoubleEndedIterator<Item = &Publication> {
-        self.publications.values()
+        self.publications.keys().filter_map(|number| self.publication(*number))
     }
 
     /// The publication that was made with an idempotency key.
     #[must_use]
     pub fn publication_by_key(&self, key: &str) -> Option<&Publication> {
-        self.keys.get(key).and_then(|number| self.publication(*number))
+        self.keys.get(&Digest::of(key)).and_then(|number| self.publication(*number))
     }
 
     /// The value of the marker that watch mode has published last of a store.
     #[must_use]
     pub fn last_marker(&self, store: &StoreName) -> Option<&str> {
-        let of_store = |publication: &&Publication| publication.version.store == *store;
-        self.publications().rev().filter(of_store).find_map(|publication| publication.attributes.marker())
+        let of_store = self.publications.iter().rev().filter(|(_, version)| version.store == *store);
+        let newest_first = of_store.filter_map(|(number, _)| self.publication(*number));
+        newest_first.into_iter().find_map(|publication| publication.attributes.marker())
     }
 
     /// The number that the next publication gets.
     #[must_use]
     pub fn next_publication(&self) -> u64 {
-        self.publications.next_number()
+        self.publications.last_key_value().map_or(1, |(newest, _)| newest + 1)
     }
 
     /// The name that the next effect gets.
@@ -333,86 +304,5 @@ impl Register {
     #[must_use]
     pub fn intent(&self, id: EffectId) -> Option<&Intent> {
         self.intents.get(&id)
-    }
-}
-
-impl History {
-    fn new(store: Store) -> Self {
-        Self {
-            store,
-            versions: Numbered::default(),
-            tags: BTreeMap::new(),
-            labels: HashMap::new(),
-            said: HashMap::new(),
-            lost: BTreeSet::new(),
-            moving: BTreeSet::new(),
-        }
-    }
-
-    /// The first publication with this label, however that is written.
-    #[must_use]
-    pub fn labelled(&self, label: &str) -> Option<u64> {
-        self.labels.get(folded(label).as_str()).copied()
-    }
-
-    /// A tag by its name.
-    ///
-    /// # Errors
-    /// [`Code::UnknownTag`], naming the tags that there are.
-    pub fn tag(&self, name: &TagName) -> Result<&Tag, Problem> {
-        self.tags.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.tags.keys().map(TagName::as_str).take(20).collect();
-            let hint = match known.as_slice() {
-                [] => "no version of it has a tag".to_owned(),
-                known => format!("its tags are: {}", known.join(", ")),
-            };
-            Problem::new(Code::UnknownTag, format!("store {} has no tag {name}", self.store.name), hint)
-        })
-    }
-
-    /// The tags that lead to a version.
-    pub fn tags_on(&self, number: u64) -> impl Iterator<Item = &Tag> {
-        self.tags.values().filter(move |tag| tag.version.number == number)
-    }
-
-    /// The versions that are lost, oldest first.
-    pub fn lost(&self) -> impl Iterator<Item = &Version> {
-        self.lost.iter().filter_map(|number| self.versions.get(*number)).map(|entry| &entry.version)
-    }
-
-    /// The versions that are not at rest, oldest first.
-    pub fn moving(&self) -> impl Iterator<Item = &Version> {
-        self.moving.iter().filter_map(|number| self.versions.get(*number)).map(|entry| &entry.version)
-    }
-
-    /// What of the store is lost or damaged.
-    #[must_use]
-    pub fn harm(&self) -> Harm {
-        let newest = self.lost().max_by_key(|version| version.end.as_ref().map(|end| end.at));
-        let lost = newest.map(|version| Lost {
-            newest: version.id.clone(),
-            reason: version.end.as_ref().map(|end| end.reason.clone()).unwrap_or_default(),
-            count: self.lost.len(),
-        });
-        Harm { store: self.store.name.clone(), lost, damage: self.store.damage.clone() }
-    }
-
-    /// The newest version that can be read.
-    #[must_use]
-    pub fn newest_readable(&self) -> Option<&Entry> {
-        self.versions.values().rev().find(|entry| entry.version.state == State::Ready)
-    }
-
-    /// The newest version that was cut, whatever became of it.
-    #[must_use]
-    pub fn newest_cut(&self) -> Option<&Entry> {
-        let was_cut = |entry: &&Entry| !matches!(entry.version.state, State::Cutting | State::Failed);
-        self.versions.values().rev().find(was_cut)
-    }
-
-    /// The number that the next version gets.
-    #[must_use]
-    pub fn next_number(&self) -> u64 {
-        self.versions.next_number()
     }
 }

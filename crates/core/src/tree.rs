@@ -109,8 +109,13 @@ impl Node {
         };
         match self {
             Self::Root => {
-                let versions = register.stores().flat_map(|history| history.versions.values());
-                let versions = versions.filter(|entry| is_there(entry)).map(|entry| &entry.version.id);
+                let versions = register.stores().flat_map(|history| {
+                    let there = history.versions.headlines().filter(|headline| headline.is_readable());
+                    there.map(|headline| VersionId {
+                        store: history.store.name.clone(),
+                        number: headline.number,
+                    })
+                });
                 let folders = [(AS_OF.to_owned(), Self::AsOf), (LATEST.to_owned(), Self::Latest)];
                 let tags = register.stores().flat_map(|history| history.tags.values());
                 let tags = tags.map(|tag| {
@@ -118,7 +123,7 @@ impl Node {
                     (format!("{store}@{}", tag.name), Self::Tagged(store.clone(), tag.name.clone()))
                 });
                 let tags = tags.filter(|(_, node)| node.kind(register).is_some());
-                let versions = versions.map(|id| (id.to_string(), Self::Version(id.clone())));
+                let versions = versions.map(|id| (id.to_string(), Self::Version(id)));
                 folders.into_iter().chain(versions).chain(tags).collect()
             }
             Self::Version(id) => {

@@ -172,6 +172,12 @@ pub struct Version {
 }
 
 impl Version {
+    /// The instant by which lists are ordered: that of its cut, or when it was begun if nothing was cut.
+    #[must_use]
+    pub fn listed_at(&self) -> Timestamp {
+        self.content.as_ref().map_or(self.begun_at, |content| content.cut_at)
+    }
+
     /// Its snapshot, where it has one.
     #[must_use]
     pub fn snapshot(&self) -> Option<&Snapshot> {

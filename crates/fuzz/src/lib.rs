@@ -73,6 +73,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rows", feed: rows::rows },
     Target { name: "sql", feed: rows::sql },
     // Other files.
+    Target { name: "chunk", feed: records::chunk },
     Target { name: "newest", feed: records::newest },
     Target { name: "told", feed: records::told },
     Target { name: "copies", feed: records::copies },

@@ -6,13 +6,44 @@ use std::path::Path;
 
 use asat::config::Config;
 use asat::outside;
+use asat_core::StoreName;
+use asat_core::event::Change;
+use asat_core::register::Register;
+use asat_core::version::Store;
 use asat_host::store::Told;
+use jiff::Timestamp;
 
 use crate::text;
 
 pub(crate) fn newest(bytes: &[u8]) {
     if let Some(written) = asat_catalogue::outside::newest(bytes) {
         assert_eq!(asat_catalogue::outside::newest(&written), Some(written));
+    }
+}
+
+pub(crate) fn chunk(bytes: &[u8]) {
+    let store: StoreName = "report".parse().expect("it is a name");
+    let added_at = Timestamp::UNIX_EPOCH;
+    let register = || {
+        let mut register = Register::default();
+        let path = "/srv/report.db".into();
+        register.evolve(&Change::Store(Store { name: store.clone(), path, added_at, damage: None }));
+        register
+    };
+    let mut taken = register();
+    if !taken.put_chunk(&store, 0, bytes.into()) {
+        return;
+    }
+    let versions = &taken.history(&store).expect("it is there").versions;
+    let mut lived = register();
+    for entry in versions.values() {
+        lived.evolve(&Change::Version(Box::new(entry.version.clone())));
+        entry.publications.iter().for_each(|said| lived.evolve(&Change::Published(said.clone())));
+    }
+    if let Some(packed) = lived.packed(&store, 0) {
+        let mut again = register();
+        assert!(again.put_chunk(&store, 0, packed));
+        assert_eq!(again, lived);
     }
 }
 

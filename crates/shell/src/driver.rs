@@ -80,6 +80,7 @@ impl<L> Driver<L> {
         let clocks = Event::Clock(ports.clocks());
         driver.commit(ports, &By::asat(), &clocks)?;
         driver.commit(ports, &By::asat(), &Event::Started(survey))?;
+        driver.pack(ports);
         Ok(driver)
     }
 
@@ -149,6 +150,14 @@ impl<L> Driver<L> {
                 Ok(_) if self.is_closed => {}
                 Ok(_) => self.asked(ports, request),
             }
+        }
+        self.pack(ports);
+    }
+
+    /// Has what is at rest kept as bytes. Nobody waits for it, and what cannot be recorded now is packed later.
+    fn pack<P: Ports<Listener = L>>(&mut self, ports: &mut P) {
+        if let Err(problem) = self.commit(ports, &By::asat(), &Event::Pack) {
+            tracing::debug!("versions at rest are not packed yet: {problem}");
         }
     }
 

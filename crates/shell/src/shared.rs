@@ -33,7 +33,10 @@ impl SharedEngine {
     }
 
     pub(crate) fn evolve(&self, changes: &[Change]) {
-        self.change(|engine| changes.iter().for_each(|change| engine.evolve(change)));
+        self.change(|engine| {
+            changes.iter().for_each(|change| engine.evolve(change));
+            engine.rest();
+        });
     }
 
     /// Goes by another policy; answers the one before.

@@ -1,6 +1,6 @@
 //! The machine's side of the engine's effects: what each takes, does, and answers; and what a start finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use asat_core::event::{
     ArchiveFailure, Archived, Condition, Copied, Cut, CutFailure, Described, Effect, EffectId, Filed, Kept,
@@ -11,7 +11,7 @@ use asat_core::register::Register;
 use asat_core::retention::Weight;
 use asat_core::snapshot::{Cost, Hold, Snapshot};
 use asat_core::version::{Attributes, Content};
-use asat_core::{Code, Fingerprint, PageSize, Problem, VersionId, sizing};
+use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId, sizing};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Violation;
@@ -334,10 +334,15 @@ impl Sim {
     /// What a daemon sees that starts now.
     pub(crate) fn look_around(&self, register: &Register) -> Survey {
         let known = |id: &VersionId| register.entry(id).is_ok_and(|entry| entry.version.is_archived());
-        let describe = |(id, described): (&VersionId, &Described)| Archived {
-            version: id.clone(),
-            described: (!known(id)).then(|| Ok(Box::new(described.clone()))),
-        };
+        let mut as_recorded: BTreeMap<StoreName, BTreeSet<u64>> = BTreeMap::new();
+        let mut archived = Vec::new();
+        for (id, described) in &self.world.archive {
+            match known(id) {
+                true => _ = as_recorded.entry(id.store.clone()).or_default().insert(id.number),
+                false => archived
+                    .push(Archived { version: id.clone(), described: Ok(Box::new(described.clone())) }),
+            }
+        }
         let shown = self.world.snapshots.iter().filter(|(_, volume)| volume.shown).map(|(id, _)| id);
         let mut found: BTreeMap<VersionId, Surveyed> = BTreeMap::new();
         let versions =
@@ -361,7 +366,8 @@ impl Sim {
             found.insert(id.clone(), surveyed);
         }
         Survey {
-            archived: self.world.archive.iter().map(describe).collect(),
+            as_recorded,
+            archived,
             copies: self.world.copies.iter().chain(shown).cloned().collect(),
             snapshots: found.into_values().collect(),
             // Its catalogue is never lost.

@@ -337,7 +337,7 @@ impl Store {
             configured,
             versions: history.versions.values().filter(readable).count(),
             newest: newest.map(|entry| entry.version.id.to_string()),
-            newest_cut_at: newest.map(Entry::listed_at),
+            newest_cut_at: newest.map(|entry| entry.version.listed_at()),
             archive_bytes,
             watch: None,
         }

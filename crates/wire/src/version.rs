@@ -173,7 +173,6 @@ impl Version {
         let tags = register.history(&version.id.store).into_iter();
         let tags = tags.flat_map(|history| history.tags_on(version.id.number));
         let publications = entry.publications.iter().skip(entry.publications.len().saturating_sub(newest));
-        let publications = publications.filter_map(|&number| register.publication(number));
         Self {
             id: version.id.to_string(),
             store: version.id.store.to_string(),

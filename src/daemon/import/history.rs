@@ -196,7 +196,6 @@ impl History {
         let known: Vec<(Timestamp, &Attributes)> = entry
             .iter()
             .flat_map(|entry| &entry.publications)
-            .filter_map(|&number| self.register.publication(number))
             .map(|publication| (publication.at, &publication.attributes))
             .collect();
         let missing =

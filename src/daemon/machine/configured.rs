@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard};
 use asat_core::check::Check;
 use asat_core::clock::Bounds;
 use asat_core::register::Register;
-use asat_core::{Backing, Code, Problem, StoreName, VersionId};
+use asat_core::{Backing, Code, Problem, StoreName};
 use asat_host::store::Limits;
 
 use super::Machine;
@@ -104,7 +104,9 @@ impl Machine {
         register: &Register,
     ) -> Option<Problem> {
         let live = self.archive(store).ok()?.live();
-        let unknown = |&number: &u64| register.entry(&VersionId { store: store.clone(), number }).is_err();
+        let history = register.history(store).ok();
+        let unknown =
+            |&number: &u64| history.is_none_or(|history| history.versions.headline(number).is_none());
         let first = live.into_iter().find(unknown)?;
         let detail =
             format!("the archive of store {store} holds versions that are not known yet, as {store}@{first}");

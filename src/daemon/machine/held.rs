@@ -1,9 +1,11 @@
 //! What the archives hold of versions, when the daemon starts.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use asat_archive::{Archive, Error};
 use asat_core::event::{Archived, Damaged, Described, Found};
 use asat_core::register::Register;
-use asat_core::version::{State, Version};
+use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
 use super::{Machine, certified, describe};
@@ -16,7 +18,7 @@ impl Machine {
         of_open.chain(archives.unread.values().cloned()).collect()
     }
 
-    /// What the archives have.
+    /// What the archives have: of which versions what is recorded, and what of others.
     ///
     /// # Errors
     /// Where one cannot be read at this time, or only by a newer asat.
@@ -24,28 +26,39 @@ impl Machine {
         &self,
         register: &Register,
         found: &[Found],
-    ) -> Result<Vec<Archived>, Problem> {
-        let mut archived = Vec::new();
+    ) -> Result<HeldByArchives, Problem> {
+        let mut held = HeldByArchives::default();
         let archives = self.archives();
         for (store, archive) in &archives.open {
-            archived.extend(look_at_archive(archive, store, register)?);
+            let (as_recorded, mut archived) = look_at_archive(archive, store, register)?;
             // A file that was written last, of which nothing can be read, may be that of a version that is in a snapshot still.
             let newest = archive.newest().unwrap_or(0);
             let mut of_snapshots = found.iter().map(|found| &found.version);
             if of_snapshots.any(|id| id.store == *store && id.number > newest) {
-                archived.retain(|held| held.version.store != *store || held.version.number <= newest);
+                archived.retain(|held| held.version.number <= newest);
             }
+            held.as_recorded.insert(store.clone(), as_recorded);
+            held.archived.extend(archived);
         }
         for (store, problem) in &archives.unread {
             let Ok(history) = register.history(store) else { continue };
             let versions = history.versions.values().map(|entry| &entry.version);
-            archived.extend(versions.filter(|version| version.is_archived()).map(|version| {
+            held.archived.extend(versions.filter(|version| version.is_archived()).map(|version| {
                 let damaged = Damaged { why: problem.detail.clone(), described: None };
-                Archived { version: version.id.clone(), described: Some(Err(damaged)) }
+                Archived { version: version.id.clone(), described: Err(damaged) }
             }));
         }
-        Ok(archived)
+        Ok(held)
     }
+}
+
+/// What the archives have.
+#[derive(Default)]
+pub(super) struct HeldByArchives {
+    /// The versions that they have as they are recorded.
+    pub(super) as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
+    /// The others, and those of which something is damaged.
+    pub(super) archived: Vec<Archived>,
 }
 
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is
@@ -54,32 +67,37 @@ fn look_at_archive(
     archive: &Archive,
     store: &StoreName,
     register: &Register,
-) -> Result<Vec<Archived>, Problem> {
-    let version_of = |id: &VersionId| register.entry(id).ok().map(|entry| &entry.version);
-    let is_known = |id: &VersionId| {
-        version_of(id).is_some_and(|version| version.is_archived() && version.state != State::Lost)
-    };
+) -> Result<(BTreeSet<u64>, Vec<Archived>), Problem> {
+    let versions = register.history(store).ok().map(|history| &history.versions);
+    let headline = |number: u64| versions.and_then(|versions| versions.headline(number));
+    let is_archived = |number: u64| headline(number).is_some_and(|headline| headline.is_archived);
+    let was_lost = |number: u64| headline(number).is_some_and(|headline| headline.state == State::Lost);
     let live = archive.live();
-    let recorded = |number: u64| version_of(&VersionId { store: store.clone(), number });
-    let is_other = |number| recorded(number).is_some_and(|version| certified::is_other(archive, version));
+    let is_other = |number| {
+        let recorded = versions.and_then(|versions| versions.get(number));
+        recorded.is_some_and(|entry| certified::is_other(archive, &entry.version))
+    };
     // Files of another history have at least another newest version.
-    let newest =
-        live.iter().rev().copied().find(|number| recorded(*number).is_some_and(Version::is_archived));
+    let newest = live.iter().rev().copied().find(|number| is_archived(*number));
     let of_another_history = newest.is_some_and(is_other);
     // All at once, so that none of them is read by itself.
-    let unreadable = archive.unreadable()?;
-    let mut archived = Vec::new();
+    let mut unreadable: BTreeMap<u64, Error> = archive.unreadable()?.into_iter().collect();
+    let (mut as_recorded, mut archived) = (Vec::new(), Vec::new());
     for &number in &live {
-        let version = VersionId { store: store.clone(), number };
-        let was_lost = version_of(&version).is_some_and(|version| version.state == State::Lost);
-        let described = match is_known(&version) {
-            known if (!known || of_another_history) && is_other(number) => {
-                Some(Err(Damaged { why: certified::of_another_history(&version), described: None }))
-            }
-            true => None,
-            false => Some(look_into(archive, &version, was_lost)?),
+        let version = || VersionId { store: store.clone(), number };
+        let is_known = is_archived(number) && !was_lost(number);
+        let described = if (!is_known || of_another_history) && is_other(number) {
+            Err(Damaged { why: certified::of_another_history(&version()), described: None })
+        } else if !is_known {
+            look_into(archive, &version(), was_lost(number))?
+        } else if let Some(error) = unreadable.remove(&number) {
+            let known = describe(archive, &version()).ok().map(Box::new);
+            Err(Damaged { why: Problem::from(error).detail, described: known })
+        } else {
+            as_recorded.push(number);
+            continue;
         };
-        archived.push(Archived { version, described });
+        archived.push(Archived { version: version(), described });
     }
     for (number, error) in archive.lost() {
         if !error.is_loss() {
@@ -87,23 +105,12 @@ fn look_at_archive(
         }
         let version = VersionId { store: store.clone(), number };
         // Of a store that nothing is recorded of, nobody else may get the number.
-        let is_expected = match register.history(store) {
-            Ok(_) => version_of(&version).is_some_and(|version| version.is_archived()),
-            Err(_) => true,
-        };
-        if is_expected {
+        if versions.is_none() || is_archived(number) {
             let damaged = Damaged { why: Problem::from(error).detail, described: None };
-            archived.push(Archived { version, described: Some(Err(damaged)) });
+            archived.push(Archived { version, described: Err(damaged) });
         }
     }
-    for (number, error) in unreadable {
-        let Ok(place) = live.binary_search(&number) else { continue };
-        if let Some(Archived { version, described: described @ None }) = archived.get_mut(place) {
-            let known = describe(archive, version).ok().map(Box::new);
-            *described = Some(Err(Damaged { why: Problem::from(error).detail, described: known }));
-        }
-    }
-    Ok(archived)
+    Ok((as_recorded.into_iter().collect(), archived))
 }
 
 /// What an archive says of a version, and whether its pages can be put together. Damage keeps nobody from the other versions, nor

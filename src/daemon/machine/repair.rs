@@ -9,7 +9,8 @@ use std::time::Duration;
 use asat_archive::{Archive, Check, Contents, Fingerprinter, Meta, PutRight, Rebuild, Remedy, Report, check};
 use asat_core::event::{CutFailure, Mended, Repaired};
 use asat_core::harm::Finding;
-use asat_core::version::{Content, State, Version};
+use asat_core::register::Headline;
+use asat_core::version::{Content, State};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::PageSink;
 
@@ -218,8 +219,7 @@ impl Machine {
         let engine = self.driver.get()?.engine();
         let entry = engine.register().entry(id).ok()?;
         let Content { cut_at, fingerprint, page_size, page_count, wal } = entry.version.content.clone()?;
-        let publication =
-            entry.publications.first().and_then(|number| engine.register().publication(*number))?;
+        let publication = entry.publications.first()?;
         let note = serde_json::to_value(Note {
             attributes: publication.attributes.clone(),
             key: publication.key.clone(),
@@ -235,12 +235,14 @@ impl Machine {
         let Some(driver) = self.driver.get() else { return Vec::new() };
         let live: BTreeSet<u64> = archive.live().into_iter().collect();
         let engine = driver.engine();
-        let versions =
-            engine.register().history(store).into_iter().flat_map(|history| history.versions.values());
-        let is_held =
-            |version: &Version| version.is_archived() && (version.is_kept() || version.state == State::Lost);
-        let held = versions.map(|entry| &entry.version).filter(|version| is_held(version));
-        held.map(|version| version.id.number).filter(|number| !live.contains(number)).collect()
+        let headlines =
+            engine.register().history(store).into_iter().flat_map(|history| history.versions.headlines());
+        let is_held = |version: &&Headline| {
+            version.is_archived
+                && (version.is_in_grace || matches!(version.state, State::Ready | State::Lost))
+        };
+        let held = headlines.filter(is_held).map(|version| version.number);
+        held.filter(|number| !live.contains(number)).collect()
     }
 
     /// The pages that are wanted, as far as the store or one of its snapshots has them; and what the store is.

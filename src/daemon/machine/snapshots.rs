@@ -191,8 +191,7 @@ impl Machine {
         for Surveyed { version: id, snapshot, .. } in whole {
             let Ok(entry) = register.entry(id) else { continue };
             let Some(content) = entry.version.content.clone() else { continue };
-            let first = entry.publications.first().and_then(|&number| register.publication(number));
-            let note = first.map_or_else(Note::default, |publication| Note {
+            let note = entry.publications.first().map_or_else(Note::default, |publication| Note {
                 attributes: publication.attributes.clone(),
                 key: publication.key.clone(),
                 checks: publication.checks.clone(),

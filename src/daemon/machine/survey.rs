@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use asat_core::event::{Effect, Survey};
-use asat_core::register::Register;
+use asat_core::register::{History, Register};
 use asat_core::{Problem, VersionId};
 
 use super::Machine;
 use super::backend::{RecordedSnapshot, SnapshotSurvey};
+use super::held::HeldByArchives;
 
 impl Machine {
     pub(super) fn look_around(&self, register: &Register) -> Result<Survey, Problem> {
@@ -18,8 +19,9 @@ impl Machine {
             copies.extend(backend.clear_up(&snapshots, &mut remarks));
         }
         copies.extend(self.copies.survey()?);
-        let (archived, tree) = (self.look_at_archives(register, &found)?, self.has_tree());
-        Ok(Survey { archived, copies, snapshots, found, tree, remarks })
+        let (HeldByArchives { as_recorded, archived }, tree) =
+            (self.look_at_archives(register, &found)?, self.has_tree());
+        Ok(Survey { as_recorded, archived, copies, snapshots, found, tree, remarks })
     }
 
     /// What there is of versions where nothing is recorded of any.
@@ -29,7 +31,7 @@ impl Machine {
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
         let nothing = Register::default();
         let SnapshotSurvey { found, remarks, .. } = self.look_at_snapshots(&nothing);
-        let archived = self.look_at_archives(&nothing, &found)?;
+        let HeldByArchives { archived, .. } = self.look_at_archives(&nothing, &found)?;
         Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 
@@ -59,8 +61,8 @@ fn recorded(register: &Register) -> BTreeMap<VersionId, RecordedSnapshot<'_>> {
             recorded.insert(version.clone(), RecordedSnapshot::Of(snapshot));
         }
     }
-    let entries = register.stores().flat_map(|history| history.versions.values());
-    for version in entries.map(|entry| &entry.version) {
+    // One that is at rest has none.
+    for version in register.stores().flat_map(History::moving) {
         if let Some(snapshot) = version.snapshot() {
             recorded.insert(version.id.clone(), RecordedSnapshot::Of(snapshot));
         }

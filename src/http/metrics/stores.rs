@@ -85,11 +85,12 @@ impl Default for Stores {
 impl Stores {
     fn add(&mut self, register: &Register, history: &History, archive_bytes: u64, now: Timestamp) {
         let store = history.store.name.as_str();
-        let versions = || history.versions.values().map(|entry| &entry.version);
         let mut states = BTreeMap::<&str, u64>::new();
         let (mut snapshots, mut copies, mut waits_since) = (0_u64, 0_u64, None::<Timestamp>);
-        for version in versions() {
-            *states.entry(version.state.text()).or_default() += 1;
+        for headline in history.versions.headlines() {
+            *states.entry(headline.state.text()).or_default() += 1;
+        }
+        for version in history.moving() {
             snapshots = snapshots.saturating_add(version.snapshot().map_or(0, |snapshot| snapshot.bytes));
             let copy = version.copy.as_ref().filter(|copy| !copy.in_snapshot);
             copies = copies.saturating_add(copy.map_or(0, |copy| copy.bytes));

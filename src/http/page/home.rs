@@ -118,7 +118,7 @@ pub(super) async fn show(
     let (register, policy) = (engine.register(), engine.policy());
     let label = |id: &str| {
         let entry = register.entry(&id.parse().ok()?).ok()?;
-        register.publication(*entry.publications.last()?)?.attributes.label.clone()
+        entry.publications.last()?.attributes.label.clone()
     };
     let cards: Vec<Card> = listed.iter().map(|store| Card::new(store, label, now)).collect();
     let newest =

@@ -1,9 +1,9 @@
 //! Plots of publications and of the time that writers were held, as rectangles, with the same in words and as a table.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
 
 use asat_core::StoreName;
-use asat_core::register::Register;
+use asat_core::register::{Register, Versions};
 use asat_core::version::Publication;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -54,6 +54,21 @@ struct Value {
     words: String,
 }
 
+/// The versions of a store, or of all, that were published, and when each was last.
+fn published<'a>(
+    register: &'a Register,
+    store: Option<&'a StoreName>,
+) -> impl Iterator<Item = (Timestamp, &'a Versions, u64)> {
+    let histories =
+        register.stores().filter(move |history| store.is_none_or(|store| history.store.name == *store));
+    histories.flat_map(|history| {
+        let versions = &history.versions;
+        versions
+            .headlines()
+            .filter_map(move |headline| Some((headline.published_at?, versions, headline.number)))
+    })
+}
+
 /// The publications of a store, or of all, by day.
 pub(super) fn by_day(register: &Register, store: Option<&StoreName>, now: Timestamp) -> Plot {
     let today = now.to_zoned(TimeZone::UTC).date();
@@ -66,9 +81,11 @@ pub(super) fn by_day(register: &Register, store: Option<&StoreName>, now: Timest
     let first = days.last().and_then(|(date, _)| date.to_zoned(TimeZone::UTC).ok());
     let first = first.map_or(now, |first| first.timestamp());
     // Not the last ones: what was imported or taken over is of any age.
-    let recent = register.publications().filter(|publication| publication.at >= first);
-    let recent = recent.filter(|publication| store.is_none_or(|store| publication.version.store == *store));
-    for date in recent.map(|publication| publication.at.to_zoned(TimeZone::UTC).date()) {
+    let recent = published(register, store).filter(|(at, ..)| *at >= first);
+    let publications = recent.filter_map(|(_, versions, number)| versions.get(number));
+    let publications = publications.flat_map(|entry| &entry.publications);
+    let recent = publications.map(|publication| publication.at).filter(|at| *at >= first);
+    for date in recent.map(|at| at.to_zoned(TimeZone::UTC).date()) {
         if let Some((_, count)) = days.iter_mut().find(|(day, _)| *day == date) {
             *count += 1;
         }
@@ -87,21 +104,15 @@ pub(super) fn by_day(register: &Register, store: Option<&StoreName>, now: Timest
 
 /// For how long the newest publications of a store, or of all, could have kept a commit waiting.
 pub(super) fn blocked(register: &Register, store: Option<&StoreName>) -> Plot {
-    let mut newest: VecDeque<&Publication> = VecDeque::new();
-    for publication in register.publications() {
-        let is_wanted = store.is_none_or(|store| publication.version.store == *store);
-        let is_among =
-            newest.len() < NEWEST || newest.front().is_some_and(|oldest| oldest.at <= publication.at);
-        if is_wanted && is_among {
-            if newest.len() == NEWEST {
-                newest.pop_front();
-            }
-            // Mostly at the end: what was imported or taken over is of any age.
-            let place = newest.partition_point(|other| other.at <= publication.at);
-            newest.insert(place, publication);
-        }
-    }
+    // Each of the newest publications is of one of so many versions that were published last.
+    let mut last: Vec<_> = published(register, store).collect();
+    last.sort_by_key(|(at, ..)| Reverse(*at));
+    let entries = last.iter().take(NEWEST).filter_map(|(_, versions, number)| versions.get(*number));
+    let mut newest: Vec<&Publication> = entries.flat_map(|entry| &entry.publications).collect();
+    newest.sort_by_key(|publication| (publication.at, publication.number));
+    let older = newest.len().saturating_sub(NEWEST);
     let newest: Vec<Value> = newest
+        .split_off(older)
         .into_iter()
         .map(|publication| {
             let us = publication.cost.writer_blocked_us;
@@ -187,14 +198,29 @@ fn milliseconds(us: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use asat_core::VersionId;
     use asat_core::event::Change;
-    use asat_core::version::Publication;
+    use asat_core::version::{Publication, State, Store, Version};
 
     use super::*;
 
     fn register(published: &[(&str, u64)]) -> Register {
         let mut register = Register::default();
+        let (name, added_at): (StoreName, _) = ("report".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        let store = Store { name: name.clone(), path: "/report.db".into(), added_at, damage: None };
+        register.evolve(&Change::Store(store));
         for (number, (at, us)) in (1..).zip(published) {
+            let version = Version {
+                id: VersionId { store: name.clone(), number },
+                state: State::Failed,
+                begun_at: added_at,
+                content: None,
+                holdings: Vec::new(),
+                copy: None,
+                pin: None,
+                end: None,
+            };
+            register.evolve(&Change::Version(Box::new(version)));
             let publication = Publication {
                 number,
                 version: format!("report@{number}").parse().unwrap(),

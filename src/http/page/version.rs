@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use asat_core::register::{History, Register};
-use asat_core::version::{State as VersionState, Version};
+use asat_core::register::{Headline, History, Register};
+use asat_core::version::State as VersionState;
 use asat_core::{Problem, StoreName, VersionId};
 use asat_rows::{Comparison, Format, Selection};
 use askama::Template;
@@ -104,25 +104,25 @@ pub(super) async fn show(
     Ok(super::answer(StatusCode::OK, &page))
 }
 
-fn is_readable(version: &Version) -> bool {
-    version.state == VersionState::Ready && version.is_archived()
+fn is_readable(version: &Headline) -> bool {
+    version.state == VersionState::Ready && version.is_archived
 }
 
 /// The next version that can be read, before one or after it.
 fn near(history: &History, id: &VersionId, is_before: bool) -> Option<VersionId> {
-    let versions = &history.versions;
+    let mut headlines = history.versions.headlines().filter(|headline| is_readable(headline));
     let found = match is_before {
-        true => versions.range(..id.number).rev().find(|entry| is_readable(&entry.version)),
-        false => versions.range(id.number + 1..).find(|entry| is_readable(&entry.version)),
+        true => headlines.rev().find(|headline| headline.number < id.number),
+        false => headlines.find(|headline| headline.number > id.number),
     };
-    found.map(|entry| entry.version.id.clone())
+    found.map(|headline| VersionId { store: id.store.clone(), number: headline.number })
 }
 
 /// The newest versions that can be read, newest first.
 fn newest(history: &History) -> Vec<VersionId> {
-    let readable =
-        history.versions.values().rev().map(|entry| &entry.version).filter(|version| is_readable(version));
-    readable.take(DRAWN + 1).map(|version| version.id.clone()).collect()
+    let readable = history.versions.headlines().rev().filter(|headline| is_readable(headline));
+    let id = |headline: &Headline| VersionId { store: history.store.name.clone(), number: headline.number };
+    readable.take(DRAWN + 1).map(id).collect()
 }
 
 /// What a version changed since the one before.

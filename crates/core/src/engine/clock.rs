@@ -44,12 +44,12 @@ impl Engine {
         if self.register.clock().is_some() {
             return None;
         }
-        let archived =
-            survey.archived.iter().filter_map(|archived| archived.described.as_ref()?.as_ref().ok());
+        let archived = survey.archived.iter().filter_map(|archived| archived.described.as_ref().ok());
         let archived = archived.map(|described| described.content.cut_at);
         let found = survey.found.iter().filter_map(|found| found.described.as_ref()?.as_ref().ok());
         let found = found.map(|described| described.content.cut_at).chain(archived);
-        let cut = self.versions().filter_map(|version| Some(version.content.as_ref()?.cut_at));
+        let headlines = self.register.stores().flat_map(|history| history.versions.headlines());
+        let cut = headlines.filter(|headline| headline.is_dated).map(|headline| headline.listed_at);
         let published = self.register.publications().map(|publication| publication.at);
         // A catalogue without records was only created, perhaps by a start of just now.
         let written_at = written_at.filter(|_| self.register.publications().next().is_some());

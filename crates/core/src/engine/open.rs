@@ -203,10 +203,6 @@ impl Engine {
     pub(super) fn moving(&self) -> impl Iterator<Item = &Version> {
         self.register.stores().flat_map(History::moving)
     }
-
-    pub(super) fn versions(&self) -> impl Iterator<Item = &Version> {
-        self.register.stores().flat_map(|history| history.versions.values()).map(|entry| &entry.version)
-    }
 }
 
 /// Grants a lease.

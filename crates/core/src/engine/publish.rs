@@ -157,7 +157,7 @@ impl Engine {
             attributes: request.attributes.clone(),
             key: request.key.clone(),
             // And after the intent: what is older is taken for another's.
-            after: draft.register.last_cut(history).max(Some(draft.now)),
+            after: history.last_cut().max(Some(draft.now)),
             origin,
             then_restore,
             anew: self.is_cut_anew(&history.store.name),

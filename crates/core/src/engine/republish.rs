@@ -30,7 +30,7 @@ impl Engine {
     pub fn known(&self, request: &Publish) -> Option<u64> {
         let history = self.wanted(request).ok()?;
         let entry = self.unchanged(history, request)?;
-        self.register.said(entry, &request.attributes).filter(|_| request.key.is_none())
+        entry.said(&request.attributes).filter(|_| request.key.is_none())
     }
 
     /// Decides about requests to publish stores that have not changed, so that one commit does for all of them.
@@ -73,7 +73,7 @@ impl Engine {
                 }
                 _ => None,
             });
-            if let Some(number) = self.register.said(entry, &request.attributes).or(in_draft) {
+            if let Some(number) = entry.said(&request.attributes).or(in_draft) {
                 return Some(Answer::Now(Ok(Reply::Known(number))));
             }
         }

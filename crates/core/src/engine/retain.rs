@@ -117,17 +117,20 @@ impl Engine {
 
     /// The readable versions as retention sees them.
     fn candidates<'a>(&'a self, history: &'a History, now: Timestamp) -> Vec<Candidate<'a>> {
-        let readable = history.versions.values().filter(|entry| entry.version.state == State::Ready);
-        readable.map(|entry| self.candidate(entry, now)).collect()
+        let readable = history.versions.headlines().filter(|headline| headline.state == State::Ready);
+        let entries = readable.filter_map(|headline| history.versions.get(headline.number));
+        entries.map(|entry| self.candidate(entry, now)).collect()
     }
 
     fn candidate<'a>(&'a self, entry: &'a Entry, now: Timestamp) -> Candidate<'a> {
-        let publications =
-            || entry.publications.iter().filter_map(|&number| self.register.publication(number));
+        let publications = || entry.publications.iter();
         let attributes = || publications().map(|publication| &publication.attributes);
         Candidate {
             number: entry.version.id.number,
-            published_at: publications().map(|said| said.at).max().unwrap_or_else(|| entry.listed_at()),
+            published_at: publications()
+                .map(|said| said.at)
+                .max()
+                .unwrap_or_else(|| entry.version.listed_at()),
             business_date: attributes().filter_map(|said| said.business_date).next_back(),
             labels: attributes().filter_map(|said| said.label.as_deref()).collect(),
             held: self.hold_on(&entry.version, now).map(|problem| problem.detail),

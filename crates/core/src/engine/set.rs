@@ -26,7 +26,7 @@ impl Engine {
             let history = self.register.history(store)?;
             self.check_label(draft, history, attributes)?;
             let origin = self.origin_of(history)?;
-            after = after.max(self.register.last_cut(history));
+            after = after.max(history.last_cut());
             let anew = self.is_cut_anew(store);
             members.push(SetMember { version: begin_version(draft, history), origin, anew });
         }

@@ -8,10 +8,10 @@ use super::tiering::{archived as filed_as, lose, with_lost_snapshot, without_sna
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{
-    Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Intent, Remark, Reply, Survey,
-    Surveyed,
+    Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Held, Intent, Remark, Reply,
+    Survey, Surveyed,
 };
-use crate::register::Entry;
+use crate::register::{Entry, Headline, History};
 use crate::snapshot::Snapshot;
 use crate::version::{Lease, State, Store, Version};
 use crate::{By, Problem, StoreName, VersionId};
@@ -19,17 +19,16 @@ use crate::{By, Problem, StoreName, VersionId};
 impl Engine {
     pub(super) fn start(&self, draft: &mut Draft<'_>, survey: &Survey) -> Result<Answer, Problem> {
         self.add_stores(draft);
-        let archived: BTreeMap<&VersionId, &Archived> =
-            survey.archived.iter().map(|a| (&a.version, a)).collect();
+        let archives = Archives::of(survey);
         let mut settled = BTreeSet::new();
         for intent in self.register.intents() {
             draft.changes.push(Change::Concluded(intent.id));
             if let Effect::DropSnapshot { version, .. } = &intent.effect
-                && self.is_in_snapshot_alone(version, &archived)
+                && self.is_in_snapshot_alone(version, &archives)
             {
                 continue;
             }
-            self.settle_intent(draft, intent, &archived);
+            self.settle_intent(draft, intent, &archives);
             match &intent.effect {
                 Effect::Retire { version } => _ = settled.insert(version),
                 effect => settled.extend(effect.cuts().into_iter().map(|(version, _)| version)),
@@ -39,9 +38,10 @@ impl Engine {
             |surveyed: &&Surveyed| surveyed.condition == Condition::Whole && !surveyed.snapshot.lost;
         let whole: BTreeSet<&VersionId> =
             survey.snapshots.iter().filter(is_whole).map(|surveyed| &surveyed.version).collect();
-        for version in self.versions().filter(|version| !settled.contains(&version.id)) {
-            let found = archived.get(&version.id).copied();
-            if whole.contains(&version.id) && self.is_in_snapshot_alone(&version.id, &archived) {
+        let unlike = self.register.stores().flat_map(|history| unlike(history, &archives));
+        for version in unlike.filter(|version| !settled.contains(&version.id)) {
+            let found = archives.held(&version.id);
+            if whole.contains(&version.id) && self.is_in_snapshot_alone(&version.id, &archives) {
                 read_from_snapshot(draft, version, found);
             } else {
                 self.settle_version(draft, version, found);
@@ -64,9 +64,9 @@ impl Engine {
 
     /// Whether nothing but its snapshot has the pages of a version, although it is recorded as archived: that was to go, and must
     /// not now.
-    fn is_in_snapshot_alone(&self, id: &VersionId, archived: &BTreeMap<&VersionId, &Archived>) -> bool {
+    fn is_in_snapshot_alone(&self, id: &VersionId, archives: &Archives<'_>) -> bool {
         let Ok(Entry { version, .. }) = self.register.entry(id) else { return false };
-        let is_given = archived.get(id).is_some_and(|found| !matches!(found.described, Some(Err(_))));
+        let is_given = matches!(archives.held(id), Held::AsRecorded | Held::Described(Ok(_)));
         let is_kept = matches!(version.state, State::Ready | State::Lost);
         is_kept && version.is_archived() && version.snapshot().is_some() && !is_given
     }
@@ -74,11 +74,8 @@ impl Engine {
     /// Gives back what interrupted retirements left in the archives.
     fn tidy_archives(&self, draft: &mut Draft<'_>) {
         for history in self.register.stores() {
-            if history
-                .versions
-                .values()
-                .any(|entry| entry.version.state == State::Retired && entry.version.grace().is_none())
-            {
+            let is_over = |headline: &Headline| headline.state == State::Retired && !headline.is_in_grace;
+            if history.versions.headlines().any(is_over) {
                 draft.intend(Effect::Compact { store: history.store.name.clone() });
             }
         }
@@ -107,12 +104,7 @@ impl Engine {
     }
 
     /// Ends an effect that was interrupted: adopted if it had happened, undone or done again if not.
-    fn settle_intent(
-        &self,
-        draft: &mut Draft<'_>,
-        intent: &Intent,
-        archived: &BTreeMap<&VersionId, &Archived>,
-    ) {
+    fn settle_intent(&self, draft: &mut Draft<'_>, intent: &Intent, archives: &Archives<'_>) {
         match &intent.effect {
             Effect::Cut { version: id, then_restore, .. } => {
                 if let Some(wanted) = then_restore {
@@ -122,16 +114,16 @@ impl Engine {
                     draft.remark(wanted, text);
                 }
                 let Ok(entry) = self.register.entry(id) else { return };
-                match archived.get(id).and_then(|archived| archived.described.as_ref()) {
-                    Some(Ok(described)) => Self::adopt(draft, intent, &entry.version, described),
-                    None => {
+                match archives.held(id) {
+                    Held::Described(Ok(described)) => Self::adopt(draft, intent, &entry.version, described),
+                    Held::Nothing | Held::AsRecorded => {
                         draft.end(
                             &entry.version,
                             State::Failed,
                             "the daemon stopped before it was acknowledged",
                         );
                     }
-                    Some(Err(Damaged { why, .. })) => {
+                    Held::Described(Err(Damaged { why, .. })) => {
                         let reason = format!("the daemon stopped before it was acknowledged, and {why}");
                         draft.end(&entry.version, State::Failed, reason);
                         draft.intend(Effect::Retire { version: id.clone() });
@@ -144,7 +136,7 @@ impl Engine {
                     // All were to become versions together, and what of the others was to be a version that was there
                     // already is not known any more. Nobody was told of any.
                     draft.end(version, State::Failed, "the daemon stopped before its set was acknowledged");
-                    if archived.contains_key(&version.id) {
+                    if archives.held(&version.id) != Held::Nothing {
                         draft.intend(Effect::Retire { version: version.id.clone() });
                     }
                 }
@@ -181,23 +173,23 @@ impl Engine {
     }
 
     /// Compares a record with what the archive holds.
-    fn settle_version(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
+    fn settle_version(&self, draft: &mut Draft<'_>, version: &Version, found: Held<'_>) {
         match (version.state, found) {
-            (State::Ready, None) if version.is_archived() => {
+            (State::Ready, Held::Nothing) if version.is_archived() => {
                 draft.end(version, State::Lost, "no file of the archive has it");
             }
-            (State::Ready, Some(Archived { described: Some(Err(damaged)), .. })) => {
+            (State::Ready, Held::Described(Err(damaged))) => {
                 lose_pages(draft, version, damaged);
             }
-            (State::Lost, Some(Archived { described: Some(Err(damaged)), .. })) => {
+            (State::Lost, Held::Described(Err(damaged))) => {
                 say_damaged(draft, &version.id, damaged);
             }
-            (State::Lost, Some(_)) if version.is_archived() => {
+            (State::Lost, Held::AsRecorded | Held::Described(_)) if version.is_archived() => {
                 draft.remark(&version.id, format!("{} is in the archive again", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..version.clone() });
             }
             // It came into the archive just before the daemon ended.
-            (State::Ready | State::Lost, Some(Archived { described: Some(Ok(described)), .. })) => {
+            (State::Ready | State::Lost, Held::Described(Ok(described))) => {
                 draft.remark(&version.id, format!("{} is complete in the archive", version.id));
                 draft.put(Version { state: State::Ready, end: None, ..filed(version, described) });
                 // The archive could not even say what it was published for.
@@ -206,7 +198,8 @@ impl Engine {
                 }
             }
             (State::Retired, found) if version.grace().is_some() => self.settle_grace(draft, version, found),
-            (State::Failed | State::Retired | State::Retiring, Some(_)) | (State::Retiring, None) => {
+            (State::Failed | State::Retired, Held::AsRecorded | Held::Described(_))
+            | (State::Retiring, _) => {
                 draft.intend(Effect::Retire { version: version.id.clone() });
             }
             (State::Cutting, _) => {
@@ -217,13 +210,13 @@ impl Engine {
     }
 
     /// Compares the record of a version in its grace with what the archive holds.
-    fn settle_grace(&self, draft: &mut Draft<'_>, version: &Version, found: Option<&Archived>) {
+    fn settle_grace(&self, draft: &mut Draft<'_>, version: &Version, found: Held<'_>) {
         match found {
-            None if version.is_archived() => {
+            Held::Nothing if version.is_archived() => {
                 self.purge(draft, version, "no file of the archive has it");
             }
             // It came into the archive just before the daemon ended.
-            Some(Archived { described: Some(Ok(described)), .. }) => draft.put(filed(version, described)),
+            Held::Described(Ok(described)) => draft.put(filed(version, described)),
             _ => {}
         }
     }
@@ -280,20 +273,17 @@ impl Engine {
     fn settle_unknown(&self, draft: &mut Draft<'_>, archived: &Archived) {
         let Archived { version, described } = archived;
         match described {
-            Some(Ok(described)) if self.is_known_store(&version.store) => {
+            Ok(described) if self.is_known_store(&version.store) => {
                 Self::adopt_unknown(draft, archived, described)
             }
-            Some(Err(damaged)) if self.is_known_store(&version.store) => {
+            Err(damaged) if self.is_known_store(&version.store) => {
                 record_damaged(draft, version, damaged);
             }
-            Some(_) => {
+            _ => {
                 let text = format!(
                     "the archive holds {version} of an unknown store; configure the store to adopt it"
                 );
                 draft.remark(version, text);
-            }
-            None => {
-                draft.remark(version, format!("the archive holds {version}, but says nothing of it"));
             }
         }
     }
@@ -307,7 +297,12 @@ impl Engine {
     /// in the tree gets a copy where there is no tree any more.
     fn settle_copies(&self, draft: &mut Draft<'_>, survey: &Survey) {
         let mut whole: BTreeSet<&VersionId> = survey.copies.iter().collect();
-        for version in self.versions() {
+        // What is at rest has no copy.
+        let leased = self.register.leases().map(|lease| &lease.version);
+        let moving = self.moving().map(|version| &version.id);
+        let wanted: BTreeSet<&VersionId> = whole.iter().copied().chain(leased).chain(moving).collect();
+        let recorded = wanted.into_iter().filter_map(|id| self.register.entry(id).ok());
+        for version in recorded.map(|entry| &entry.version) {
             let (id, now) = (&version.id, draft.now);
             let is_whole = whole.remove(id);
             let mut leases: Vec<&Lease> =
@@ -348,6 +343,50 @@ impl Engine {
     fn has_copy(&self, id: &VersionId) -> bool {
         self.register.entry(id).is_ok_and(|entry| entry.version.copy.is_some())
     }
+}
+
+/// What the archives hold, by version.
+struct Archives<'a> {
+    as_recorded: &'a BTreeMap<StoreName, BTreeSet<u64>>,
+    described: BTreeMap<&'a VersionId, &'a Result<Box<Described>, Damaged>>,
+}
+
+impl<'a> Archives<'a> {
+    fn of(survey: &'a Survey) -> Self {
+        let described = survey.archived.iter().map(|found| (&found.version, &found.described)).collect();
+        Self { as_recorded: &survey.as_recorded, described }
+    }
+
+    fn held(&self, id: &VersionId) -> Held<'a> {
+        let is_as_recorded = || self.as_recorded.get(&id.store).is_some_and(|held| held.contains(&id.number));
+        match self.described.get(id) {
+            Some(described) => Held::Described(described),
+            None if is_as_recorded() => Held::AsRecorded,
+            None => Held::Nothing,
+        }
+    }
+}
+
+/// The versions of a store that may be otherwise than the archives are. Of most nothing is to be done, and it takes time to look at each:
+/// they are in the archive as they are recorded, or over and not there.
+fn unlike<'a>(history: &'a History, archives: &Archives<'a>) -> Vec<&'a Version> {
+    let store = &history.store.name;
+    let mut held = archives.as_recorded.get(store).into_iter().flatten().copied().peekable();
+    let described: BTreeSet<u64> =
+        archives.described.keys().filter(|id| id.store == *store).map(|id| id.number).collect();
+    let is_unlike = |headline: &&Headline| {
+        while held.next_if(|number| *number < headline.number).is_some() {}
+        let is_held = held.next_if_eq(&headline.number).is_some();
+        let is_like = match headline.state {
+            State::Ready => headline.is_archived && is_held,
+            State::Retired => !headline.is_in_grace && !is_held,
+            State::Failed => !is_held,
+            State::Cutting | State::Retiring | State::Lost => false,
+        };
+        !is_like || described.contains(&headline.number)
+    };
+    let unlike = history.versions.headlines().filter(is_unlike);
+    unlike.filter_map(|headline| history.versions.get(headline.number)).map(|entry| &entry.version).collect()
 }
 
 /// The version with what the archive has of it.

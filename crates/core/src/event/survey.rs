@@ -1,14 +1,18 @@
 //! What a daemon that starts finds on the machine.
 
-use crate::VersionId;
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::check::CheckResult;
 use crate::snapshot::Snapshot;
 use crate::version::{Attributes, Content, SetPublication};
+use crate::{StoreName, VersionId};
 
 /// What the machine holds, as seen at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Every version whose pages the archive holds.
+    /// The versions, by number, that the archives hold as they are recorded: archived, and not lost.
+    pub as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
+    /// Every other version whose pages the archives hold, or of which they are damaged.
     pub archived: Vec<Archived>,
     /// Every as-at copy that is whole, be it in the cache or in a mounted snapshot.
     pub copies: Vec<VersionId>,
@@ -21,6 +25,17 @@ pub struct Survey {
     pub tree: bool,
     /// What else an administrator should know: volumes that look like ours and are not.
     pub remarks: Vec<String>,
+}
+
+/// What the archives hold of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held<'a> {
+    /// Nothing.
+    Nothing,
+    /// What is recorded.
+    AsRecorded,
+    /// What they say of it, as it is not recorded, or why it cannot be had.
+    Described(&'a Result<Box<Described>, Damaged>),
 }
 
 /// A snapshot, and what has become of it.
@@ -66,8 +81,8 @@ pub struct Found {
 pub struct Archived {
     /// Which one.
     pub version: VersionId,
-    /// What the archive says of it; asked only where the register does not list it as archived, or as lost.
-    pub described: Option<Result<Box<Described>, Damaged>>,
+    /// What the archive says of it.
+    pub described: Result<Box<Described>, Damaged>,
 }
 
 /// Why the pages of a version in the archive cannot be had.

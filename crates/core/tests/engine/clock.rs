@@ -220,7 +220,7 @@ fn where_nothing_was_believed_the_newest_instant_counts_that_is_not_in_the_futur
             checks: Vec::new(),
         };
         Survey {
-            archived: vec![Archived { version: id("report@4"), described: Some(Ok(Box::new(described))) }],
+            archived: vec![Archived { version: id("report@4"), described: Ok(Box::new(described)) }],
             ..Survey::default()
         }
     };

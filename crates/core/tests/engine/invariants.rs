@@ -35,14 +35,14 @@ pub(crate) fn check(world: &World, before: &Register, event: &Event) {
     assert_eq!(keys.len(), all, "an idempotency key is used once");
     for publication in world.register().publications() {
         let entry = world.register().entry(&publication.version).expect("a publication has its version");
-        assert!(entry.publications.contains(&publication.number));
+        assert!(entry.publications.contains(publication));
     }
 }
 
 /// As of the moment of a publication, the version that was published is found.
 pub(crate) fn check_published(world: &World, number: u64) {
     let published = &world.register().publication(number).unwrap().version;
-    let last = world.register().last_cut(world.register().history(&published.store).unwrap());
+    let last = world.register().history(&published.store).unwrap().last_cut();
     let found = world.register().as_of(&published.store, last.unwrap().max(world.now));
     assert_eq!(found.map(|entry| &entry.version.id), Ok(published), "publication {number}");
 }
@@ -54,7 +54,7 @@ fn check_sets(world: &World) {
         let Some(SetPublication { set, cut_at }) = of_set else { continue };
         stores.entry((set, *cut_at)).or_default().push(&version.store);
         let history = world.register().history(&version.store).unwrap();
-        let cut = |entry: &&Entry| entry.version.content.is_some() && entry.listed_at() <= *cut_at;
+        let cut = |entry: &&Entry| entry.version.content.is_some() && entry.version.listed_at() <= *cut_at;
         let then = history.versions.values().rev().find(cut).map(|entry| &entry.version.id);
         assert_eq!(then, Some(version), "what publication {number} has of {set} at {cut_at}");
     }

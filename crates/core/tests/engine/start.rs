@@ -189,20 +189,10 @@ fn a_version_of_an_unknown_store_is_left_alone_and_told_of() {
     assert_eq!(world.states("report"), "1 ready");
 }
 
-#[test]
-fn an_undescribed_version_is_told_of() {
-    let mut world = World::report();
-    let survey =
-        Survey { archived: vec![Archived { version: id("report@1"), described: None }], ..Survey::default() };
-    world.ask(&Event::Started(survey)).unwrap();
-    assert!(world.remarks.iter().any(|remark| remark.contains("report@1")), "{:?}", world.remarks);
-    assert_eq!(world.states("report"), "");
-}
-
 /// Starts on an archive that says of one version that its pages cannot be had.
 fn start_damaged(world: &mut World, version: &str, described: Option<Described>) {
     let damaged = Damaged { why: "it was cut short".to_owned(), described: described.map(Box::new) };
-    let archived = Archived { version: id(version), described: Some(Err(damaged)) };
+    let archived = Archived { version: id(version), described: Err(damaged) };
     world.ask(&Event::Started(Survey { archived: vec![archived], ..Survey::default() })).unwrap();
 }
 
@@ -212,7 +202,7 @@ fn no_older_version_is_named_for_a_moment_that_may_be_that_of_one_that_is_gone()
     let kept = |version: &str| before.archive.get(&id(version)).unwrap().clone();
     let mut world = World::report();
     let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
-    let archived = |version, described| Archived { version: id(version), described: Some(described) };
+    let archived = |version, described| Archived { version: id(version), described };
     let archived = vec![
         archived("report@1", Ok(Box::new(kept("report@1")))),
         archived("report@2", Err(damaged)),

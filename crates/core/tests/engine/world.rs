@@ -685,16 +685,23 @@ impl World {
             let version = self.register().entry(id).map(|entry| &entry.version);
             version.is_ok_and(|version| version.is_archived() && version.state != State::Lost)
         };
-        let describe = |(id, described): (&VersionId, &Described)| {
+        let mut as_recorded: BTreeMap<StoreName, BTreeSet<u64>> = BTreeMap::new();
+        let mut archived = Vec::new();
+        for (id, described) in &self.archive {
             let damaged = Damaged { why: "it was cut short".to_owned(), described: None };
             let described = match self.damaged.contains(id) {
-                true => Some(Err(damaged)),
-                false => (!known(id)).then(|| Ok(Box::new(described.clone()))),
+                true => Err(damaged),
+                false if known(id) => {
+                    as_recorded.entry(id.store.clone()).or_default().insert(id.number);
+                    continue;
+                }
+                false => Ok(Box::new(described.clone())),
             };
-            Archived { version: id.clone(), described }
-        };
+            archived.push(Archived { version: id.clone(), described });
+        }
         Survey {
-            archived: self.archive.iter().map(describe).collect(),
+            as_recorded,
+            archived,
             copies: self.copies.iter().chain(self.shown()).cloned().collect(),
             snapshots: self.surveyed(),
             found: self.found(),
