@@ -11,7 +11,7 @@ mod invariants;
 mod world;
 
 use asat_catalogue::Catalogue;
-use asat_core::event::{Event, Reply};
+use asat_core::event::{Change, Event, Reply};
 use asat_core::register::Register;
 use asat_core::retention::Retention;
 use common::Dice;
@@ -63,4 +63,41 @@ fn what_the_engine_decides_is_recorded_and_read_back() {
             assert_eq!(catalogue.load().unwrap(), lived, "seed {seed}");
         }
     }
+}
+
+/// A random step in the life of a store with a long history: mostly about old versions.
+fn step_in_long(world: &mut World, dice: &mut Dice) {
+    let version = format!("report@{}", 1 + dice.below(400));
+    match dice.below(9) {
+        0 => drop(world.tell(&World::opening(&version, &format!("lease {}", dice.below(4)), 600))),
+        1 => drop(world.tell(&World::pinning(&version, None))),
+        2 => drop(world.tell(&Event::Unpin(exactly(&version)))),
+        3 => drop(world.tell(&Event::retire(exactly(&version)))),
+        4 => world.restart(),
+        5 => world.pass(200),
+        6 => drop(world.tell(&World::publishing("report", "again", None))),
+        _ => drop(world.ask(&Event::Pack)),
+    }
+    while let Some(effect) = world.oldest_effect() {
+        let _ = world.perform(effect);
+    }
+}
+
+#[test]
+fn a_long_history_is_recorded_in_chunks_and_read_back() {
+    let mut chunks = 0;
+    for seed in 0..2 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut catalogue = Catalogue::open(&folder.path().join("catalogue.db")).unwrap();
+        let (mut world, mut dice) = (World::with_versions(400), Dice(seed));
+        for _ in 0..60 {
+            for changes in std::mem::take(&mut world.decided) {
+                chunks += changes.iter().filter(|change| matches!(change, Change::Packed(_))).count();
+                catalogue.record(&changes).unwrap();
+            }
+            assert!(catalogue.load().unwrap() == *world.register(), "seed {seed}");
+            step_in_long(&mut world, &mut dice);
+        }
+    }
+    assert!(chunks >= 4, "{chunks}");
 }
