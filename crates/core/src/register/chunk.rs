@@ -24,7 +24,8 @@ use crate::{Fingerprint, PageSize, StoreName, VersionId};
 /// How many numbers a chunk spans.
 pub const SPAN: u64 = 128;
 
-/// The first byte of a chunk. Another one is of an asat that writes them otherwise.
+/// The first byte of a chunk. If chunks are written otherwise one day, a migration of the catalogue deletes those that there are: they are
+/// made anew from their rows.
 const FORMAT: u64 = 1;
 
 /// A chunk of a store's history, all of which is at rest.

@@ -99,8 +99,8 @@ impl Versions {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => u64::MAX,
         };
-        let (first_chunk, last_chunk) = (first / SPAN, (end.max(first) / SPAN).max(first / SPAN));
-        self.chunks.range(first_chunk..=last_chunk).flat_map(move |(_, chunk)| {
+        let chunks = first / SPAN..=end.max(first) / SPAN;
+        self.chunks.range(chunks).flat_map(move |(_, chunk)| {
             let place = |number| chunk.place_of(number).unwrap_or_else(|place| place);
             (place(first)..place(end)).filter_map(move |place| self.entry(chunk, place))
         })
