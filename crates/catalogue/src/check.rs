@@ -31,10 +31,7 @@ impl Check {
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
         let connection = read_only(path)?;
         let refused = |error| Error::sqlite("read", path, error);
-        // Everything is read once, in order, so more in memory would be of no use.
-        connection
-            .execute_batch("pragma cache_size = -256; begin; select * from meta limit 1")
-            .map_err(refused)?;
+        connection.execute_batch("begin; select * from meta limit 1").map_err(refused)?;
         Ok(Self { connection, path: path.to_owned(), outcome: Outcome::default() })
     }
 

@@ -356,11 +356,18 @@ fn written_at(path: &Path) -> Option<Timestamp> {
     files.iter().filter_map(modified).filter_map(|time| Timestamp::try_from(time).ok()).max()
 }
 
+/// How much of the catalogue a connection keeps in memory, in KiB, as SQLite takes it. All of it is read once, in order, and a commit needs
+/// few pages of it again.
+const CACHE_KIB: i32 = -512;
+
 /// Opens a connection that changes nothing.
 fn read_only(path: &Path) -> Result<Connection, Error> {
     shared::reserve();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags).map_err(|error| Error::sqlite("open", path, error))
+    let refused = |error| Error::sqlite("open", path, error);
+    let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
+    connection.pragma_update(None, "cache_size", CACHE_KIB).map_err(refused)?;
+    Ok(connection)
 }
 
 /// Opens a connection that commits durably. It never creates the file.
@@ -371,6 +378,7 @@ fn connect(path: &Path) -> Result<Connection, Error> {
     let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.pragma_update(None, "synchronous", "full").map_err(refused)?;
+    connection.pragma_update(None, "cache_size", CACHE_KIB).map_err(refused)?;
     Ok(connection)
 }
 
