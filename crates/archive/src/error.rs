@@ -159,6 +159,17 @@ impl Error {
     }
 }
 
+/// What was read, or why it is lost.
+///
+/// # Errors
+/// What the machine refuses at this moment, be it that nothing is lost.
+pub(crate) fn unless_refused<T>(read: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match read {
+        Err(error) if !error.is_loss() => Err(error),
+        read => Ok(read),
+    }
+}
+
 /// `EIO` on Linux: the disk could not read a sector.
 const EIO: i32 = 5;
 

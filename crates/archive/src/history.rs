@@ -2,17 +2,15 @@
 //!
 //! Whoever looks at more than one version goes through pages in this way: a merge, a verification, and whoever weighs versions.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use asat_core::PageSize;
 
 use crate::codec::{Decoder, Stored};
 use crate::directory::VersionRef;
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::index::{BLOCK_PAGES, Encoding, Entry};
 use crate::segment::Segment;
 use crate::state::State;
@@ -23,8 +21,12 @@ pub(crate) struct Item {
     pub(crate) entry: Entry,
     /// The place of its segment among those of the history.
     pub(crate) segment: usize,
-    /// Which live versions show it, by their places among those of the history.
+    /// The place of what its difference lies upon among the items of its page, if that is there.
+    pub(crate) base: Option<usize>,
+    /// Which live versions show it, by their places among those of the history: the first, and after the last.
     pub(crate) shown: (usize, usize),
+    /// Which need it, in the same way: those that show it, or something that lies upon it.
+    pub(crate) needed: (usize, usize),
 }
 
 impl Item {
@@ -33,9 +35,14 @@ impl Item {
         self.shown.0 < self.shown.1
     }
 
-    /// The places of the live versions that may show it.
-    pub(crate) fn shown_in(&self) -> Range<usize> {
-        self.shown.0..self.shown.1
+    /// Whether a live version needs it.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.needed.0 < self.needed.1
+    }
+
+    /// Whether it lies upon something that is not among the items.
+    pub(crate) fn lacks_base(&self) -> bool {
+        self.entry.encoding == Encoding::Difference && self.base.is_none()
     }
 }
 
@@ -44,22 +51,13 @@ impl Item {
 pub(crate) struct Live {
     pub(crate) number: u64,
     page_count: u32,
-    floor: u64,
+    /// The version below which nothing is seen in it.
+    pub(crate) floor: u64,
     /// Whether a lost segment may have it: then it is kept what it would need, and nothing else is known of it.
     pub(crate) is_lost: bool,
 }
 
 impl Live {
-    /// A version of which a lost segment may know more.
-    fn lost(number: u64) -> Self {
-        Self { number, page_count: u32::MAX, floor: 0, is_lost: true }
-    }
-
-    /// The version below which nothing is seen in it.
-    pub(crate) fn floor(&self) -> u64 {
-        self.floor
-    }
-
     /// Whether it may need a block of a segment.
     pub(crate) fn may_need(&self, segment: &Segment, block: u32) -> bool {
         let (first, last) = (segment.directory.first, segment.directory.last);
@@ -82,7 +80,7 @@ pub(crate) struct History {
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
     /// Blocks of segments that are passed over, by the places of these: they cannot be read.
-    pub(crate) without: RefCell<BTreeSet<(usize, u32)>>,
+    pub(crate) without: BTreeSet<(usize, u32)>,
 }
 
 impl History {
@@ -94,52 +92,36 @@ impl History {
 
     /// The same of what became of pages from a version on: what that lies upon below is not in it.
     pub(crate) fn from(state: &State, first: u64) -> Result<Vec<Self>, Error> {
-        let mut histories: Vec<Self> = Vec::new();
+        let mut of_size: BTreeMap<PageSize, Vec<Arc<Segment>>> = BTreeMap::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
-            let segment = match slot.segment() {
-                Ok(segment) => Arc::clone(segment),
-                Err(error) if error.is_loss() => {
-                    lost.extend(slot.reference.first..=slot.reference.last);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let page_size = segment.page_size();
-            match histories.iter_mut().find(|history| history.page_size == page_size) {
-                Some(history) => history.segments.push(segment),
-                None => histories.push(Self {
-                    page_size,
-                    segments: vec![segment],
-                    live: Vec::new(),
-                    voided: state.manifest.voided.clone(),
-                    without: RefCell::default(),
-                }),
+            match unless_refused(slot.segment())? {
+                Ok(segment) => of_size.entry(segment.page_size()).or_default().push(Arc::clone(segment)),
+                Err(_) => lost.extend(slot.reference.first..=slot.reference.last),
             }
         }
-        let (live, alone) = (state.live_from(first), state.alone());
-        lost.retain(|number| *number >= first && state.is_live(*number) && !live.contains_key(number));
-        for history in &mut histories {
-            let mut of_segments: BTreeSet<u64> = BTreeSet::new();
-            for segment in &history.segments {
-                of_segments.extend(segment.directory.versions.iter().map(|version| version.number));
-            }
-            let versions = of_segments.iter().filter_map(|number| live.get(number));
-            let shown = |version: &VersionRef| {
+        let (known, alone) = (state.live_from(first), state.alone());
+        lost.retain(|number| *number >= first && state.is_live(*number) && !known.contains_key(number));
+        let lost =
+            lost.iter().map(|number| Live { number: *number, page_count: u32::MAX, floor: 0, is_lost: true });
+        let live_in = |segments: &[Arc<Segment>]| {
+            let versions = segments.iter().flat_map(|segment| &segment.directory.versions);
+            let numbers: BTreeSet<u64> = versions.map(|version| version.number).collect();
+            let live = numbers.iter().filter_map(|number| known.get(number)).map(|version| {
                 let below = alone.partition_point(|alone| *alone <= version.number).checked_sub(1);
                 let floor = below.and_then(|nth| alone.get(nth)).copied().unwrap_or(0);
-                let (number, page_count) = (version.number, version.page_count);
-                Live {
-                    number,
-                    page_count,
-                    floor: if version.is_whole { number } else { floor },
-                    is_lost: false,
-                }
-            };
-            history.live = versions.map(shown).chain(lost.iter().map(|number| Live::lost(*number))).collect();
-            history.live.sort_unstable_by_key(|live| live.number);
-        }
-        Ok(histories)
+                let VersionRef { number, page_count, is_whole, .. } = *version;
+                Live { number, page_count, floor: if is_whole { number } else { floor }, is_lost: false }
+            });
+            let mut live: Vec<Live> = live.chain(lost.clone()).collect();
+            live.sort_unstable_by_key(|live| live.number);
+            live
+        };
+        let history = |(page_size, segments): (_, Vec<_>)| {
+            let (live, voided) = (live_in(&segments), state.manifest.voided.clone());
+            Self { page_size, segments, live, voided, without: BTreeSet::new() }
+        };
+        Ok(of_size.into_iter().map(history).collect())
     }
 
     /// The blocks that any segment has entries of, in order.
@@ -165,15 +147,14 @@ impl History {
     pub(crate) fn pages(
         &self,
         block: u32,
-        mut each: impl FnMut(&mut [Item]) -> Result<(), Error>,
+        mut each: impl FnMut(&[Item]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut items = Vec::new();
-        let without = self.without.borrow();
-        let is_read = |(place, _): &(usize, _)| !without.contains(&(*place, block));
-        for (place, segment) in self.segments.iter().enumerate().filter(is_read) {
-            segment.entries(block, |entry| {
+        let is_read = |(place, _): &(usize, _)| !self.without.contains(&(*place, block));
+        for (segment, read) in self.segments.iter().enumerate().filter(is_read) {
+            read.entries(block, |entry| {
                 if !self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version)) {
-                    items.push(Item { entry, segment: place, shown: (0, 0) });
+                    items.push(Item { entry, segment, base: None, shown: (0, 0), needed: (0, 0) });
                 }
             })?;
         }
@@ -182,18 +163,24 @@ impl History {
         // Of several that say the same, the one counts that was written last.
         items.dedup_by_key(|item| (item.entry.page, item.entry.version));
         for page in items.chunk_by_mut(|one, other| one.entry.page == other.entry.page) {
-            self.show(page);
+            self.relate(page);
             each(page)?;
         }
         Ok(())
     }
 
+    /// Passes over what the segment that an error is about has of a block; answers its place. `None`: the error is not about the loss of
+    /// that.
+    pub(crate) fn pass_over(&mut self, block: u32, error: &Error) -> Option<usize> {
+        let place = self.place_of(error).filter(|_| error.is_loss())?;
+        self.without.insert((place, block)).then_some(place)
+    }
+
     /// Passes over those blocks that cannot be read of all segments but one.
-    pub(crate) fn pass_over_others(&self, one: usize) -> Result<(), Error> {
+    pub(crate) fn pass_over_others(&mut self, one: usize) -> Result<(), Error> {
         for block in self.blocks() {
             while let Err(error) = self.pages(block, |_| Ok(())) {
-                let other = self.place_of(&error).filter(|place| error.is_loss() && *place != one);
-                if !other.is_some_and(|other| self.without.borrow_mut().insert((other, block))) {
+                if self.pass_over(block, &error).is_none_or(|place| place == one) {
                     return Err(error);
                 }
             }
@@ -201,11 +188,12 @@ impl History {
         Ok(())
     }
 
-    /// Finds out which live versions show which of a page's entries.
-    fn show(&self, items: &mut [Item]) {
-        let mut until = self.live.len();
-        for item in items.iter_mut().rev() {
-            let Entry { page, version, .. } = item.entry;
+    /// Finds out what each of a page's entries lies upon, and which live versions show it and need it.
+    fn relate(&self, items: &mut [Item]) {
+        let (mut rest, mut until) = (&mut *items, self.live.len());
+        while let Some((item, below)) = rest.split_last_mut() {
+            let Entry { page, version, base, .. } = item.entry;
+            item.base = below.binary_search_by_key(&base, |item| item.entry.version).ok();
             let from = self.live.partition_point(|live| live.number < version);
             let range = from..until.max(from);
             let shows = |live: &Live| live.shows(page, version);
@@ -213,34 +201,28 @@ impl History {
             let first = versions.iter().position(shows).unwrap_or(versions.len());
             let last = versions.iter().rposition(shows).map_or(first, |last| last + 1);
             item.shown = (range.start + first, range.start + last.max(first));
-            until = from;
+            item.needed = item.shown;
+            (rest, until) = (below, from);
         }
+        need(items);
     }
 }
 
-/// The place of what an item's difference lies upon, among the items of its page.
-pub(crate) fn base_of(items: &[Item], entry: &Entry) -> Option<usize> {
-    let is_difference = entry.encoding == Encoding::Difference;
-    let found = items.binary_search_by_key(&entry.base, |item| item.entry.version).ok();
-    found.filter(|_| is_difference)
+/// Has what an item of a page lies upon be needed by whoever needs that item.
+pub(crate) fn need(mut items: &mut [Item]) {
+    while let Some((item, below)) = items.split_last_mut() {
+        let (from, to) = item.needed;
+        if let Some(base) = item.base.and_then(|base| below.get_mut(base)).filter(|_| from < to) {
+            let (first, last) = base.needed;
+            base.needed = if first < last { (first.min(from), last.max(to)) } else { (from, to) };
+        }
+        items = below;
+    }
 }
 
 /// The places of what a page is made of as it became at an item: that one, what it lies upon, and so on.
 pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(place), |place| base_of(items, &items.get(*place)?.entry))
-}
-
-/// Which items are needed: those that are shown, and what they lie upon.
-pub(crate) fn needed(items: &[Item]) -> Vec<bool> {
-    let mut needed: Vec<bool> = items.iter().map(Item::is_shown).collect();
-    for (place, item) in items.iter().enumerate().rev() {
-        if needed.get(place) == Some(&true)
-            && let Some(base) = base_of(items, &item.entry).and_then(|base| needed.get_mut(base))
-        {
-            *base = true;
-        }
-    }
-    needed
+    std::iter::successors(Some(place), |place| items.get(*place)?.base)
 }
 
 /// Puts pages together out of items.
@@ -264,16 +246,9 @@ impl Assembler {
     /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out, which is not compared with its
     /// check.
     pub(crate) fn lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        match self.try_to_lay(history, item, page) {
-            Err(error) if error.is_loss() => Ok(false),
-            result => result,
-        }
-    }
-
-    fn try_to_lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        self.stored(history, item)?;
-        let encoding = item.entry.encoding;
-        let dictionary = history.segment(item)?.dictionary_for(encoding)?;
+        let (segment, encoding) = (history.segment(item)?, item.entry.encoding);
+        let read = self.stored(history, item).map(drop).and_then(|()| segment.dictionary_for(encoding));
+        let Ok(dictionary) = unless_refused(read)? else { return Ok(false) };
         Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, page))
     }
 
@@ -286,7 +261,7 @@ impl Assembler {
         page: &mut [u8],
     ) -> Result<bool, Error> {
         let chain: Vec<&Item> = chain(items, place).filter_map(|place| items.get(place)).collect();
-        let mut came_out = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
+        let mut came_out = chain.last().is_some_and(|item| !item.lacks_base());
         for item in chain.into_iter().rev() {
             came_out = came_out && self.lay(history, item, page)?;
         }

@@ -68,9 +68,9 @@ impl Damage {
         self.pages.values().flat_map(|pages| pages.values().copied())
     }
 
-    pub(crate) fn note(&mut self, file: u64, pages: impl Iterator<Item = (u32, u64, Check)>) {
-        let known = self.pages.entry(file).or_default();
-        known.extend(pages.map(|(page, version, check)| ((page, version), check)));
+    pub(crate) fn note(&mut self, file: u64, pages: Vec<(u32, u64, Check)>) {
+        let pages = pages.into_iter().map(|(page, version, check)| ((page, version), check));
+        self.pages.entry(file).or_default().extend(pages);
     }
 
     /// Takes back that a file can be done without as it is: something of it is needed that cannot be read.
@@ -78,7 +78,7 @@ impl Damage {
         self.files.remove(&file);
     }
 
-    pub(crate) fn note_file(&mut self, file: u64, needless: impl Iterator<Item = u32>) {
+    pub(crate) fn note_file(&mut self, file: u64, needless: impl IntoIterator<Item = u32>) {
         self.files.entry(file).or_default().extend(needless);
     }
 }
@@ -243,11 +243,11 @@ impl Inner {
         if slot.segment().is_err() {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
-        for history in History::all(&state)? {
+        for mut history in History::all(&state)? {
             let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
                 continue;
             };
-            history.without.borrow_mut().extend(needless.iter().map(|block| (place, *block)));
+            history.without.extend(needless.iter().map(|block| (place, *block)));
             history.pass_over_others(place)?;
             if matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
                 return Ok(Some(last));

@@ -16,7 +16,7 @@ use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::page_hash;
-use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
+use crate::history::{Assembler, History, Item, chain, need};
 use crate::index::{Encoding, check_of};
 use crate::manifest::{Manifest, SegmentRef};
 use crate::segment::Segment;
@@ -357,54 +357,54 @@ struct Plan {
 
 impl Plan {
     fn of(items: &[Item], history: &History, is_merged: impl Fn(&Item) -> bool) -> Self {
-        let mut deeds = vec![Deed::Leave; items.len()];
+        let mut deeds: Vec<Deed> = Vec::with_capacity(items.len());
         // As items are after the merge: what they lie upon, and as how many differences they are stored.
-        let mut after: Vec<Item> = items.to_vec();
-        let (mut depths, mut comes_out) = (vec![0_u32; items.len()], vec![false; items.len()]);
+        let mut after: Vec<Item> = Vec::with_capacity(items.len());
+        let mut known: Vec<Known> = Vec::with_capacity(items.len());
         let mut shown_before = None;
         for (place, item) in items.iter().enumerate() {
-            let base = base_of(items, &item.entry);
-            let depth_upon = |base: usize| depths.get(base).map_or(1, |depth| depth + 1);
-            let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
+            let below = |base: usize| known.get(base).copied().unwrap_or_default();
+            let depth_upon = |base: usize| below(base).depth + 1;
             let is_difference = item.entry.encoding == Encoding::Difference;
-            let mut depth = base.map_or(0, depth_upon);
+            let is_upon_shown = item.base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
+            let (mut base, mut deed) = (item.base, Deed::Leave);
             // What it lies upon at last may be below this history, or lost: then it is kept as it is.
-            let can_store = base.map_or(!is_difference, |base| comes_out.get(base) == Some(&true));
-            comes_out.get_mut(place).into_iter().for_each(|comes_out| *comes_out = can_store);
-            let must_store = is_difference && can_store && (!is_upon_shown || depth > MOST_WHEN_MERGED);
+            let comes_out = base.map_or(!is_difference, |base| below(base).comes_out);
+            let is_too_deep = base.map_or(0, depth_upon) > MOST_WHEN_MERGED;
+            let must_store = is_difference && comes_out && (!is_upon_shown || is_too_deep);
             if item.is_shown() && is_merged(item) && must_store {
                 // Those that show it see nothing below the last version that stands alone.
-                let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
+                let floor = history.live.get(item.shown.0).map_or(0, |live| live.floor);
                 let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let can_be_laid_upon = |upon: &usize| {
-                    comes_out.get(*upon) == Some(&true) && depth_upon(*upon) <= MOST_WHEN_MERGED
-                };
-                let upon = shown_before.filter(is_seen).filter(can_be_laid_upon);
-                depth = upon.map_or(0, depth_upon);
-                if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
-                    *deed = Deed::Store { upon };
-                    let version = upon.and_then(|upon| items.get(upon)).map_or(0, |upon| upon.entry.version);
-                    after.entry.base = version;
-                    after.entry.encoding = if upon.is_some() { Encoding::Difference } else { Encoding::Zstd };
-                }
+                let can_be_laid_upon =
+                    |upon: &usize| below(*upon).comes_out && depth_upon(*upon) <= MOST_WHEN_MERGED;
+                base = shown_before.filter(is_seen).filter(can_be_laid_upon);
+                deed = Deed::Store { upon: base };
             }
-            if let Some(known) = depths.get_mut(place) {
-                *known = depth;
-            }
-            if item.is_shown() {
-                shown_before = Some(place);
-            }
+            known.push(Known { depth: base.map_or(0, depth_upon), comes_out });
+            after.push(Item { base, needed: item.shown, ..*item });
+            deeds.push(deed);
+            shown_before = if item.is_shown() { Some(place) } else { shown_before };
         }
         let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
         let newest = shown_last.into_iter().flat_map(|place| chain(&after, place)).collect();
-        let needed = needed(&after);
-        for ((item, deed), needed) in items.iter().zip(&mut deeds).zip(needed) {
-            if *deed == Deed::Leave && needed && is_merged(item) {
+        need(&mut after);
+        for (item, deed) in after.iter().zip(&mut deeds) {
+            if *deed == Deed::Leave && item.is_needed() && is_merged(item) {
                 *deed = Deed::Copy;
             }
         }
         Self { deeds, newest }
     }
+}
+
+/// What is known of an item as it is after a merge.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// As how many differences it is stored.
+    depth: u32,
+    /// Whether all is there that it is made of.
+    comes_out: bool,
 }
 
 /// What of a segment no live version shows.
@@ -421,23 +421,22 @@ pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error>
     let mut spare = vec![Spare::default(); history.segments.len()];
     for block in history.blocks() {
         history.pages(block, |items| {
-            let stay: Vec<bool> = if alone {
-                needed(items)
-            } else {
-                // What cannot be stored again keeps what it lies upon.
-                Plan::of(items, history, |_| true).deeds.iter().map(|deed| *deed != Deed::Leave).collect()
-            };
-            for (item, stays) in items.iter().zip(stay) {
-                let mut below = Some(item).filter(|item| item.is_shown() && !alone);
+            // What cannot be stored again keeps what it lies upon.
+            let plan = (!alone).then(|| Plan::of(items, history, |_| true));
+            for (place, item) in items.iter().enumerate() {
+                let stays = match &plan {
+                    Some(plan) => plan.deeds.get(place) != Some(&Deed::Leave),
+                    None => item.is_needed(),
+                };
                 if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);
                 }
-                while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {
-                    below = Some(base).filter(|base| !base.is_shown());
-                    below
-                        .and_then(|base| spare.get_mut(base.segment))
-                        .into_iter()
-                        .for_each(|spare| _ = spare.below.insert(item.segment));
+                if item.is_shown() && !alone {
+                    let below = chain(items, place).skip(1).filter_map(|below| items.get(below));
+                    for below in below.take_while(|below| !below.is_shown()) {
+                        let spare = spare.get_mut(below.segment).into_iter();
+                        spare.for_each(|spare| _ = spare.below.insert(item.segment));
+                    }
                 }
             }
             Ok(())

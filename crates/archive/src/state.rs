@@ -137,12 +137,6 @@ impl State {
         self.slots.iter().filter_map(newest).max()
     }
 
-    /// The files of segments that cannot be opened.
-    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> {
-        let lost = self.slots.iter().filter(|slot| slot.segment().is_err());
-        lost.map(|slot| slot.reference.file)
-    }
-
     /// The lost files that a version may need.
     pub(crate) fn lost_in(&self, number: u64) -> BTreeSet<u64> {
         let lost = self.seen_in(number).filter(|slot| slot.segment().is_err());

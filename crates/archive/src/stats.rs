@@ -6,7 +6,7 @@ use asat_core::retention::{Part, Weight};
 
 use crate::archive::Archive;
 use crate::error::Error;
-use crate::history::{History, base_of};
+use crate::history::History;
 
 /// What an entry takes besides its frame, usually.
 const ENTRY_USUAL_BYTES: u64 = 13;
@@ -59,23 +59,11 @@ impl Archive {
         for history in History::all(&state)? {
             for block in history.blocks() {
                 history.pages(block, |items| {
-                    // What something lies upon is needed by whoever needs that.
-                    let mut needs: Vec<(usize, usize)> = items.iter().map(|item| item.shown).collect();
-                    for (place, item) in items.iter().enumerate().rev() {
-                        let Some(&(from, to)) = needs.get(place) else { continue };
-                        if let Some(base) = base_of(items, &item.entry).and_then(|base| needs.get_mut(base))
-                            && from < to
+                    for item in items {
+                        let needing = history.live.get(item.needed.0..item.needed.1).unwrap_or_default();
+                        if let [first, ..] = needing
+                            && let [.., last] = needing
                         {
-                            *base =
-                                if base.0 < base.1 { (base.0.min(from), base.1.max(to)) } else { (from, to) };
-                        }
-                    }
-                    for (item, (from, to)) in items.iter().zip(needs) {
-                        let ends = (
-                            history.live.get(from),
-                            to.checked_sub(1).and_then(|last| history.live.get(last)),
-                        );
-                        if let (true, (Some(first), Some(last))) = (from < to, ends) {
                             let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
                             *parts.entry((first.number, last.number)).or_default() += bytes;
                         }
