@@ -8,16 +8,16 @@ use std::sync::{Arc, Condvar, Mutex};
 use asat_core::{StoreName, boundary};
 
 use crate::builder::Sealed;
-use crate::directory::VersionRef;
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::folder::{Folder, Opened};
 use crate::head::Head;
+use crate::index::VersionRef;
 use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::Objects;
 use crate::reader::Reader;
-use crate::segment::Opened as OpenedFile;
+use crate::segment::Ends;
 use crate::state::State;
 use crate::view::View;
 
@@ -65,15 +65,6 @@ struct Files {
     fallback: BTreeSet<u64>,
 }
 
-/// What opening an archive found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// Files removed: half-written ones, and those that nothing needs since a crash.
-    pub removed: Vec<String>,
-    /// Files that are not the archive's. They are left alone.
-    pub foreign: Vec<String>,
-}
-
 impl Archive {
     /// Opens the archive in `folder`, making the folder where it is missing, and removes what a crash has left. Where the newest file is
     /// damaged, the archive is what the one before says.
@@ -81,13 +72,13 @@ impl Archive {
     /// # Errors
     /// Where the machine refuses, another asat has it open, it has another format, or no file says what it is.
     pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
-        let (folder, found) = Folder::open(folder)?;
+        let (folder, mut found) = Folder::open(folder)?;
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Format { path: folder.place().join(name), found: 4 });
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
-        let removed = found.removed.into_iter().chain(opened.removed).collect();
-        Ok((archive, Opened { removed, foreign: found.foreign }))
+        found.removed.extend(opened.removed);
+        Ok((archive, found))
     }
 
     /// Opens the archive whose files are these objects.
@@ -225,8 +216,9 @@ impl Inner {
     /// Opens a version.
     pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
         let meta = state.describe(number)?;
-        if let Some(view) = self.known_view(number) {
-            return Ok(Reader::new(meta, view));
+        // Of a large store it takes time to find out where its pages are, and memory.
+        if let Some(head) = self.known_head(number).filter(|head| head.view.lost.is_empty()) {
+            return Ok(Reader::new(meta, head.view));
         }
         match View::new(state, number) {
             Ok(view) => Ok(Reader::new(meta, view)),
@@ -266,6 +258,27 @@ impl Inner {
         lost.is_empty() || lock(&self.needs_none_of).get(&number) == Some(&lost)
     }
 
+    /// What is known of a version, if it is the newest one, all of its pages were read, and their files have not changed since.
+    pub(crate) fn known_head(&self, number: u64) -> Option<Head> {
+        let known = lock(&self.head).clone();
+        let known = known.filter(|known| known.view.number == number && known.lost.is_empty())?;
+        known.is_as_read(&self.state()).then_some(known)
+    }
+
+    /// Takes note of what was just written: a version upon the one before, or another file with what some files had. What was left
+    /// out, or was taken from them, was read then. `change` answers whether it has taken note.
+    pub(crate) fn rely_on(&self, state: &State, change: impl FnOnce(&mut Option<Head>) -> bool) {
+        let file = state.manifest.number;
+        let slot = state.slots.iter().find(|slot| slot.reference.file == file);
+        let stamp = slot.and_then(|slot| slot.segment().ok()?.stamp());
+        let mut head = lock(&self.head);
+        if change(&mut head)
+            && let (Some(head), Some(stamp)) = (head.as_mut(), stamp)
+        {
+            Arc::make_mut(&mut head.files).insert(file, stamp);
+        }
+    }
+
     /// Changes the archive: writes one more file, whose manifest is the newest one after `change`. That hears of the state which it
     /// changes, and of the segment that the file is. `None`: it says that what was computed does not hold any more, and nothing has changed.
     pub(crate) fn commit(
@@ -280,7 +293,7 @@ impl Inner {
         if !change(&before, sealed.segment(number), &mut manifest) {
             return Ok(None);
         }
-        let published = sealed.publish(&*self.objects, &manifest);
+        let published = sealed.publish(&manifest);
         match &published {
             Ok(()) => {}
             // It may be there nevertheless, but not if another one is.
@@ -305,7 +318,7 @@ impl Inner {
 
     /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
     fn is_there(&self, manifest: &Manifest) -> bool {
-        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
+        let there = Ends::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
         there.is_ok_and(|there| there == *manifest)
     }
 
@@ -397,7 +410,7 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
 
 /// What the archive was according to a file.
 fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
-    let manifest = OpenedFile::open(objects, file)?.manifest()?;
+    let manifest = Ends::open(objects, file)?.manifest()?;
     if manifest.number == file {
         return Ok(manifest);
     }
@@ -411,7 +424,7 @@ fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
     let unread = std::mem::take(&mut manifest.unread);
     for (&file, &up_to) in &unread {
         let opened = manifest_of(&**objects, file)
-            .and_then(|said| Ok((said, OpenedFile::open(&**objects, file)?.segment(file)?)));
+            .and_then(|said| Ok((said, Ends::open(&**objects, file)?.segment(file)?)));
         match opened {
             Ok((said, Some(segment))) => {
                 let state = State::new(Arc::clone(objects), manifest.clone());

@@ -68,39 +68,29 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Makes frames of pages of `page_len` bytes.
-    pub(crate) fn new(page_len: usize) -> Result<Self, Error> {
+    /// Makes frames of pages of `page_len` bytes, of whole ones with a dictionary if there is one.
+    pub(crate) fn new(page_len: usize, dictionary: Option<&Dictionary>) -> Result<Self, Error> {
         // A frame must be shorter than the page, or the page is stored as it is.
         let room = vec![0; page_len.saturating_sub(1)];
         let context = CCtx::try_create().ok_or_else(unusable)?;
-        Ok(Self { context, dictionary: None, whole: room.clone(), difference: room, patch: Vec::new() })
+        let prepare = |dictionary: &Dictionary| CDict::try_create(&dictionary.bytes, LEVEL_WITH_DICTIONARY);
+        let dictionary = dictionary.map(|known| prepare(known).ok_or_else(unusable)).transpose()?;
+        Ok(Self { context, dictionary, whole: room.clone(), difference: room, patch: Vec::new() })
     }
 
-    /// The same, with a dictionary for whole pages.
-    pub(crate) fn with(page_len: usize, dictionary: Option<&Dictionary>) -> Result<Self, Error> {
-        let prepare = |dictionary: &Dictionary| {
-            CDict::try_create(&dictionary.bytes, LEVEL_WITH_DICTIONARY).ok_or_else(unusable)
-        };
-        Ok(Self { dictionary: dictionary.map(prepare).transpose()?, ..Self::new(page_len)? })
-    }
-
-    /// The shortest frame of a page: its difference from the page `before`, where there is one and the
-    /// difference is at least a quarter shorter than the whole page, or else the whole page.
-    pub(crate) fn encode<'a>(&'a mut self, page: &'a [u8], before: Option<&[u8]>) -> (Encoding, &'a [u8]) {
-        self.encode_upon(0, page, before)
-    }
-
-    /// The same where `before` is so many differences: a long one is not laid upon many.
-    pub(crate) fn encode_upon<'a>(
+    /// The shortest frame of a page: its difference from the page before if there is one, and the
+    /// difference is at least a quarter shorter than the whole page, or else the whole page. The page before comes with as how many
+    /// differences it is stored: a long one is not laid upon many.
+    pub(crate) fn encode<'a>(
         &'a mut self,
-        depth: u32,
         page: &'a [u8],
-        before: Option<&[u8]>,
+        before: Option<(u32, &[u8])>,
     ) -> (Encoding, &'a [u8]) {
-        let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
         let Self { context, difference, patch, .. } = self;
-        let difference = before.and_then(|before| shorter(context, difference, patch, page, before));
-        let difference = difference.filter(|difference| difference.len() <= most_bytes);
+        let difference = before.and_then(|(depth, before)| {
+            let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
+            shorter(context, difference, patch, page, before).filter(|made| made.len() <= most_bytes)
+        });
         if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
             return (Encoding::Difference, short);
         }
@@ -175,18 +165,18 @@ impl Decoder {
             }
             Encoding::Raw => return false,
             Encoding::Zstd => context.decompress(page, frame),
-            Encoding::Difference => match frame.strip_prefix(&[patch::MARK]) {
-                Some(patch) => return patch::lay(patch, page),
-                None => {
-                    before.clear();
-                    before.extend_from_slice(page);
-                    context.decompress_using_dict(page, frame, before)
+            Encoding::Difference => {
+                if let Some(patch) = frame.strip_prefix(&[patch::MARK]) {
+                    return patch::lay(patch, page);
                 }
-            },
-            Encoding::Dictionary => match dictionary {
-                Some(dictionary) => with_dictionary.decompress_using_ddict(page, frame, &dictionary.prepared),
-                None => return false,
-            },
+                before.clear();
+                before.extend_from_slice(page);
+                context.decompress_using_dict(page, frame, before)
+            }
+            Encoding::Dictionary => {
+                let Some(dictionary) = dictionary else { return false };
+                with_dictionary.decompress_using_ddict(page, frame, &dictionary.prepared)
+            }
         };
         decoded == Ok(page.len())
     }
@@ -208,8 +198,8 @@ mod tests {
     }
 
     fn encode(page: &[u8], before: Option<&[u8]>) -> (Encoding, Vec<u8>) {
-        let mut encoder = Encoder::new(page.len()).unwrap();
-        let (encoding, frame) = encoder.encode(page, before);
+        let mut encoder = Encoder::new(page.len(), None).unwrap();
+        let (encoding, frame) = encoder.encode(page, before.map(|before| (0, before)));
         (encoding, frame.to_vec())
     }
 
@@ -230,7 +220,7 @@ mod tests {
         let dictionary = Dictionary::train(&pages.concat(), 4096).unwrap();
         let again = Dictionary::train(&pages.concat(), 4096).unwrap();
         assert_eq!(dictionary.bytes, again.bytes, "the same pages make the same dictionary");
-        let mut encoder = Encoder::with(4096, Some(&dictionary)).unwrap();
+        let mut encoder = Encoder::new(4096, Some(&dictionary)).unwrap();
         let (mut with, mut without) = (0, 0);
         for page in &pages {
             let (encoding, frame) = encoder.encode(page, None);

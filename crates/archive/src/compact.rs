@@ -1,5 +1,6 @@
-//! Says which segments are merged, and when.
+//! Gives back what nobody needs: versions are given up, and segments merged. This says which ones, and when.
 //!
+//! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge.
 //! Two reasons there are: eight segments in a row become one if none of them is longer than the others together, so that there are few,
 //! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
 //! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
@@ -7,19 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use asat_core::PageSize;
+use asat_core::{PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::history::History;
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace, Spare, spare};
-use crate::segment::Segment;
 use crate::state::State;
 
 /// So many segments in a row become one.
@@ -32,6 +31,29 @@ const LEAST_BYTES: u64 = 4 << 10;
 const MOST_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
+
+/// What giving up a version did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It was live, and is no more.
+    Retired {
+        /// What this gave back on disk.
+        freed_bytes: u64,
+        /// Whether [`Archive::compact`] would give back more.
+        worth_compacting: bool,
+    },
+    /// No such version is live.
+    AlreadyGone,
+}
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// What it gave back on disk.
+    pub freed_bytes: u64,
+    /// Whether there is more to do: the pace ended it.
+    pub more: bool,
+}
 
 /// Files that a compaction passes over.
 #[derive(Default)]
@@ -50,16 +72,49 @@ struct Row {
     takes: u64,
 }
 
-/// What a compaction did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// What it gave back on disk.
-    pub freed_bytes: u64,
-    /// Whether there is more to do: the pace ended it.
-    pub more: bool,
-}
-
 impl Archive {
+    /// Gives up a version. Those who read it at the moment read on.
+    pub fn retire(&self, number: u64) -> Result<Retired, Error> {
+        let archive = &*self.inner;
+        boundary::step("archive: give up a version");
+        if !archive.state().may_have(number) {
+            return Ok(Retired::AlreadyGone);
+        }
+        let before = self.bytes();
+        let (mut is_newest, mut is_written_upon) = (false, false);
+        let committed = archive.commit_manifest(|state, manifest| {
+            let below = state.newest_beside(number).unwrap_or(0);
+            // What cannot be read may lie upon it.
+            is_newest = below < number && manifest.unread.values().all(|up_to| *up_to < number);
+            is_written_upon = is_newest && *lock(&archive.writing);
+            manifest.retire(number);
+            if is_newest {
+                // What is between and was not given up may be in a file that cannot be read.
+                let above = manifest.retired.iter().filter(|range| range.1 > below);
+                let above = above.map(|(first, last)| ((*first).max(below + 1), *last));
+                manifest.voided.retain(|range| range.0 <= below);
+                manifest.voided.extend(above);
+                manifest.segments.retain(|segment| segment.first <= below);
+            }
+            manifest.forget();
+            state.may_have(number) && !is_written_upon
+        })?;
+        if is_written_upon {
+            let what = "a version is being written on top of this one";
+            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what });
+        }
+        if committed.is_none() {
+            return Ok(Retired::AlreadyGone);
+        }
+        archive.has_garbage.store(true, Ordering::Relaxed);
+        lock(&archive.head).take_if(|head| head.view.number == number);
+        if is_newest {
+            archive.let_go()?;
+        }
+        let freed_bytes = before.saturating_sub(self.bytes());
+        Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
+    }
+
     /// Merges what is worth it. Where `pace` says to stop, what is not done yet is left for another time.
     pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
@@ -69,30 +124,26 @@ impl Archive {
         let (mut more, mut is_full, mut first_error) = (false, false, None);
         let mut passed = Passed::default();
         loop {
-            if pace(0).is_break() {
-                more = true;
-                break;
-            }
             match archive.compact_once(&mut passed, has_garbage, is_full, pace) {
+                Ok(None) => break,
+                Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
                     passed.damaged.insert(file);
                     first_error.get_or_insert(error);
                 }
-                Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
-                Ok(None) => break,
                 Err(Error::Stopped) => {
                     more = true;
                     break;
                 }
-                Err(error @ Error::Full { .. }) if !is_full => {
+                Err(error) => {
+                    let goes_on = matches!(error, Error::Full { .. }) && !is_full;
+                    first_error.get_or_insert(error);
+                    if !goes_on {
+                        break;
+                    }
                     // What is needed of one segment may fit, and what that gives back makes room for the others another time.
                     is_full = true;
-                    first_error.get_or_insert(error);
-                }
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                    break;
                 }
             }
         }
@@ -100,20 +151,17 @@ impl Archive {
             archive.has_garbage.store(true, Ordering::Relaxed);
         }
         archive.let_go()?;
-        if let Some(error) = first_error {
-            return Err(error);
-        }
         let freed_bytes = bytes_before.saturating_sub(self.bytes());
-        Ok(Compacted { freed_bytes, more })
+        first_error.map_or(Ok(Compacted { freed_bytes, more }), Err)
     }
 
     /// Whether [`Self::compact`] may have something to do. To know more takes reading indexes.
     #[must_use]
     pub fn is_worth_compacting(&self) -> bool {
         let state = self.inner.state();
-        let has_garbage =
-            self.inner.has_garbage.load(Ordering::Relaxed) && !state.manifest.retired.is_empty();
-        has_garbage || tier(&lengths(&state)).is_some()
+        let lengths: Vec<u64> = state.manifest.segments.iter().map(|segment| segment.bytes).collect();
+        let has_garbage = self.inner.has_garbage.load(Ordering::Relaxed);
+        has_garbage && !state.manifest.retired.is_empty() || tier(&lengths).is_some()
     }
 
     /// Waits until no version is being written, for so long at most.
@@ -135,6 +183,9 @@ impl Inner {
         is_full: bool,
         pace: Pace<'_>,
     ) -> Result<Option<Merged>, Error> {
+        if pace(0).is_break() {
+            return Err(Error::Stopped);
+        }
         let state = self.state();
         if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
             self.check_room(row.takes)?;
@@ -181,10 +232,8 @@ impl Inner {
     fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
-            match slot.segment() {
-                Ok(segment) => of_size.entry(segment.page_size()).or_default().push(&slot.reference),
-                Err(error) if error.is_loss() => {}
-                Err(error) => return Err(error),
+            if let Ok(segment) = unless_refused(slot.segment())? {
+                of_size.entry(segment.directory.page_size).or_default().push(&slot.reference);
             }
         }
         let length =
@@ -206,50 +255,35 @@ impl Inner {
         passed: &Passed,
         is_full: bool,
     ) -> Result<Option<Row>, Error> {
-        let is_damaged = |segment: &Arc<Segment>| passed.damaged.contains(&segment.number);
-        let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
-        let lengths: Vec<u64> = history.segments.iter().map(length).collect();
-        let is_retired = |segment: &Arc<Segment>| {
-            segment.directory.versions.iter().any(|version| state.manifest.is_retired(version.number))
-        };
-        if !history.segments.iter().any(is_retired) {
+        let mut versions = history.segments.iter().flat_map(|segment| &segment.directory.versions);
+        if !versions.any(|version| state.manifest.is_retired(version.number)) {
             return Ok(None);
         }
         let spare = spare(history, is_full)?;
-        let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
-        let is_worth = |(spare, length): (&Spare, &u64)| {
-            spare.bytes > 0
-                && spare.bytes.saturating_mul(WORTH) >= *length
-                && spare.below.iter().all(is_there)
+        let is_damaged = |spare: &Spare| passed.damaged.contains(&spare.segment.number);
+        let is_wanted = |one: &Spare| {
+            let is_worth = one.bytes > 0 && one.bytes.saturating_mul(WORTH) >= one.segment.bytes();
+            let mut below = one.below.iter().filter_map(|place| spare.get(*place));
+            is_worth
+                && !passed.made.contains(&one.segment.number)
+                && !is_damaged(one)
+                && !below.any(is_damaged)
         };
-        let is_made = |segment: &Arc<Segment>| passed.made.contains(&segment.number);
-        let made = history.segments.iter().map(is_made);
-        let wanted: Vec<bool> = spare
-            .iter()
-            .zip(&lengths)
-            .zip(made)
-            .map(|(found, is_made)| !is_made && is_worth(found))
-            .collect();
-        let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
+        let Some(first) = spare.iter().position(is_wanted) else { return Ok(None) };
         let mut bytes = 0;
-        let is_taken = |(wanted, length): &(&bool, &u64)| {
-            bytes = length.saturating_add(bytes);
-            **wanted && bytes <= MOST_BYTES && !is_full
+        let is_taken = |one: &&Spare| {
+            bytes += one.segment.bytes();
+            is_wanted(one) && bytes <= MOST_BYTES && !is_full
         };
-        let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
+        let row = spare.iter().skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
         let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
         let places: BTreeSet<usize> = (first..first + row).chain(below).collect();
-        let segments =
-            || places.iter().filter_map(|place| Some((history.segments.get(*place)?, spare.get(*place)?)));
-        let left = |(segment, spare): (&Arc<Segment>, &Spare)| segment.bytes().saturating_sub(spare.bytes);
-        let takes = segments().map(left).fold(0, u64::saturating_add);
-        Ok(Some(Row { files: segments().map(|(segment, _)| segment.number).collect(), takes }))
+        let merged: Vec<&Spare> = places.iter().filter_map(|place| spare.get(*place)).collect();
+        let left = merged.iter().map(|spare| spare.segment.bytes().saturating_sub(spare.bytes));
+        let takes = left.fold(0, u64::saturating_add);
+        Ok(Some(Row { files: merged.iter().map(|spare| spare.segment.number).collect(), takes }))
     }
-}
-
-fn lengths(state: &State) -> Vec<u64> {
-    state.manifest.segments.iter().map(|segment| segment.bytes).collect()
 }
 
 /// The segments in a row that become one: the shortest there are. What comes of them is at least twice as long as any of them, so no byte is

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use asat_core::PageSize;
 
 use crate::codec::{Decoder, Stored};
-use crate::directory::VersionRef;
 use crate::error::{Error, unless_refused};
-use crate::index::{BLOCK_PAGES, Encoding, Entry};
+use crate::index::{BLOCK_PAGES, Encoding, Entry, VersionRef};
 use crate::segment::Segment;
 use crate::state::State;
 
@@ -227,7 +226,7 @@ pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize>
 
 /// Puts pages together out of items.
 pub(crate) struct Assembler {
-    decoder: Decoder,
+    pub(crate) decoder: Decoder,
     frame: Vec<u8>,
 }
 

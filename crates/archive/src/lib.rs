@@ -9,11 +9,9 @@
 
 mod archive;
 mod builder;
-mod bytes;
 mod codec;
 mod compact;
 mod compress;
-mod directory;
 mod error;
 pub mod fingerprint;
 mod folder;
@@ -31,9 +29,7 @@ pub mod outside;
 mod pages;
 mod patch;
 mod reader;
-mod retire;
 mod segment;
-mod spool;
 mod state;
 mod stats;
 mod verify;
@@ -46,18 +42,18 @@ extern crate self as asat_archive;
 #[path = "../tests/inside/mod.rs"]
 mod inside;
 
-pub use archive::{Archive, Opened, stores_in};
-pub use compact::Compacted;
+pub use archive::{Archive, stores_in};
+pub use compact::{Compacted, Retired};
 pub use compress::Told;
 pub use error::Error;
 pub use fingerprint::Fingerprinter;
+pub use folder::Opened;
 pub use head::GoOn;
 pub use index::Check;
 pub use mend::{Contents, Damage, PutRight, Rebuild, Remedy, check};
 pub use merge::Pace;
 pub use meta::{Cut, Meta};
 pub use reader::Reader;
-pub use retire::Retired;
 pub use stats::{Stats, VersionStats};
 pub use verify::{Finding, Progress, Report};
 pub use writer::{Kept, Writer};

@@ -10,17 +10,16 @@ use std::path::PathBuf;
 use asat_core::{PageSize, Problem};
 
 use crate::archive::{Archive, Inner};
-use crate::builder::{Builder, Description};
+use crate::builder::Builder;
 use crate::codec::Encoder;
-use crate::directory::VersionRef;
 use crate::error::Error;
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
-use crate::index::{Check, check_of};
+use crate::index::{Check, VersionRef, check_of};
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
 use crate::merge::{Merged, Pace};
-use crate::meta::Meta;
+use crate::meta::{Description, Meta};
 use crate::reader::Reader;
 use crate::state::State;
 
@@ -155,7 +154,7 @@ impl Archive {
         let archive = &*self.inner;
         let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
         let mut builder = Builder::new(&archive.objects, page_size, first)?;
-        let mut encoder = Encoder::new(page_size.as_usize())?;
+        let mut encoder = Encoder::new(page_size.as_usize(), None)?;
         for (at, content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
             builder.add_whole(*at, content, &mut encoder)?;
         }
@@ -202,7 +201,7 @@ impl Archive {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
             page: vec![0; meta.page_size.as_usize()],
             builder: Builder::new(&archive.objects, meta.page_size, number)?,
-            encoder: Encoder::new(meta.page_size.as_usize())?,
+            encoder: Encoder::new(meta.page_size.as_usize(), None)?,
             fingerprinter: Fingerprinter::new(meta.page_size, page_count),
             pages: 0,
             meta,

@@ -11,14 +11,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::builder::{Builder, Description, Sealed};
-use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
-use crate::directory::VersionRef;
-use crate::error::Error;
+use crate::builder::{Builder, Sealed};
+use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
+use crate::error::{Error, unless_refused};
 use crate::fingerprint::page_hash;
 use crate::history::{Assembler, History, Item, chain, need};
-use crate::index::{Encoding, check_of};
+use crate::index::{Encoding, Entry, VersionRef, check_of};
 use crate::manifest::{Manifest, SegmentRef};
+use crate::meta::Description;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::view::View;
@@ -111,10 +111,10 @@ impl Inner {
         })?;
         let Some(after) = committed else { return Ok(Merged::Changed) };
         let file = after.manifest.number;
-        self.rely_on(file, &after, |head| {
+        self.rely_on(&after, |head| {
             let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
             let view = known.as_ref().and_then(|head| {
-                let view = View::without_lost(&after, head.number).ok();
+                let view = View::without_lost(&after, head.view.number).ok();
                 view.filter(|view| view.lost == head.view.lost)
             });
             match (known, view) {
@@ -154,14 +154,13 @@ fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<
     if bytes < if known.is_some() { LEAST_TO_KEEP_A_DICTIONARY } else { LEAST_TO_MAKE_A_DICTIONARY } {
         return Ok(None);
     }
-    match known.map(|segment| segment.dictionary()) {
-        Some(Err(error)) if !error.is_loss() => Err(error),
-        Some(Ok(Some(known))) => Ok(Some(Arc::clone(known))),
-        _ => {
-            let pages = sample(history, inputs)?;
-            Ok(Dictionary::train(&pages, history.page_size.as_usize()).map(Arc::new))
-        }
+    if let Some(known) = known
+        && let Ok(Some(known)) = unless_refused(known.dictionary())?
+    {
+        return Ok(Some(Arc::clone(known)));
     }
+    let pages = sample(history, inputs)?;
+    Ok(Dictionary::train(&pages, history.page_size.as_usize()).map(Arc::new))
 }
 
 /// Some of the pages that are whole in segments, from everywhere in the store, one after another.
@@ -216,8 +215,7 @@ struct Work<'a> {
     assembler: Assembler,
     page: Vec<u8>,
     below: Vec<u8>,
-    /// Decodes what was stored again.
-    decoder: Decoder,
+    /// What was stored again, as it comes out.
     again: Vec<u8>,
     pace: Pace<'a>,
     told: u64,
@@ -231,7 +229,7 @@ impl<'a> Work<'a> {
         pace: Pace<'a>,
     ) -> Result<Self, Error> {
         let page_len = history.page_size.as_usize();
-        let encoder = Encoder::with(page_len, builder.dictionary.as_deref())?;
+        let encoder = Encoder::new(page_len, builder.dictionary.as_deref())?;
         let assembler = Assembler::new()?;
         let [page, below, again] = [(); 3].map(|()| vec![0; page_len]);
         Ok(Self {
@@ -243,7 +241,6 @@ impl<'a> Work<'a> {
             assembler,
             page,
             below,
-            decoder: Decoder::new()?,
             again,
             pace,
             told: 0,
@@ -257,20 +254,19 @@ impl<'a> Work<'a> {
     /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
     fn page(&mut self, items: &[Item], is_newest: bool) -> Result<(), Error> {
         let plan = Plan::of(items, self.history, |item| self.is_merged(item));
-        for (place, item) in
-            items.iter().enumerate().filter(|(place, _)| plan.newest.contains(place) == is_newest)
-        {
-            match plan.deeds.get(place) {
-                Some(Deed::Copy) if self.is_made_otherwise(item)? => self.store(items, place, None)?,
-                Some(Deed::Copy) => {
+        for (place, (item, deed)) in items.iter().zip(plan.deeds).enumerate() {
+            match deed {
+                _ if plan.newest.contains(&place) != is_newest => {}
+                Deed::Leave => {}
+                Deed::Copy if self.is_made_otherwise(item)? => self.store(items, place, None)?,
+                Deed::Copy => {
                     if self.is_compared {
                         self.assemble(items, place)?;
                     }
                     let frame = self.assembler.stored(self.history, item)?;
                     self.builder.add(item.entry, frame)?;
                 }
-                Some(Deed::Store { upon }) => self.store(items, place, *upon)?,
-                Some(Deed::Leave) | None => {}
+                Deed::Store { upon } => self.store(items, place, upon)?,
             }
         }
         self.tell()
@@ -279,30 +275,28 @@ impl<'a> Work<'a> {
     /// Whether a page is stored whole, and its frame was made with another dictionary than is at hand, or without.
     fn is_made_otherwise(&self, item: &Item) -> Result<bool, Error> {
         let at_hand = self.builder.dictionary.as_ref();
-        Ok(match item.entry.encoding {
-            Encoding::Raw | Encoding::Difference => false,
-            Encoding::Zstd => at_hand.is_some(),
-            Encoding::Dictionary => {
-                let dictionary = self.history.segment(item)?.dictionary()?;
-                dictionary.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes)
-            }
-        })
+        let made_with = match item.entry.encoding {
+            Encoding::Raw | Encoding::Difference => return Ok(false),
+            Encoding::Zstd => None,
+            Encoding::Dictionary => self.history.segment(item)?.dictionary()?,
+        };
+        Ok(made_with.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes))
     }
 
     /// Stores a page again, upon what it was at another item, or whole.
     fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
         self.assemble(items, place)?;
-        let Self { history, assembler, page, below, again, encoder, decoder, builder, .. } = self;
+        let Self { history, assembler, page, below, again, encoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
         let upon = match upon {
             Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
             _ => None,
         };
-        let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
+        let (encoding, frame) = encoder.encode(page, upon.map(|_| (0, below.as_slice())));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
         again.copy_from_slice(below);
-        if !decoder.decode(stored, again) || again != page {
+        if !assembler.decoder.decode(stored, again) || again != page {
             let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
             return Err(Error::Misuse(what));
         }
@@ -315,15 +309,13 @@ impl<'a> Work<'a> {
     fn assemble(&mut self, items: &[Item], place: usize) -> Result<(), Error> {
         let Self { history, assembler, page, .. } = self;
         let came_out = assembler.page(history, items, place, page)?;
-        match items.get(place) {
-            Some(Item { entry, segment, .. }) if !came_out || check_of(&page_hash(page)) != entry.check => {
-                let what =
-                    format!("page {} of version {} does not match its check", entry.page, entry.version);
-                let segment = history.segments.get(*segment);
-                Err(segment.map_or(Error::Misuse(what.clone()), |segment| segment.damaged(what)))
-            }
-            _ => Ok(()),
+        let Some(item) = items.get(place) else { return Ok(()) };
+        let Entry { page: number, version, check, .. } = item.entry;
+        if came_out && check_of(&page_hash(page)) == check {
+            return Ok(());
         }
+        let what = format!("page {number} of version {version} does not match its check");
+        Err(history.segment(item)?.damaged(what))
     }
 
     /// Tells the pace what was written.
@@ -408,8 +400,8 @@ struct Known {
 }
 
 /// What of a segment no live version shows.
-#[derive(Clone, Default)]
-pub(crate) struct Spare {
+pub(crate) struct Spare<'a> {
+    pub(crate) segment: &'a Segment,
     /// How long its frames are.
     pub(crate) bytes: u64,
     /// The segments, by their places, with what lies upon it and is shown: it goes if they are merged with it.
@@ -417,8 +409,9 @@ pub(crate) struct Spare {
 }
 
 /// What of a history's segments no live version shows, by their places; `alone`: of those, what nothing lies upon either.
-pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error> {
-    let mut spare = vec![Spare::default(); history.segments.len()];
+pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare<'_>>, Error> {
+    let none = |segment| Spare { segment, bytes: 0, below: BTreeSet::new() };
+    let mut spare: Vec<Spare<'_>> = history.segments.iter().map(|segment| none(segment)).collect();
     for block in history.blocks() {
         history.pages(block, |items| {
             // What cannot be stored again keeps what it lies upon.

@@ -3,7 +3,7 @@
 //! Most changes of a page are as small. A patch of one is shorter than a zstd frame, and laying it is a copy of a few bytes, so a page
 //! that was changed again and again is read nearly as fast as one that never was.
 
-use crate::bytes::{Taker, put_varint};
+use crate::layout::{Taker, len_of, put_varints};
 
 /// Tells a patch from a zstd frame, whose first byte is another.
 pub(crate) const MARK: u8 = 0;
@@ -27,8 +27,8 @@ pub(crate) fn make(before: &[u8], page: &[u8], most: usize, patch: &mut Vec<u8>)
             }
         }
         let replaced = page.get(start..end).unwrap_or_default();
-        put_varint(patch, u64::try_from(start - done).unwrap_or(u64::MAX));
-        put_varint(patch, u64::try_from(replaced.len()).unwrap_or(u64::MAX));
+        let kept = page.get(done..start).unwrap_or_default();
+        put_varints(patch, [len_of(kept), len_of(replaced)]);
         patch.extend_from_slice(replaced);
         if patch.len() > most {
             return false;

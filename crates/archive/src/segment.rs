@@ -1,40 +1,37 @@
 //! A segment that is open for reading: entries and frames of pages, and descriptions of versions.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use asat_core::PageSize;
 
-use crate::bytes::in_memory;
 use crate::codec::Dictionary;
-use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::{hash, matches};
-use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
-use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
+use crate::index::{
+    BLOCK_PAGES, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, VersionRef, check_of,
+};
+use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit, in_memory, len_of};
 use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
+use crate::meta::{Meta, read_together};
 use crate::objects::{Object, Objects, Stamp};
 
 /// What is read at a file's end at once: of a small one, everything that opening it needs.
 const END_BYTES: u64 = 8 << 10;
-/// No description is longer: it is read whole, and a hostile length must not fill the memory.
-pub(crate) const MOST_DESCRIBED_BYTES: u64 = 1 << 20;
 /// Whole files are read in pieces of this many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A file of the archive, open.
+/// A file of the archive, open, with what its ends say.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Ends {
     object: Arc<dyn Object>,
     footer: Footer,
     /// What lies at the end of the file, from this place on.
     end: (u64, Vec<u8>),
 }
 
-impl Opened {
+impl Ends {
     /// Opens a file and reads both of its ends.
     pub(crate) fn open(objects: &dyn Objects, number: u64) -> Result<Self, Error> {
         let object = objects.open(number)?;
@@ -122,7 +119,7 @@ impl Segment {
 
     /// What tells it from another file of its number.
     pub(crate) fn identity(&self) -> u64 {
-        identity(&self.footer.directory_hash)
+        self.footer.identity()
     }
 
     /// How it is called in messages.
@@ -153,8 +150,7 @@ impl Segment {
     /// The entries of a block: those of each band are in order.
     pub(crate) fn entries(&self, block: u32, mut each: impl FnMut(Entry)) -> Result<(), Error> {
         for block in self.directory.blocks(block) {
-            let bytes =
-                self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+            let bytes = self.checked(&block.part, || block_name(block))?;
             let range = (self.directory.first, self.directory.last);
             let decoded = block.decode(&bytes, range, self.directory.page_size, &mut each);
             decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))?;
@@ -169,8 +165,7 @@ impl Segment {
             return Ok(Some(known));
         }
         let read = |copy: &PartRef| {
-            let bytes = self
-                .checked(copy.offset..copy.offset + copy.len, copy.check, || "its dictionary".to_owned())?;
+            let bytes = self.checked(copy, || "its dictionary".to_owned())?;
             Dictionary::new(bytes).ok_or_else(|| self.damaged("its dictionary is none"))
         };
         let [first, second] = copies;
@@ -186,7 +181,7 @@ impl Segment {
 
     /// Has the system begin to read a block.
     pub(crate) fn expect_block(&self, block: u32) {
-        self.directory.blocks(block).for_each(|block| self.object.expect(block.offset, block.len));
+        self.directory.blocks(block).for_each(|block| self.object.expect(block.part.offset, block.part.len));
     }
 
     /// Reads stored bytes into `buffer`, whose length says how many.
@@ -216,15 +211,9 @@ impl Segment {
     /// The descriptions of the versions that are described together at a place.
     pub(crate) fn descriptions(&self, nth: usize) -> Result<Vec<Meta>, Error> {
         let Some(place) = self.directory.descriptions.get(nth) else { return Ok(Vec::new()) };
-        let what = || "a description of versions".to_owned();
-        let bytes = self.checked(place.offset..place.offset + place.len, place.check, what)?;
-        let wrong = |why: String| self.damaged(format!("a description of versions cannot be read: {why}"));
-        let decoder =
-            zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
-        let mut json = Vec::new();
-        let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER + 1).unwrap_or(u64::MAX);
-        decoder.take(most).read_to_end(&mut json).map_err(|error| wrong(error.to_string()))?;
-        serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))
+        let bytes = self.checked(place, || "a description of versions".to_owned())?;
+        let wrong = |why| self.damaged(format!("a description of versions cannot be read: {why}"));
+        read_together(&bytes).map_err(wrong)
     }
 
     /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
@@ -237,8 +226,8 @@ impl Segment {
         while at < end {
             let piece = self.object.read_range(at..end.min(at + PIECE_BYTES))?;
             state.update(&piece);
-            at += crate::bytes::len_of(&piece);
-            progress(crate::bytes::len_of(&piece))?;
+            at += len_of(&piece);
+            progress(len_of(&piece))?;
         }
         if cfg!(fuzzing) || state.finalize() == self.footer.body_hash {
             Ok(())
@@ -251,14 +240,10 @@ impl Segment {
         Error::damaged(self.object.name(), what)
     }
 
-    fn checked(
-        &self,
-        range: std::ops::Range<u64>,
-        check: Check,
-        what: impl FnOnce() -> String,
-    ) -> Result<Vec<u8>, Error> {
-        let bytes = self.object.read_range(range)?;
-        if cfg!(fuzzing) || check_of(&hash(&bytes)) == check {
+    /// A part of the file that was compared with its check.
+    fn checked(&self, part: &PartRef, what: impl FnOnce() -> String) -> Result<Vec<u8>, Error> {
+        let bytes = self.object.read_range(part.offset..part.offset + part.len)?;
+        if cfg!(fuzzing) || check_of(&hash(&bytes)) == part.check {
             Ok(bytes)
         } else {
             Err(self.damaged(format!("{} does not match its checksum", what())))
@@ -266,12 +251,7 @@ impl Segment {
     }
 }
 
-/// What tells a segment with this directory from others.
-pub(crate) fn identity(directory_hash: &[u8; 32]) -> u64 {
-    directory_hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
 fn block_name(block: &BlockRef) -> String {
-    let first = u64::from(block.block) * u64::from(crate::index::BLOCK_PAGES) + 1;
+    let first = u64::from(block.block) * u64::from(BLOCK_PAGES) + 1;
     format!("its index from page {first} on")
 }

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::directory::VersionRef;
 use crate::error::Error;
+use crate::index::VersionRef;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::Meta;
 use crate::objects::Objects;
-use crate::segment::{Opened, Segment};
+use crate::segment::{Ends, Segment};
 
 /// A segment that a manifest names. It is opened when something of it is needed first.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Slot {
     /// Opens the segment, be it open already: whoever opens it next has nothing else.
     pub(crate) fn open(&self) -> Result<Segment, Error> {
         let file = self.reference.file;
-        let segment = Opened::open(&*self.objects, file)?.segment(file)?;
+        let segment = Ends::open(&*self.objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
         match segment.filter(is_it) {
             Some(segment) => Ok(segment),
@@ -62,7 +62,7 @@ impl Slot {
 /// What the archive is. Making one takes as long as there are segments, however many versions these have.
 #[derive(Debug)]
 pub(crate) struct State {
-    objects: Arc<dyn Objects>,
+    pub(crate) objects: Arc<dyn Objects>,
     pub(crate) manifest: Manifest,
     /// The segments, in the order of the manifest. The versions of one that cannot be opened are not known.
     pub(crate) slots: Vec<Arc<Slot>>,
