@@ -1,7 +1,6 @@
 //! Writes a segment: frames as they come, then blocks, descriptions and the directory; at last the manifest, which says that the
 //! segment counts, and the footer.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use asat_core::PageSize;
@@ -66,16 +65,13 @@ impl Sheet {
 
 /// A segment that is being written. Dropped, it leaves nothing.
 pub(crate) struct Builder {
-    objects: Arc<dyn Objects>,
+    pub(crate) objects: Arc<dyn Objects>,
     sheet: Sheet,
-    pub(crate) page_size: PageSize,
-    /// The lowest version that an entry may be of, and the highest that one is of.
-    pub(crate) first: u64,
-    last: u64,
+    /// What is known of it so far. No entry may be of a version below its first.
+    pub(crate) directory: Directory,
     /// Whether an entry lies upon a version below the first.
     pub(crate) needs_below: bool,
     block: Option<BlockBuilder>,
-    bands: Vec<Vec<BlockRef>>,
     blocks_bytes: Vec<u8>,
     /// How many entries there are.
     pub(crate) count: u64,
@@ -91,22 +87,14 @@ impl Builder {
         Ok(Self {
             sheet: Sheet::new(&**objects)?,
             objects: Arc::clone(objects),
-            page_size,
-            first,
-            last: first,
+            directory: Directory::new(page_size, first),
             needs_below: false,
             block: None,
-            bands: vec![Vec::new()],
             blocks_bytes: Vec::new(),
             count: 0,
             dictionary: None,
             needs_dictionary: false,
         })
-    }
-
-    /// Where it is written, for what waits beside it.
-    pub(crate) fn place(&self) -> &Path {
-        self.objects.place()
     }
 
     /// How many bytes were appended so far.
@@ -117,9 +105,7 @@ impl Builder {
     /// Begins a band: what follows is in the order of pages anew.
     pub(crate) fn begin_band(&mut self) {
         self.end_block();
-        if self.bands.last().is_none_or(|band| !band.is_empty()) {
-            self.bands.push(Vec::new());
-        }
+        self.directory.bands.push(Vec::new());
     }
 
     /// Appends the next entry of a band, in the order of pages and of versions, with its frame.
@@ -131,11 +117,11 @@ impl Builder {
         if self.block.as_ref().is_none_or(|block| block.place.block != number) {
             self.end_block();
         }
-        self.block.get_or_insert_with(|| BlockBuilder::new(number, self.first)).add(&entry);
+        self.block.get_or_insert_with(|| BlockBuilder::new(number, self.directory.first)).add(&entry);
         self.count += 1;
         self.needs_dictionary |= entry.encoding == Encoding::Dictionary;
-        self.last = self.last.max(entry.version);
-        self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.first;
+        self.directory.last = self.directory.last.max(entry.version);
+        self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.directory.first;
         self.sheet.append(frame)
     }
 
@@ -154,14 +140,14 @@ impl Builder {
     fn end_block(&mut self) {
         let Some(BlockBuilder { place, bytes, .. }) = self.block.take() else { return };
         let block = BlockRef { part: PartRef::of(&bytes), ..place };
-        self.bands.last_mut().into_iter().for_each(|band| band.push(block));
+        self.directory.bands.last_mut().into_iter().for_each(|band| band.push(block));
         self.blocks_bytes.extend(bytes);
     }
 
     /// Ends the segment with these versions, in order; all but the manifest is written then.
     pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Description)>) -> Result<Sealed, Error> {
         self.end_block();
-        self.bands.retain(|band| !band.is_empty());
+        self.directory.bands.retain(|band| !band.is_empty());
         let frames_end = self.sheet.len();
         let dictionary = self.dictionary.take().filter(|_| self.needs_dictionary);
         let append_dictionary = |sheet: &mut Sheet| {
@@ -173,18 +159,17 @@ impl Builder {
         // A version that is written for the first time took all of this.
         let taken = versions.iter_mut().map(|(version, _)| &mut version.bytes).filter(|taken| **taken == 0);
         taken.for_each(|taken| *taken = bytes);
-        let mut descriptions = Vec::new();
         for together in versions.chunks(DESCRIBED_TOGETHER) {
             let written = Description::join(together.iter().map(|(_, description)| description))?;
-            descriptions.push(self.sheet.append_part(&written)?);
+            self.directory.descriptions.push(self.sheet.append_part(&written)?);
         }
         let copies = first_copy.zip(append_dictionary(&mut self.sheet)?);
-        let dictionary = copies.map(|(first, second)| [first, second]);
-        let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
-        let last = self.last.max(versions.last().map_or(0, |version| version.number));
-        let (page_size, first, bands) = (self.page_size, self.first, self.bands);
-        let directory = Directory { page_size, first, last, versions, bands, descriptions, dictionary };
-        let directory = directory.encode();
+        self.directory.dictionary = copies.map(|(first, second)| [first, second]);
+        self.directory.versions = versions.into_iter().map(|(version, _)| version).collect();
+        let newest = self.directory.versions.last().map_or(0, |version| version.number);
+        let (first, last) = (self.directory.first, self.directory.last.max(newest));
+        self.directory.last = last;
+        let directory = self.directory.encode();
         let directory_at = self.sheet.len();
         self.sheet.append(&directory)?;
         self.sheet.flush()?;

@@ -1,7 +1,9 @@
 //! Gives back what nobody needs: versions are given up, and segments merged. This says which ones, and when.
 //!
-//! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge.
-//! Two reasons there are: eight segments in a row become one if none of them is longer than the others together, so that there are few,
+//! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge. What each version takes,
+//! and what of the archive which versions need, says beforehand what giving up would give back.
+//!
+//! Two reasons there are to merge: eight segments in a row become one if none of them is longer than the others together, so that there are few,
 //! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
 //! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
 //! others write to the disk, too.
@@ -11,6 +13,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use asat_core::retention::{Part, Weight};
 use asat_core::{PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
@@ -31,6 +34,9 @@ const LEAST_BYTES: u64 = 4 << 10;
 const MOST_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
+
+/// What an entry takes besides its frame, usually.
+const ENTRY_USUAL_BYTES: u64 = 13;
 
 /// What giving up a version did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,28 @@ pub struct Compacted {
     pub freed_bytes: u64,
     /// Whether there is more to do: the pace ended it.
     pub more: bool,
+}
+
+/// What an archive takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// How many segments it consists of.
+    pub segments: usize,
+    /// The live versions, oldest first.
+    pub versions: Vec<VersionStats>,
+}
+
+/// What a version takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionStats {
+    /// Its number.
+    pub number: u64,
+    /// What it took when it was written.
+    pub bytes: u64,
+    /// What of the archive no other version needs: at least this much is given back where it alone is given up.
+    pub only_bytes: u64,
 }
 
 /// Files that a compaction passes over.
@@ -171,6 +199,48 @@ impl Archive {
         let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
         waited.is_ok_and(|(writing, _)| !*writing)
     }
+
+    /// Reads the indexes of all segments, and says what each version takes.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let state = self.inner.state();
+        let weight = self.weigh()?;
+        // A part that one version alone needs has its number at both ends.
+        let mut alone: BTreeMap<u64, u64> = BTreeMap::new();
+        for part in weight.parts.iter().filter(|part| part.first == part.last) {
+            *alone.entry(part.first).or_default() += part.bytes;
+        }
+        let live = state.live_from(0);
+        let versions = live.values().map(|version| VersionStats {
+            number: version.number,
+            bytes: version.bytes,
+            only_bytes: alone.get(&version.number).copied().unwrap_or(0),
+        });
+        Ok(Stats { bytes: weight.bytes, segments: state.slots.len(), versions: versions.collect() })
+    }
+
+    /// Reads the indexes of all segments, and says what of the archive which versions need.
+    pub fn weigh(&self) -> Result<Weight, Error> {
+        let state = self.inner.state();
+        let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for history in History::all(&state)? {
+            for block in history.blocks() {
+                history.pages(block, |items| {
+                    for item in items {
+                        let needing = history.live.get(item.needed.0..item.needed.1).unwrap_or_default();
+                        if let [first, ..] = needing
+                            && let [.., last] = needing
+                        {
+                            let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
+                            *parts.entry((first.number, last.number)).or_default() += bytes;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        let parts = parts.into_iter().map(|((first, last), bytes)| Part { first, last, bytes }).collect();
+        Ok(Weight { bytes: self.bytes(), parts })
+    }
 }
 
 impl Inner {
@@ -192,7 +262,7 @@ impl Inner {
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
-                    return self.merge(&state, &history, &row.files, pace).map(Some);
+                    return self.merge(&history, &row.files, pace).map(Some);
                 }
             }
         }
@@ -200,8 +270,8 @@ impl Inner {
             return Ok(None);
         }
         for history in History::all(&state)? {
-            if let Some(Row { files, takes }) = self.garbage(&state, &history, passed, is_full)? {
-                let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
+            if let Some(Row { files, takes }) = self.garbage(&history, passed, is_full)? {
+                let merged = self.check_room(takes).and_then(|()| self.merge(&history, &files, pace));
                 if let Ok(Merged::Done(file)) = merged {
                     passed.made.insert(file);
                 }
@@ -248,15 +318,9 @@ impl Inner {
     }
 
     /// Segments of which a part is needed by nobody.
-    fn garbage(
-        &self,
-        state: &State,
-        history: &History,
-        passed: &Passed,
-        is_full: bool,
-    ) -> Result<Option<Row>, Error> {
+    fn garbage(&self, history: &History, passed: &Passed, is_full: bool) -> Result<Option<Row>, Error> {
         let mut versions = history.segments.iter().flat_map(|segment| &segment.directory.versions);
-        if !versions.any(|version| state.manifest.is_retired(version.number)) {
+        if !versions.any(|version| history.state.manifest.is_retired(version.number)) {
             return Ok(None);
         }
         let spare = spare(history, is_full)?;

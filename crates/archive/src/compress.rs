@@ -58,7 +58,7 @@ impl Compressor {
         told: Option<Told>,
         hurries: bool,
     ) -> Result<Self, Error> {
-        let folder = builder.place().to_owned();
+        let folder = builder.objects.place().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
         let forked = boundary::fork();
         let thread = std::thread::Builder::new()
@@ -69,7 +69,7 @@ impl Compressor {
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
-    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> io::Result<bool> {
+    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> Result<bool, Error> {
         if self.batch.data.capacity() == 0 {
             self.batch.data.reserve_exact(BATCH_BYTES + page.len());
         }
@@ -93,7 +93,7 @@ impl Compressor {
     }
 
     /// Lets a batch wait on disk, or the caller where the disk has no room.
-    fn put_aside(&mut self, mut spool: Spool, batch: Batch) -> io::Result<bool> {
+    fn put_aside(&mut self, mut spool: Spool, batch: Batch) -> Result<bool, Error> {
         match spool.push(batch) {
             Ok(()) => {
                 self.spool = Some(spool);
@@ -115,12 +115,13 @@ impl Compressor {
     }
 
     /// Sends what waits on disk; answers whether the thread takes more.
-    fn drain(&self, spool: Spool) -> io::Result<bool> {
+    fn drain(&self, spool: Spool) -> Result<bool, Error> {
         let mut taken = true;
-        spool.drain(|batch| {
+        let drained = spool.drain(|batch| {
             taken = self.send(batch);
             taken
-        })?;
+        });
+        drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
         Ok(taken)
     }
 
@@ -136,8 +137,7 @@ impl Compressor {
         self.forked.wait();
         let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
         let builder = self.thread.join().unwrap_or_else(ended_early)?;
-        drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
-        Ok(builder)
+        drained.map(|_| builder)
     }
 
     /// Ends the thread and removes the file.
@@ -154,7 +154,7 @@ fn compress(
     batches: &Receiver<Batch>,
     told: Option<&(dyn Fn(u64) + Send + Sync)>,
 ) -> Result<Builder, Error> {
-    let (page_len, version) = (builder.page_size.as_usize(), builder.first);
+    let (page_len, version) = (builder.directory.page_size.as_usize(), builder.directory.first);
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
     let worker = |_| Worker::new(page_len, version);
     let mut workers = (0..count).map(worker).collect::<Result<Vec<_>, _>>()?;

@@ -50,7 +50,7 @@ impl Head {
             let file = slot.reference.file;
             match slot.segment() {
                 Ok(segment) => {
-                    let stamp = segment.stamp();
+                    let stamp = segment.object.stamp();
                     stamp.is_some() && self.files.get(&file).copied() == stamp
                 }
                 Err(_) => self.view.lost.contains(&file),
@@ -66,8 +66,11 @@ impl Head {
         go_on: GoOn<'_>,
     ) -> Result<Self, Error> {
         let view = View::without_lost(state, number)?;
-        let files: BTreeMap<u64, Stamp> =
-            view.segments().iter().filter_map(|segment| Some((segment.number, segment.stamp()?))).collect();
+        let files: BTreeMap<u64, Stamp> = view
+            .segments()
+            .iter()
+            .filter_map(|segment| Some((segment.number, segment.object.stamp()?)))
+            .collect();
         // What is open already may be gone, or what it was opened by be damaged.
         let is_there = |slot: &&Arc<Slot>| !view.lost.contains(&slot.reference.file);
         let mut seen = state.seen_in(number).filter(is_there);

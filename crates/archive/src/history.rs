@@ -10,7 +10,9 @@ use asat_core::PageSize;
 
 use crate::codec::{Decoder, Stored};
 use crate::error::{Error, unless_refused};
-use crate::index::{BLOCK_PAGES, Encoding, Entry, VersionRef};
+use crate::fingerprint::{PageHash, page_hash};
+use crate::index::{BLOCK_PAGES, Encoding, Entry, VersionRef, check_of};
+use crate::layout::in_memory;
 use crate::segment::Segment;
 use crate::state::State;
 
@@ -72,12 +74,11 @@ impl Live {
 /// The entries of all segments with pages of one size.
 #[derive(Debug)]
 pub(crate) struct History {
+    pub(crate) state: Arc<State>,
     pub(crate) page_size: PageSize,
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The live versions of these segments, by number.
     pub(crate) live: Vec<Live>,
-    /// Ranges of versions of which nothing is seen.
-    voided: Vec<(u64, u64)>,
     /// Blocks of segments that are passed over, by the places of these: they cannot be read.
     pub(crate) without: BTreeSet<(usize, u32)>,
 }
@@ -85,21 +86,23 @@ pub(crate) struct History {
 impl History {
     /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
     /// versions may need counts as needed.
-    pub(crate) fn all(state: &State) -> Result<Vec<Self>, Error> {
+    pub(crate) fn all(state: &Arc<State>) -> Result<Vec<Self>, Error> {
         Self::from(state, 0)
     }
 
     /// The same of what became of pages from a version on: what that lies upon below is not in it.
-    pub(crate) fn from(state: &State, first: u64) -> Result<Vec<Self>, Error> {
+    pub(crate) fn from(state: &Arc<State>, first: u64) -> Result<Vec<Self>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<Arc<Segment>>> = BTreeMap::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
             match unless_refused(slot.segment())? {
-                Ok(segment) => of_size.entry(segment.page_size()).or_default().push(Arc::clone(segment)),
+                Ok(segment) => {
+                    of_size.entry(segment.directory.page_size).or_default().push(Arc::clone(segment))
+                }
                 Err(_) => lost.extend(slot.reference.first..=slot.reference.last),
             }
         }
-        let (known, alone) = (state.live_from(first), state.alone());
+        let known = state.live_from(first);
         lost.retain(|number| *number >= first && state.is_live(*number) && !known.contains_key(number));
         let lost =
             lost.iter().map(|number| Live { number: *number, page_count: u32::MAX, floor: 0, is_lost: true });
@@ -107,18 +110,16 @@ impl History {
             let versions = segments.iter().flat_map(|segment| &segment.directory.versions);
             let numbers: BTreeSet<u64> = versions.map(|version| version.number).collect();
             let live = numbers.iter().filter_map(|number| known.get(number)).map(|version| {
-                let below = alone.partition_point(|alone| *alone <= version.number).checked_sub(1);
-                let floor = below.and_then(|nth| alone.get(nth)).copied().unwrap_or(0);
-                let VersionRef { number, page_count, is_whole, .. } = *version;
-                Live { number, page_count, floor: if is_whole { number } else { floor }, is_lost: false }
+                let VersionRef { number, page_count, .. } = *version;
+                Live { number, page_count, floor: state.floor(number), is_lost: false }
             });
             let mut live: Vec<Live> = live.chain(lost.clone()).collect();
             live.sort_unstable_by_key(|live| live.number);
             live
         };
         let history = |(page_size, segments): (_, Vec<_>)| {
-            let (live, voided) = (live_in(&segments), state.manifest.voided.clone());
-            Self { page_size, segments, live, voided, without: BTreeSet::new() }
+            let (live, state) = (live_in(&segments), Arc::clone(state));
+            Self { state, page_size, segments, live, without: BTreeSet::new() }
         };
         Ok(of_size.into_iter().map(history).collect())
     }
@@ -139,7 +140,7 @@ impl History {
 
     /// The place of the segment that an error is about.
     pub(crate) fn place_of(&self, error: &Error) -> Option<usize> {
-        self.segments.iter().position(|segment| error.path() == Some(segment.name()))
+        self.segments.iter().position(|segment| error.path() == Some(segment.object.name()))
     }
 
     /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
@@ -152,7 +153,7 @@ impl History {
         let is_read = |(place, _): &(usize, _)| !self.without.contains(&(*place, block));
         for (segment, read) in self.segments.iter().enumerate().filter(is_read) {
             read.entries(block, |entry| {
-                if !self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version)) {
+                if !self.state.manifest.is_void(entry.version) {
                     items.push(Item { entry, segment, base: None, shown: (0, 0), needed: (0, 0) });
                 }
             })?;
@@ -228,42 +229,55 @@ pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize>
 pub(crate) struct Assembler {
     pub(crate) decoder: Decoder,
     frame: Vec<u8>,
+    /// The page that was put together last, if it is what it was: what lies upon it is laid upon it.
+    pub(crate) page: Vec<u8>,
+    in_hand: Option<(u32, u64)>,
 }
 
 impl Assembler {
-    pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { decoder: Decoder::new()?, frame: Vec::new() })
+    /// For the pages of a history.
+    pub(crate) fn new(history: &History) -> Result<Self, Error> {
+        let page = vec![0; history.page_size.as_usize()];
+        Ok(Self { decoder: Decoder::new()?, frame: Vec::new(), page, in_hand: None })
     }
 
     /// Reads a frame as it is stored.
     pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
-        self.frame.resize(usize::try_from(item.entry.len).unwrap_or(usize::MAX), 0);
+        self.frame.resize(in_memory(item.entry.len.into()), 0);
         history.segment(item)?.read(item.entry.offset, &mut self.frame)?;
         Ok(&self.frame)
     }
 
-    /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out, which is not compared with its
-    /// check.
-    pub(crate) fn lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        let (segment, encoding) = (history.segment(item)?, item.entry.encoding);
-        let read = self.stored(history, item).map(drop).and_then(|()| segment.dictionary_for(encoding));
-        let Ok(dictionary) = unless_refused(read)? else { return Ok(false) };
-        Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, page))
-    }
-
-    /// Puts a page together as it became at an item; answers whether it came out, which is not compared with its check.
+    /// Puts a page together as it became at an item; answers its hash if it comes out as it was.
     pub(crate) fn page(
         &mut self,
         history: &History,
         items: &[Item],
         place: usize,
-        page: &mut [u8],
-    ) -> Result<bool, Error> {
-        let chain: Vec<&Item> = chain(items, place).filter_map(|place| items.get(place)).collect();
-        let mut came_out = chain.last().is_some_and(|item| !item.lacks_base());
-        for item in chain.into_iter().rev() {
-            came_out = came_out && self.lay(history, item, page)?;
+    ) -> Result<Option<PageHash>, Error> {
+        let in_hand = self.in_hand.take();
+        let is_in_hand = |item: &Item| in_hand == Some((item.entry.page, item.entry.version));
+        let chain = || chain(items, place).filter_map(|place| items.get(place));
+        let above: Vec<&Item> = chain().take_while(|item| !is_in_hand(item)).collect();
+        let is_upon_hand = chain().nth(above.len()).is_some();
+        let mut came_out = is_upon_hand || above.last().is_some_and(|item| !item.lacks_base());
+        for item in above.into_iter().rev() {
+            came_out = came_out && self.lay(history, item)?;
         }
-        Ok(came_out)
+        let hash = page_hash(&self.page);
+        let entry = items
+            .get(place)
+            .map(|item| item.entry)
+            .filter(|entry| came_out && check_of(&hash) == entry.check);
+        self.in_hand = entry.map(|entry| (entry.page, entry.version));
+        Ok(entry.map(|_| hash))
+    }
+
+    /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out.
+    fn lay(&mut self, history: &History, item: &Item) -> Result<bool, Error> {
+        let (segment, encoding) = (history.segment(item)?, item.entry.encoding);
+        let read = self.stored(history, item).map(drop).and_then(|()| segment.dictionary_for(encoding));
+        let Ok(dictionary) = unless_refused(read)? else { return Ok(false) };
+        Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, &mut self.page))
     }
 }

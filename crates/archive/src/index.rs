@@ -218,6 +218,12 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
+    /// That of a segment which has nothing yet, of versions from `first` on.
+    pub(crate) fn new(page_size: PageSize, first: u64) -> Self {
+        let (versions, bands, descriptions) = (Vec::new(), vec![Vec::new()], Vec::new());
+        Self { page_size, first, last: first, versions, bands, descriptions, dictionary: None }
+    }
+
     /// The directory as it is written.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

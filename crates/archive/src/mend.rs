@@ -12,7 +12,7 @@ use asat_core::{PageSize, Problem};
 use crate::archive::{Archive, Inner};
 use crate::builder::Builder;
 use crate::codec::Encoder;
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
 use crate::index::{Check, VersionRef, check_of};
@@ -104,17 +104,14 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let mut repaired: Vec<PutRight> = Vec::new();
         for (file, pages) in &damage.pages {
-            let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
-                .iter()
-                .filter_map(|(page, check)| {
-                    Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
-                })
-                .collect();
+            let given = pages.iter().filter_map(|(page, check)| {
+                Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
+            });
+            let given: BTreeMap<(u32, u64), &Vec<u8>> = given.collect();
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
-            let page_size = segment.segment()?.page_size();
-            if self.put_pages(page_size, &given)? {
+            if self.put_pages(segment.segment()?.directory.page_size, &given)? {
                 let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
                 let number = given.keys().map(|(_, version)| *version).max().unwrap_or(0);
                 repaired.push(PutRight { number, file: archive.objects.name(*file), by });
@@ -122,12 +119,8 @@ impl Archive {
         }
         for (file, needless) in &damage.files {
             let name = archive.objects.name(*file);
-            let number = match archive.replace(*file, needless, pace) {
-                Ok(number) => number,
-                // Something that is needed does not come out.
-                Err(error) if error.is_loss() => None,
-                Err(error) => return Err(error),
-            };
+            // If something that is needed does not come out, it stays as it is.
+            let number = unless_refused(archive.replace(*file, needless, pace))?.ok().flatten();
             if let Some(number) = number.filter(|_| repaired.iter().all(|repaired| repaired.file != name)) {
                 repaired.push(PutRight { number, file: name, by: Remedy::Itself });
             }
@@ -161,11 +154,7 @@ impl Archive {
         if builder.count == 0 {
             return Ok(false);
         }
-        let committed = archive.commit(builder.seal(Vec::new())?, |_, segment, manifest| {
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
-            true
-        })?;
-        Ok(committed.is_some())
+        Ok(archive.commit(builder.seal(Vec::new())?, |_, _| true)?.is_some())
     }
 
     /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more. Unless it
@@ -186,15 +175,10 @@ impl Archive {
         let (number, page_count) = (meta.number, meta.page_count);
         // What cannot be opened at the moment may be what it is put below.
         let state = archive.state();
-        let mut errors = state.slots.iter().filter_map(|slot| slot.segment().err());
-        if let Some(refused) = errors.find(|error| !error.is_loss()) {
-            return Err(refused.into());
-        }
+        state.slots.iter().try_for_each(|slot| unless_refused(slot.segment()).map(drop))?;
         let is_known = state.may_have(number);
-        let next = |state: &State| {
-            let live = state.live_from(0);
-            live.into_keys().find(|live| *live > number && !is_known)
-        };
+        let is_next = |live: &u64| *live > number && !is_known;
+        let next = |state: &State| state.live_from(number).into_keys().find(is_next);
         let expected = next(&state);
         let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
@@ -214,13 +198,14 @@ impl Archive {
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let mut is_disturbed = false;
-        let committed = archive.commit(sealed, |state, segment, manifest| {
+        let committed = archive.commit(sealed, |state, manifest| {
             // What is written lies upon what the version before showed, which no merge keeps once that is whole. And what would be seen of
             // this version in one that was written meanwhile was not compared with it.
             is_disturbed = *lock(&archive.writing) || next(state) != expected;
             // The file that it was written in has nothing else.
-            manifest.segments.retain(|other| (other.first, other.last) != (number, number));
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            let is_it = |segment: &SegmentRef| (segment.first, segment.last) == (number, number);
+            let written = manifest.number;
+            manifest.segments.retain(|segment| !is_it(segment) || segment.file == written);
             !is_disturbed && state.is_live(number) && (!must_live || state.live(number).is_some())
         })?;
         if is_disturbed {
@@ -243,12 +228,11 @@ impl Inner {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
         for mut history in History::all(&state)? {
-            let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
-                continue;
-            };
+            let place = history.segments.iter().position(|segment| segment.number == file);
+            let Some(place) = place else { continue };
             history.without.extend(needless.iter().map(|block| (place, *block)));
             history.pass_over_others(place)?;
-            if matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
+            if matches!(self.rewrite(&history, file, pace)?, Merged::Done(_)) {
                 return Ok(Some(last));
             }
         }

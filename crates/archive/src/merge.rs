@@ -14,10 +14,9 @@ use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
 use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::error::{Error, unless_refused};
-use crate::fingerprint::page_hash;
 use crate::history::{Assembler, History, Item, chain, need};
-use crate::index::{Encoding, Entry, VersionRef, check_of};
-use crate::manifest::{Manifest, SegmentRef};
+use crate::index::{Encoding, Entry, VersionRef};
+use crate::manifest::Manifest;
 use crate::meta::Description;
 use crate::segment::Segment;
 use crate::state::State;
@@ -51,7 +50,6 @@ impl Inner {
     /// Merges segments of a history, which are known by their files, into one.
     pub(crate) fn merge(
         &self,
-        state: &State,
         history: &History,
         files: &BTreeSet<u64>,
         pace: Pace<'_>,
@@ -60,7 +58,7 @@ impl Inner {
         // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
         let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
         let checked = inputs.into_iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
-        let merged = checked.and_then(|()| self.merge_unchecked(state, history, files, false, pace));
+        let merged = checked.and_then(|()| self.merge_unchecked(history, files, false, pace));
         let damaged = merged.as_ref().err().filter(|error| error.is_loss());
         let place = damaged.and_then(|error| history.segments.get(history.place_of(error)?));
         match (place.map(|segment| segment.number).filter(|file| files.contains(file)), merged) {
@@ -72,7 +70,6 @@ impl Inner {
 
     fn merge_unchecked(
         &self,
-        state: &State,
         history: &History,
         files: &BTreeSet<u64>,
         is_compared: bool,
@@ -94,54 +91,38 @@ impl Inner {
                 }
             }
         }
-        let (builder, versions) = (work.builder, versions(&inputs, state)?);
+        let (builder, versions) = (work.builder, versions(&inputs, &history.state)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
             let near = manifest.segments.iter().filter(|other| other.first <= last && other.last >= first);
             near.map(|segment| segment.file).collect()
         };
-        let expected = overlap(&state.manifest);
-        let committed = self.commit(sealed, |_, segment: Option<SegmentRef>, manifest| {
-            let holds = overlap(manifest) == expected;
+        let expected = overlap(&history.state.manifest);
+        let committed = self.commit(sealed, |state, manifest| {
             manifest.segments.retain(|other| !files.contains(&other.file));
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
             manifest.forget();
-            holds
+            overlap(&state.manifest) == expected
         })?;
         let Some(after) = committed else { return Ok(Merged::Changed) };
-        let file = after.manifest.number;
         self.rely_on(&after, |head| {
-            let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
-            let view = known.as_ref().and_then(|head| {
-                let view = View::without_lost(&after, head.view.number).ok();
-                view.filter(|view| view.lost == head.view.lost)
-            });
-            match (known, view) {
-                (Some(head), Some(view)) => {
-                    // What took their place is read from now on, and they need not stay open.
-                    head.view = Arc::new(view);
-                    true
-                }
-                _ => false,
-            }
+            let mut known =
+                head.iter_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
+            known.any(|head| {
+                let view = View::without_lost(&after, head.view.number);
+                let view = view.ok().filter(|view| view.lost == head.view.lost);
+                // What took their place is read from now on, and they need not stay open.
+                view.map(|view| head.view = Arc::new(view)).is_some()
+            })
         });
-        Ok(Merged::Done(file))
+        Ok(Merged::Done(after.manifest.number))
     }
-}
 
-impl Inner {
     /// Writes a segment once more. If its bytes are not what was written, all that is needed of it must come out.
-    pub(crate) fn rewrite(
-        &self,
-        state: &State,
-        history: &History,
-        file: u64,
-        pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
+    pub(crate) fn rewrite(&self, history: &History, file: u64, pace: Pace<'_>) -> Result<Merged, Error> {
         let segment = history.segments.iter().find(|segment| segment.number == file);
         let is_sound = segment.is_some_and(|segment| segment.check_bytes(|_| Ok(())).is_ok());
-        self.merge_unchecked(state, history, &[file].into(), !is_sound, pace)
+        self.merge_unchecked(history, &[file].into(), !is_sound, pace)
     }
 }
 
@@ -167,21 +148,21 @@ fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<
 fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error> {
     let is_input =
         |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
-    let mut page = vec![0; history.page_size.as_usize()];
-    let most = (SAMPLE_BYTES / page.len()).min(SAMPLED_PAGES);
+    let page_len = history.page_size.as_usize();
+    let most = (SAMPLE_BYTES / page_len).min(SAMPLED_PAGES);
     let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
-    let (mut assembler, mut pages) = (Assembler::new()?, Vec::new());
+    let (mut assembler, mut pages) = (Assembler::new(history)?, Vec::new());
     for block in blocks.iter().step_by(blocks.len().div_ceil(most).max(1)) {
-        let end = pages.len() + per_block * page.len();
+        let end = pages.len() + per_block * page_len;
         history.pages(*block, |items| {
             let is_whole = |item: &Item| item.entry.encoding != Encoding::Difference;
             let whole = items.iter().rposition(|item| is_whole(item) && is_input(item));
             if let Some(place) = whole.filter(|_| pages.len() < end)
-                && assembler.page(history, items, place, &mut page)?
+                && assembler.page(history, items, place)?.is_some()
             {
-                pages.extend_from_slice(&page);
+                pages.extend_from_slice(&assembler.page);
             }
             Ok(())
         })?;
@@ -213,8 +194,8 @@ struct Work<'a> {
     builder: Builder,
     encoder: Encoder,
     assembler: Assembler,
-    page: Vec<u8>,
-    below: Vec<u8>,
+    /// Puts together what a page is stored upon.
+    below: Assembler,
     /// What was stored again, as it comes out.
     again: Vec<u8>,
     pace: Pace<'a>,
@@ -228,10 +209,9 @@ impl<'a> Work<'a> {
         builder: Builder,
         pace: Pace<'a>,
     ) -> Result<Self, Error> {
-        let page_len = history.page_size.as_usize();
-        let encoder = Encoder::new(page_len, builder.dictionary.as_deref())?;
-        let assembler = Assembler::new()?;
-        let [page, below, again] = [(); 3].map(|()| vec![0; page_len]);
+        let encoder = Encoder::new(history.page_size.as_usize(), builder.dictionary.as_deref())?;
+        let (assembler, below) = (Assembler::new(history)?, Assembler::new(history)?);
+        let again = assembler.page.clone();
         Ok(Self {
             history,
             files,
@@ -239,7 +219,6 @@ impl<'a> Work<'a> {
             builder,
             encoder,
             assembler,
-            page,
             below,
             again,
             pace,
@@ -286,17 +265,17 @@ impl<'a> Work<'a> {
     /// Stores a page again, upon what it was at another item, or whole.
     fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
         self.assemble(items, place)?;
-        let Self { history, assembler, page, below, again, encoder, builder, .. } = self;
+        let Self { history, assembler, below, again, encoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
         let upon = match upon {
-            Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
+            Some(upon) if below.page(history, items, upon)?.is_some() => items.get(upon),
             _ => None,
         };
-        let (encoding, frame) = encoder.encode(page, upon.map(|_| (0, below.as_slice())));
+        let (encoding, frame) = encoder.encode(&assembler.page, upon.map(|_| (0, below.page.as_slice())));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
-        again.copy_from_slice(below);
-        if !assembler.decoder.decode(stored, again) || again != page {
+        again.copy_from_slice(&below.page);
+        if !below.decoder.decode(stored, again) || *again != assembler.page {
             let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
             return Err(Error::Misuse(what));
         }
@@ -307,15 +286,11 @@ impl<'a> Work<'a> {
 
     /// Puts a page together as it became at an item.
     fn assemble(&mut self, items: &[Item], place: usize) -> Result<(), Error> {
-        let Self { history, assembler, page, .. } = self;
-        let came_out = assembler.page(history, items, place, page)?;
-        let Some(item) = items.get(place) else { return Ok(()) };
-        let Entry { page: number, version, check, .. } = item.entry;
-        if came_out && check_of(&page_hash(page)) == check {
-            return Ok(());
-        }
-        let what = format!("page {number} of version {version} does not match its check");
-        Err(history.segment(item)?.damaged(what))
+        let comes_out = self.assembler.page(self.history, items, place)?.is_some();
+        let Some(item) = items.get(place).filter(|_| !comes_out) else { return Ok(()) };
+        let Entry { page, version, .. } = item.entry;
+        let what = format!("page {page} of version {version} does not match its check");
+        Err(self.history.segment(item)?.damaged(what))
     }
 
     /// Tells the pace what was written.

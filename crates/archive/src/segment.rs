@@ -1,21 +1,18 @@
 //! A segment that is open for reading: entries and frames of pages, and descriptions of versions.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
-
-use asat_core::PageSize;
 
 use crate::codec::Dictionary;
 use crate::error::Error;
 use crate::fingerprint::{hash, matches};
 use crate::index::{
-    BLOCK_PAGES, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, VersionRef, check_of,
+    BLOCK_PAGES, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, check_of,
 };
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit, in_memory, len_of};
 use crate::lock::lock;
 use crate::manifest::{Manifest, SegmentRef};
 use crate::meta::{Meta, read_together};
-use crate::objects::{Object, Objects, Stamp};
+use crate::objects::{Object, Objects};
 
 /// What is read at a file's end at once: of a small one, everything that opening it needs.
 const END_BYTES: u64 = 8 << 10;
@@ -99,7 +96,7 @@ impl Ends {
 pub(crate) struct Segment {
     /// The number of its file. Of two entries of one page and version, that of the higher number counts.
     pub(crate) number: u64,
-    object: Arc<dyn Object>,
+    pub(crate) object: Arc<dyn Object>,
     footer: Footer,
     pub(crate) directory: Directory,
     /// Its versions that stand alone, in order.
@@ -114,17 +111,7 @@ impl Segment {
     /// What a manifest says of it.
     pub(crate) fn reference(&self) -> SegmentRef {
         let Directory { first, last, .. } = self.directory;
-        SegmentRef { file: self.number, first, last, bytes: self.bytes(), identity: self.identity() }
-    }
-
-    /// What tells it from another file of its number.
-    pub(crate) fn identity(&self) -> u64 {
-        self.footer.identity()
-    }
-
-    /// How it is called in messages.
-    pub(crate) fn name(&self) -> &Path {
-        self.object.name()
+        SegmentRef { file: self.number, first, last, bytes: self.bytes(), identity: self.footer.identity() }
     }
 
     /// How long its file is up to the manifest.
@@ -132,19 +119,9 @@ impl Segment {
         self.footer.manifest_at
     }
 
-    /// What its file is like now.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.object.stamp()
-    }
-
-    /// The size of its pages.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.directory.page_size
-    }
-
-    /// A version that it has.
-    pub(crate) fn version(&self, number: u64) -> Option<&VersionRef> {
-        self.directory.version(number)
+    /// The newest version that it has and that is one of these.
+    pub(crate) fn newest(&self, is_it: impl Fn(&u64) -> bool) -> Option<u64> {
+        self.directory.versions.iter().rev().map(|version| version.number).find(is_it)
     }
 
     /// The entries of a block: those of each band are in order.

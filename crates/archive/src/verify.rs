@@ -12,9 +12,8 @@ use asat_core::{Fingerprint, PageSize};
 
 use crate::archive::{Archive, Inner};
 use crate::error::{Error, unless_refused};
-use crate::fingerprint::{Fingerprinter, PageHash, page_hash};
+use crate::fingerprint::Fingerprinter;
 use crate::history::{Assembler, History, Item, Live, chain};
-use crate::index::check_of;
 use crate::lock::lock;
 use crate::mend::Damage;
 use crate::state::State;
@@ -167,7 +166,7 @@ impl<'a> Check<'a> {
             let count = bad.pages.len();
             let what = format!("page {page} of version {version} does not match its check ({count} pages)");
             self.report.damage.note(segment.number, bad.pages);
-            self.find(segment.name().to_owned(), &segment.damaged(what), bad.affects);
+            self.find(segment.object.name().to_owned(), &segment.damaged(what), bad.affects);
         }
         let mut well: BTreeSet<u64> = history.live.iter().map(|live| live.number).collect();
         let judged: Vec<(u64, Option<Error>)> =
@@ -190,7 +189,7 @@ impl<'a> Check<'a> {
                 self.report.damage.keep_file(segment.number);
             }
             judged.retain(|(number, _)| !affects.contains(number));
-            self.find(segment.name().to_owned(), &error, affects);
+            self.find(segment.object.name().to_owned(), &error, affects);
         }
         for (number, error) in judged {
             let Some(error) = error else { continue };
@@ -201,7 +200,7 @@ impl<'a> Check<'a> {
             }
             if files.is_empty() {
                 let described = self.state.described_in(number);
-                files.extend(described.map(|segment| segment.name().to_owned()));
+                files.extend(described.map(|segment| segment.object.name().to_owned()));
             }
             files.into_iter().for_each(|file| self.find(file, &error, [number]));
         }
@@ -249,11 +248,6 @@ struct Version {
 }
 
 impl Version {
-    fn take(&mut self, hash: &PageHash) {
-        self.fingerprinter.hash(hash);
-        self.pages += 1;
-    }
-
     fn new(state: &State, page_size: PageSize, number: u64) -> Result<Self, Error> {
         let meta = unless_refused(state.describe(number))?;
         let page_count = meta.as_ref().map_or(0, |meta| meta.page_count);
@@ -302,7 +296,6 @@ enum Found {
 /// Pages that are put together for versions.
 struct Work {
     assembler: Assembler,
-    page: Vec<u8>,
     /// Those of the history, in the same order.
     versions: Vec<Version>,
     bad: BTreeMap<usize, Bad>,
@@ -312,20 +305,18 @@ impl Work {
     fn new(state: &State, history: &History) -> Result<Self, Error> {
         let version = |live: &Live| Version::new(state, history.page_size, live.number);
         let versions = history.live.iter().map(version).collect::<Result<_, _>>()?;
-        let page = vec![0; history.page_size.as_usize()];
-        Ok(Self { assembler: Assembler::new()?, page, versions, bad: BTreeMap::new() })
+        Ok(Self { assembler: Assembler::new(history)?, versions, bad: BTreeMap::new() })
     }
 
     /// Checks a page as all versions show it.
     fn page(&mut self, history: &History, items: &[Item]) -> Result<(), Error> {
-        let (mut found, mut in_hand) = (Vec::with_capacity(items.len()), None);
+        let mut found = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
             if !item.is_needed() {
                 found.push(Found::Not);
                 continue;
             }
-            let hash = self.read(history, items, place, in_hand)?;
-            in_hand = hash.map(|_| place);
+            let hash = self.assembler.page(history, items, place)?;
             let below = item.base.and_then(|base| found.get(base)).copied();
             if item.lacks_base() || below == Some(Found::Lacking) {
                 // What lies upon something that is lost is not to blame: the fingerprints tell of it.
@@ -338,7 +329,10 @@ impl Work {
             let live = history.live.get(first..last).unwrap_or_default();
             let affected = versions.zip(live).filter(|(_, live)| shows(live)).map(|(version, _)| version);
             if let Some(hash) = hash {
-                affected.for_each(|version| version.take(&hash));
+                affected.for_each(|version| {
+                    version.fingerprinter.hash(&hash);
+                    version.pages += 1;
+                });
                 found.push(Found::Well);
                 continue;
             }
@@ -356,23 +350,5 @@ impl Work {
             });
         }
         Ok(())
-    }
-
-    /// Puts the page together as it became at an item; answers its hash if it is what it was. What is in hand need not be read again.
-    fn read(
-        &mut self,
-        history: &History,
-        items: &[Item],
-        place: usize,
-        in_hand: Option<usize>,
-    ) -> Result<Option<PageHash>, Error> {
-        let Self { assembler, page, .. } = self;
-        let Some(item) = items.get(place) else { return Ok(None) };
-        let came_out = match item.base {
-            Some(base) if in_hand == Some(base) => assembler.lay(history, item, page)?,
-            _ => assembler.page(history, items, place, page)?,
-        };
-        let hash = page_hash(page);
-        Ok(Some(hash).filter(|hash| came_out && check_of(hash) == item.entry.check))
     }
 }

@@ -88,11 +88,11 @@ impl View {
     /// The same without the segments that are lost. Nothing may be believed of it then unless all of it has the version's fingerprint.
     pub(crate) fn without_lost(state: &State, number: u64) -> Result<Self, Error> {
         let version = state.live(number).ok_or_else(|| state.no_such_version(number))?;
-        let page_size = state.described_in(number)?.page_size();
+        let page_size = state.described_in(number)?.directory.page_size;
         let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
         for slot in state.seen_in(number) {
             match slot.segment() {
-                Ok(segment) if segment.page_size() == page_size => segments.push(Arc::clone(segment)),
+                Ok(segment) if segment.directory.page_size == page_size => segments.push(Arc::clone(segment)),
                 Ok(_) => {}
                 Err(error) if error.is_loss() => _ = lost.insert(slot.reference.file),
                 Err(error) => return Err(error),

@@ -250,14 +250,7 @@ impl Writer {
                 self.compressor.insert(Compressor::start(builder, before, told, self.hurries)?)
             }
         };
-        match compressor.page(number, page, hash) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.why_broken()),
-            Err(source) => {
-                self.broken = true;
-                Err(Error::io("read back what waited in", self.archive().objects.place(), source))
-            }
-        }
+        if compressor.page(number, page, hash)? { Ok(()) } else { Err(self.why_broken()) }
     }
 
     /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
@@ -290,12 +283,9 @@ impl Writer {
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
         let (number, hashes) = (self.number, std::mem::take(&mut self.hashes));
         let (archive, upon) = (self.archive(), self.head.as_ref().filter(|_| !stands_alone));
-        let state = archive.commit(sealed, |state, segment, manifest| {
+        let state = archive.commit(sealed, |state, _| {
             let is_there = upon.is_none_or(|upon| state.live(upon.view.number).is_some());
-            let holds = is_there && manifest.highest < number;
-            manifest.highest = manifest.highest.max(number);
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
-            holds
+            is_there && state.manifest.highest < number
         })?;
         let Some(state) = state else {
             let what = "the version that this one lies upon was given up meanwhile";
