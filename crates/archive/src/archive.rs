@@ -303,7 +303,7 @@ impl Inner {
             // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
             self.objects.delete(number)?;
             let what = "another asat has written to it since this one opened it";
-            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+            return Err(Error::busy(self.objects.place(), what));
         }
         files.highest = number;
         files.there.insert(number, len_of(&*self.objects, number));

@@ -83,12 +83,16 @@ pub struct VersionStats {
     pub only_bytes: u64,
 }
 
-/// Files that a compaction passes over.
-#[derive(Default)]
-struct Passed {
-    /// They are damaged, or what is needed of them finds no room.
+/// A compaction under way.
+struct Compaction<'a> {
+    archive: &'a Inner,
+    pace: Pace<'a>,
+    has_garbage: bool,
+    /// Whether there was no room for what was tried.
+    is_full: bool,
+    /// Files that are passed over: they are damaged, or what is needed of them finds no room.
     damaged: BTreeSet<u64>,
-    /// It has made them: what it could not leave out of one it could not leave out of it again.
+    /// Files that it has made: what it could not leave out of one it could not leave out of it again.
     made: BTreeSet<u64>,
 }
 
@@ -128,8 +132,7 @@ impl Archive {
             state.may_have(number) && !is_written_upon
         })?;
         if is_written_upon {
-            let what = "a version is being written on top of this one";
-            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what });
+            return Err(Error::busy(self.folder(), "a version is being written on top of this one"));
         }
         if committed.is_none() {
             return Ok(Retired::AlreadyGone);
@@ -149,15 +152,16 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
-        let (mut more, mut is_full, mut first_error) = (false, false, None);
-        let mut passed = Passed::default();
+        let (mut more, mut first_error) = (false, None);
+        let (damaged, made) = (BTreeSet::new(), BTreeSet::new());
+        let mut compaction = Compaction { archive, pace, has_garbage, is_full: false, damaged, made };
         loop {
-            match archive.compact_once(&mut passed, has_garbage, is_full, pace) {
+            match compaction.step() {
                 Ok(None) => break,
                 Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
                 Ok(Some(Merged::Damaged(file, error))) => {
                     // The others are merged all the same.
-                    passed.damaged.insert(file);
+                    compaction.damaged.insert(file);
                     first_error.get_or_insert(error);
                 }
                 Err(Error::Stopped) => {
@@ -165,13 +169,13 @@ impl Archive {
                     break;
                 }
                 Err(error) => {
-                    let goes_on = matches!(error, Error::Full { .. }) && !is_full;
+                    let goes_on = matches!(error, Error::Full { .. }) && !compaction.is_full;
                     first_error.get_or_insert(error);
                     if !goes_on {
                         break;
                     }
                     // What is needed of one segment may fit, and what that gives back makes room for the others another time.
-                    is_full = true;
+                    compaction.is_full = true;
                 }
             }
         }
@@ -243,71 +247,61 @@ impl Archive {
     }
 }
 
-impl Inner {
+impl Compaction<'_> {
     /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
     /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
-    fn compact_once(
-        &self,
-        passed: &mut Passed,
-        has_garbage: bool,
-        is_full: bool,
-        pace: Pace<'_>,
-    ) -> Result<Option<Merged>, Error> {
-        if pace(0).is_break() {
+    fn step(&mut self) -> Result<Option<Merged>, Error> {
+        if (self.pace)(0).is_break() {
             return Err(Error::Stopped);
         }
-        let state = self.state();
-        if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
-            self.check_room(row.takes)?;
+        let state = self.archive.state();
+        if !self.is_full
+            && let Some((first, row)) = self.tier(&state)?
+        {
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
-                    return self.merge(&history, &row.files, pace).map(Some);
+                    return self.merge(&history, &row).map(Some);
                 }
             }
         }
-        if !has_garbage {
-            return Ok(None);
-        }
-        for history in History::all(&state)? {
-            if let Some(Row { files, takes }) = self.garbage(&history, passed, is_full)? {
-                let merged = self.check_room(takes).and_then(|()| self.merge(&history, &files, pace));
-                if let Ok(Merged::Done(file)) = merged {
-                    passed.made.insert(file);
-                }
-                return match (merged, files.first()) {
-                    (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
-                        Ok(Some(Merged::Damaged(*file, error)))
-                    }
-                    (merged, _) => merged.map(Some),
-                };
+        for history in if self.has_garbage { History::all(&state)? } else { Vec::new() } {
+            let Some(row) = self.garbage(&history)? else { continue };
+            let merged = self.merge(&history, &row);
+            if let Ok(Merged::Done(file)) = merged {
+                self.made.insert(file);
             }
+            return match (merged, row.files.first()) {
+                (Err(error @ Error::Full { .. }), Some(file)) if self.is_full => {
+                    Ok(Some(Merged::Damaged(*file, error)))
+                }
+                (merged, _) => merged.map(Some),
+            };
         }
         Ok(None)
     }
 
-    /// Refuses what would take more than half of the free space.
-    fn check_room(&self, takes: u64) -> Result<(), Error> {
-        match self.objects.room() {
-            Some(free) if takes > free / 2 => {
-                let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
-                let full = io::Error::new(io::ErrorKind::StorageFull, why);
-                Err(Error::io("merge files of", self.objects.place(), full))
-            }
-            _ => Ok(()),
+    /// Merges segments, unless that would take more than half of the free space.
+    fn merge(&mut self, history: &History, row: &Row) -> Result<Merged, Error> {
+        if let Some(free) = self.archive.objects.room().filter(|free| row.takes > free / 2) {
+            let takes = row.takes;
+            let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
+            let full = io::Error::new(io::ErrorKind::StorageFull, why);
+            return Err(Error::io("merge files of", self.archive.objects.place(), full));
         }
+        self.archive.merge(history, &row.files, self.pace)
     }
 
     /// The segments in a row that become one because of their lengths, and the first version of these.
-    fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
+    fn tier(&self, state: &State) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
             if let Ok(segment) = unless_refused(slot.segment())? {
                 of_size.entry(segment.directory.page_size).or_default().push(&slot.reference);
             }
         }
-        let length =
-            |segment: &&SegmentRef| if damaged.contains(&segment.file) { u64::MAX } else { segment.bytes };
+        let is_damaged = |segment: &SegmentRef| self.damaged.contains(&segment.file);
+        let length = |segment: &&SegmentRef| if is_damaged(segment) { u64::MAX } else { segment.bytes };
         Ok(of_size.into_values().find_map(|segments| {
             let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
             let row = segments.get(row)?;
@@ -318,26 +312,23 @@ impl Inner {
     }
 
     /// Segments of which a part is needed by nobody.
-    fn garbage(&self, history: &History, passed: &Passed, is_full: bool) -> Result<Option<Row>, Error> {
+    fn garbage(&self, history: &History) -> Result<Option<Row>, Error> {
         let mut versions = history.segments.iter().flat_map(|segment| &segment.directory.versions);
         if !versions.any(|version| history.state.manifest.is_retired(version.number)) {
             return Ok(None);
         }
-        let spare = spare(history, is_full)?;
-        let is_damaged = |spare: &Spare| passed.damaged.contains(&spare.segment.number);
+        let spare = spare(history, self.is_full)?;
+        let is_damaged = |spare: &Spare| self.damaged.contains(&spare.segment.number);
         let is_wanted = |one: &Spare| {
             let is_worth = one.bytes > 0 && one.bytes.saturating_mul(WORTH) >= one.segment.bytes();
             let mut below = one.below.iter().filter_map(|place| spare.get(*place));
-            is_worth
-                && !passed.made.contains(&one.segment.number)
-                && !is_damaged(one)
-                && !below.any(is_damaged)
+            is_worth && !self.made.contains(&one.segment.number) && !is_damaged(one) && !below.any(is_damaged)
         };
         let Some(first) = spare.iter().position(is_wanted) else { return Ok(None) };
         let mut bytes = 0;
         let is_taken = |one: &&Spare| {
             bytes += one.segment.bytes();
-            is_wanted(one) && bytes <= MOST_BYTES && !is_full
+            is_wanted(one) && bytes <= MOST_BYTES && !self.is_full
         };
         let row = spare.iter().skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.

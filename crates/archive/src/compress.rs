@@ -218,10 +218,9 @@ impl Worker {
     fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) {
         let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
         for (pages, data) in groups {
-            let bases = before.map(|view| self.read(view, pages)).unwrap_or_default();
-            let mut bases = bases.into_iter().chain(std::iter::repeat(None));
-            for (&(page, check), content) in pages.iter().zip(data.chunks_exact(self.page_len)) {
-                let base = bases.next().flatten();
+            let bases = self.read(before, pages);
+            let contents = data.chunks_exact(self.page_len);
+            for ((&(page, check), content), base) in pages.iter().zip(contents).zip(bases) {
                 let below = base.and_then(|Base { place, depth, .. }| {
                     Some((depth, self.before.chunks_exact(self.page_len).nth(place)?))
                 });
@@ -236,7 +235,8 @@ impl Worker {
 
     /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
     /// read, or as many differences already.
-    fn read(&mut self, view: &View, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
+    fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
+        let Some(view) = before else { return vec![None; pages.len()] };
         let mut wanted = Vec::new();
         let base_of = |(number, _): &(u32, Check)| {
             let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;

@@ -101,6 +101,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn busy(folder: &Path, what: &'static str) -> Self {
+        Self::Busy { folder: folder.to_owned(), what }
+    }
+
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }

@@ -70,9 +70,7 @@ impl Folder {
         let handle = File::open(path).map_err(at("open"))?;
         match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Busy { folder: path.to_owned(), what: "another asat has it open" });
-            }
+            Err(Errno::WOULDBLOCK) => return Err(Error::busy(path, "another asat has it open")),
             Err(errno) => return Err(at("lock")(errno.into())),
         }
         // Where that lock does not hold, as on some network file systems, no two must write to one draft.
@@ -240,7 +238,7 @@ impl Draft for Unfinished {
             Ok(()) => self.is_done = true,
             Err(Errno::EXIST) => {
                 let what = "another asat has written to it since this one opened it";
-                return Err(Error::Busy { folder: place.path.clone(), what });
+                return Err(Error::busy(&place.path, what));
             }
             Err(errno) => return Err(Error::io("rename", &self.path, errno.into())),
         }

@@ -50,8 +50,7 @@ impl Head {
             let file = slot.reference.file;
             match slot.segment() {
                 Ok(segment) => {
-                    let stamp = segment.object.stamp();
-                    stamp.is_some() && self.files.get(&file).copied() == stamp
+                    segment.object.stamp().is_some_and(|stamp| self.files.get(&file) == Some(&stamp))
                 }
                 Err(_) => self.view.lost.contains(&file),
             }
@@ -67,7 +66,7 @@ impl Head {
     ) -> Result<Self, Error> {
         let view = View::without_lost(state, number)?;
         let files: BTreeMap<u64, Stamp> = view
-            .segments()
+            .segments
             .iter()
             .filter_map(|segment| Some((segment.number, segment.object.stamp()?)))
             .collect();
@@ -83,7 +82,7 @@ impl Head {
             known.is_some_and(|known| known.hash(nth).is_some())
                 && view.page(nth).is_ok_and(|page| page.frames.iter().all(|frame| is_read(frame.segment)))
         };
-        let page_len = view.page_size().as_usize();
+        let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
         let (mut hashes, mut lost) = (Vec::new(), BTreeSet::new());
         make_room(&mut hashes, number, u32::try_from(view.page_count()).unwrap_or(u32::MAX))?;

@@ -244,7 +244,7 @@ impl Assembler {
     /// Reads a frame as it is stored.
     pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
         self.frame.resize(in_memory(item.entry.len.into()), 0);
-        history.segment(item)?.read(item.entry.offset, &mut self.frame)?;
+        history.segment(item)?.object.read(item.entry.offset, &mut self.frame)?;
         Ok(&self.frame)
     }
 

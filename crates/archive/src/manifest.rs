@@ -52,29 +52,20 @@ impl Manifest {
     /// Reads a manifest; says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let ordered = manifest.segments.is_sorted_by_key(|segment| (segment.first, segment.file));
-        let fits = |segment: &SegmentRef| {
-            segment.first > 0 && segment.first <= segment.last && segment.file <= manifest.number
-        };
-        let files: BTreeSet<u64> = manifest.segments.iter().map(|segment| segment.file).collect();
-        let mut highest = manifest
-            .segments
-            .iter()
-            .map(|segment| segment.last)
-            .chain(manifest.retired.iter().map(|range| range.1));
+        let Self { number, segments, retired, voided, highest, .. } = &manifest;
         let is_range = |(first, last): &(u64, u64)| first <= last;
-        if ordered
-            && manifest.retired.is_sorted_by(|one, next| one.1 < next.0)
-            && manifest.retired.iter().all(is_range)
-            && files.len() == manifest.segments.len()
-            && manifest.segments.iter().all(fits)
-            && manifest.voided.iter().all(is_range)
-            && highest.all(|number| number <= manifest.highest)
-        {
-            Ok(manifest)
-        } else {
-            Err("what it says contradicts itself".to_owned())
-        }
+        let fits =
+            |segment: &SegmentRef| (1..=segment.last).contains(&segment.first) && segment.file <= *number;
+        let files: BTreeSet<u64> = segments.iter().map(|segment| segment.file).collect();
+        let ends = segments.iter().map(|segment| segment.last);
+        let mut ends = ends.chain(retired.iter().map(|range| range.1));
+        let holds = segments.is_sorted_by_key(|segment| (segment.first, segment.file))
+            && retired.is_sorted_by(|one, next| one.1 < next.0)
+            && retired.iter().chain(voided).all(is_range)
+            && files.len() == segments.len()
+            && segments.iter().all(fits)
+            && ends.all(|number| number <= *highest);
+        if holds { Ok(manifest) } else { Err("what it says contradicts itself".to_owned()) }
     }
 
     /// Whether a version was given up, and a segment may have it still.
@@ -107,11 +98,11 @@ impl Manifest {
     /// Forgets what was given up and is in no segment any more.
     pub(crate) fn forget(&mut self) {
         let segments = &self.segments;
-        let there = |first: u64, last: u64| {
-            segments.iter().any(|segment| segment.first <= last && segment.last >= first)
+        let is_there = |(first, last): &(u64, u64)| {
+            segments.iter().any(|segment| segment.first <= *last && segment.last >= *first)
         };
-        self.retired.retain(|(first, last)| there(*first, *last));
-        self.voided.retain(|(first, last)| there(*first, *last));
+        self.retired.retain(is_there);
+        self.voided.retain(is_there);
     }
 
     /// Puts a segment in its place among the others.

@@ -209,8 +209,7 @@ impl Archive {
             !is_disturbed && state.is_live(number) && (!must_live || state.live(number).is_some())
         })?;
         if is_disturbed {
-            let what = "another version is being written, or was";
-            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
+            return Err(Error::busy(self.folder(), "another version is being written, or was").into());
         }
         let state = committed.ok_or_else(|| state.no_such_version(number))?;
         *lock(&archive.head) = None;

@@ -290,7 +290,7 @@ impl<'a> Work<'a> {
         let Some(item) = items.get(place).filter(|_| !comes_out) else { return Ok(()) };
         let Entry { page, version, .. } = item.entry;
         let what = format!("page {page} of version {version} does not match its check");
-        Err(self.history.segment(item)?.damaged(what))
+        Err(self.history.segment(item)?.object.damaged(what))
     }
 
     /// Tells the pace what was written.

@@ -60,6 +60,11 @@ pub(crate) trait Object: Debug + Send + Sync {
 }
 
 impl dyn Object {
+    /// What is said of it if it is not what was written.
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::damaged(self.name(), what)
+    }
+
     /// Reads a range whose length was compared with the object's.
     pub(crate) fn read_range(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
         let refused = || Error::io("read", self.name(), std::io::ErrorKind::OutOfMemory.into());

@@ -34,10 +34,7 @@ impl Ends {
         let object = objects.open(number)?;
         let len = object.len();
         if len < HEADER_LEN + FOOTER_LEN {
-            return Err(Error::damaged(
-                object.name(),
-                format!("it is {len} bytes long, too short for a segment"),
-            ));
+            return Err(object.damaged(format!("it is {len} bytes long, too short for a segment")));
         }
         let mut header = [0; 12];
         object.read(0, &mut header)?;
@@ -45,7 +42,7 @@ impl Ends {
         let end = object.read_range(at..len)?;
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
         let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
-            Unfit::Damaged(what) => Error::damaged(object.name(), what),
+            Unfit::Damaged(what) => object.damaged(what),
             Unfit::Format(found) => Error::Format { path: object.name().to_owned(), found },
         })?;
         Ok(Self { object, footer, end: (at, end) })
@@ -54,8 +51,8 @@ impl Ends {
     /// What the archive was when the file was written.
     pub(crate) fn manifest(&self) -> Result<Manifest, Error> {
         let bytes = self.part(self.footer.manifest(), &self.footer.manifest_hash, "its manifest")?;
-        Manifest::decode(&bytes)
-            .map_err(|why| Error::damaged(self.object.name(), format!("its manifest cannot be read: {why}")))
+        let wrong = |why| self.object.damaged(format!("its manifest cannot be read: {why}"));
+        Manifest::decode(&bytes).map_err(wrong)
     }
 
     /// The segment that it is, unless it has only a manifest.
@@ -66,7 +63,7 @@ impl Ends {
         let bytes = self.part(self.footer.directory(), &self.footer.directory_hash, "its directory")?;
         let rest = self.footer.frames_end..self.footer.directory_at;
         let directory = Directory::decode(&bytes, HEADER_LEN..self.footer.frames_end, rest)
-            .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
+            .ok_or_else(|| self.object.damaged("its directory is malformed"))?;
         let alone = directory.versions.iter().filter(|version| version.stands_alone);
         let alone = alone.map(|version| version.number).collect();
         let (dictionary, described) = (OnceLock::new(), Mutex::default());
@@ -86,7 +83,7 @@ impl Ends {
         if matches(&bytes, expected) {
             Ok(bytes)
         } else {
-            Err(Error::damaged(self.object.name(), format!("{what} does not match its checksum")))
+            Err(self.object.damaged(format!("{what} does not match its checksum")))
         }
     }
 }
@@ -130,7 +127,7 @@ impl Segment {
             let bytes = self.checked(&block.part, || block_name(block))?;
             let range = (self.directory.first, self.directory.last);
             let decoded = block.decode(&bytes, range, self.directory.page_size, &mut each);
-            decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))?;
+            decoded.ok_or_else(|| self.object.damaged(format!("{} is malformed", block_name(block))))?;
         }
         Ok(())
     }
@@ -143,7 +140,7 @@ impl Segment {
         }
         let read = |copy: &PartRef| {
             let bytes = self.checked(copy, || "its dictionary".to_owned())?;
-            Dictionary::new(bytes).ok_or_else(|| self.damaged("its dictionary is none"))
+            Dictionary::new(bytes).ok_or_else(|| self.object.damaged("its dictionary is none"))
         };
         let [first, second] = copies;
         let dictionary =
@@ -161,60 +158,42 @@ impl Segment {
         self.directory.blocks(block).for_each(|block| self.object.expect(block.part.offset, block.part.len));
     }
 
-    /// Reads stored bytes into `buffer`, whose length says how many.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
-        self.object.read(offset, buffer)
-    }
-
-    /// Has the system begin to read bytes that are asked for soon.
-    pub(crate) fn expect(&self, offset: u64, len: u64) {
-        self.object.expect(offset, len);
-    }
-
     /// What it says about a version.
     pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
-        let nth = self
-            .directory
-            .nth(number)
-            .ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
+        let missing = || self.object.damaged(format!("version {number} is not in it"));
+        let nth = self.directory.nth(number).ok_or_else(missing)?;
         let mut known = lock(&self.described);
         if known.0 != Some(nth / DESCRIBED_TOGETHER) {
             *known = (Some(nth / DESCRIBED_TOGETHER), self.descriptions(nth / DESCRIBED_TOGETHER)?);
         }
         let meta = known.1.get(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
-        meta.cloned().ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
+        meta.cloned()
+            .ok_or_else(|| self.object.damaged(format!("it describes another version than {number}")))
     }
 
     /// The descriptions of the versions that are described together at a place.
     pub(crate) fn descriptions(&self, nth: usize) -> Result<Vec<Meta>, Error> {
         let Some(place) = self.directory.descriptions.get(nth) else { return Ok(Vec::new()) };
         let bytes = self.checked(place, || "a description of versions".to_owned())?;
-        let wrong = |why| self.damaged(format!("a description of versions cannot be read: {why}"));
+        let wrong = |why| self.object.damaged(format!("a description of versions cannot be read: {why}"));
         read_together(&bytes).map_err(wrong)
     }
 
-    /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
-    pub(crate) fn check_bytes(
-        &self,
-        mut progress: impl FnMut(u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Reads the whole file and compares it with its checksum; `go_on` hears of every piece read.
+    pub(crate) fn check_bytes(&self, mut go_on: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
         let (mut state, mut at) = (blake3::Hasher::new(), 0);
         let end = self.footer.file_len - FOOTER_LEN;
         while at < end {
             let piece = self.object.read_range(at..end.min(at + PIECE_BYTES))?;
             state.update(&piece);
             at += len_of(&piece);
-            progress(len_of(&piece))?;
+            go_on(len_of(&piece))?;
         }
         if cfg!(fuzzing) || state.finalize() == self.footer.body_hash {
             Ok(())
         } else {
-            Err(self.damaged("its bytes do not match the checksum of the whole file"))
+            Err(self.object.damaged("its bytes do not match the checksum of the whole file"))
         }
-    }
-
-    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
-        Error::damaged(self.object.name(), what)
     }
 
     /// A part of the file that was compared with its check.
@@ -223,7 +202,7 @@ impl Segment {
         if cfg!(fuzzing) || check_of(&hash(&bytes)) == part.check {
             Ok(bytes)
         } else {
-            Err(self.damaged(format!("{} does not match its checksum", what())))
+            Err(self.object.damaged(format!("{} does not match its checksum", what())))
         }
     }
 }

@@ -44,13 +44,8 @@ impl Slot {
         let file = self.reference.file;
         let segment = Ends::open(&*self.objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.reference().identity == self.reference.identity;
-        match segment.filter(is_it) {
-            Some(segment) => Ok(segment),
-            None => {
-                let name = self.objects.name(file);
-                Err(Error::damaged(&name, "it is another file than the one of this number"))
-            }
-        }
+        let what = "it is another file than the one of this number";
+        segment.filter(is_it).ok_or_else(|| Error::damaged(&self.objects.name(file), what))
     }
 }
 
@@ -100,15 +95,15 @@ impl State {
 
     /// The versions that can be read, by number, from one on.
     pub(crate) fn live_from(&self, first: u64) -> BTreeMap<u64, VersionRef> {
-        let mut newest_first: Vec<&Arc<Slot>> =
+        let mut slots: Vec<&Arc<Slot>> =
             self.slots.iter().filter(|slot| slot.reference.last >= first).collect();
-        newest_first.sort_by_key(|slot| std::cmp::Reverse(slot.reference.file));
+        // Of several the one counts that was written last.
+        slots.sort_by_key(|slot| slot.reference.file);
         let mut live = BTreeMap::new();
-        for segment in newest_first.into_iter().filter_map(|slot| slot.segment().ok()) {
+        for segment in slots.into_iter().filter_map(|slot| slot.segment().ok()) {
             let versions = segment.directory.versions.iter().filter(|version| version.number >= first);
-            for version in versions.filter(|version| self.is_live(version.number)) {
-                live.entry(version.number).or_insert(*version);
-            }
+            let versions = versions.filter(|version| self.is_live(version.number));
+            live.extend(versions.map(|version| (version.number, *version)));
         }
         live
     }
@@ -167,11 +162,8 @@ impl State {
     /// The segments of which something may be seen in a version, newest first.
     pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
         let floor = self.floor(number);
-        let mut seen: Vec<&Arc<Slot>> = self
-            .slots
-            .iter()
-            .filter(|slot| slot.reference.first <= number && slot.reference.last >= floor)
-            .collect();
+        let is_seen = |slot: &&Arc<Slot>| slot.reference.first <= number && slot.reference.last >= floor;
+        let mut seen: Vec<&Arc<Slot>> = self.slots.iter().filter(is_seen).collect();
         seen.sort_by_key(|slot| std::cmp::Reverse((slot.reference.last, slot.reference.file)));
         seen.into_iter()
     }

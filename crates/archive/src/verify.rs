@@ -166,7 +166,7 @@ impl<'a> Check<'a> {
             let count = bad.pages.len();
             let what = format!("page {page} of version {version} does not match its check ({count} pages)");
             self.report.damage.note(segment.number, bad.pages);
-            self.find(segment.object.name().to_owned(), &segment.damaged(what), bad.affects);
+            self.find(segment.object.name().to_owned(), &segment.object.damaged(what), bad.affects);
         }
         let mut well: BTreeSet<u64> = history.live.iter().map(|live| live.number).collect();
         let judged: Vec<(u64, Option<Error>)> =

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
 
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::index::{BLOCK_PAGES, Check, Encoding, Entry};
 use crate::segment::Segment;
 use crate::state::State;
@@ -60,13 +60,14 @@ struct Block {
 pub(crate) struct View {
     /// The version.
     pub(crate) number: u64,
-    page_size: PageSize,
+    pub(crate) page_size: PageSize,
     page_count: usize,
     /// The version below which nothing is seen.
     floor: u64,
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
-    segments: Vec<Arc<Segment>>,
+    /// The segments of which something may be seen.
+    pub(crate) segments: Vec<Arc<Segment>>,
     /// The files that it may need and that are lost.
     pub(crate) lost: BTreeSet<u64>,
     blocks: Vec<OnceLock<Arc<Block>>>,
@@ -91,11 +92,10 @@ impl View {
         let page_size = state.described_in(number)?.directory.page_size;
         let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
         for slot in state.seen_in(number) {
-            match slot.segment() {
+            match unless_refused(slot.segment())? {
                 Ok(segment) if segment.directory.page_size == page_size => segments.push(Arc::clone(segment)),
                 Ok(_) => {}
-                Err(error) if error.is_loss() => _ = lost.insert(slot.reference.file),
-                Err(error) => return Err(error),
+                Err(_) => _ = lost.insert(slot.reference.file),
             }
         }
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
@@ -138,11 +138,6 @@ impl View {
         })
     }
 
-    /// The size of a page.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.page_size
-    }
-
     /// How many pages there are.
     pub(crate) fn page_count(&self) -> usize {
         self.page_count
@@ -151,11 +146,6 @@ impl View {
     /// A segment by its place.
     pub(crate) fn segment(&self, place: u32) -> Option<&Arc<Segment>> {
         self.segments.get(usize::try_from(place).unwrap_or(usize::MAX))
-    }
-
-    /// The segments of which something may be seen.
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
     }
 
     /// How a page, counted from 0, comes about.

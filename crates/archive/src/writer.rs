@@ -80,7 +80,7 @@ impl Archive {
         let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
         if let Some(newest) = self.newest().filter(|newest| !is_lost_above(newest)) {
             let head = unless_refused(self.inner.head(newest, &|| true))?.ok();
-            writer.head = head.filter(|head| head.view.page_size() == page_size);
+            writer.head = head.filter(|head| head.view.page_size == page_size);
         }
         make_room(&mut writer.hashes, number, page_count)?;
         Ok(writer)
@@ -127,8 +127,7 @@ impl Inner {
         let _unchanging = self.unchanging();
         let mut writing = lock(&self.writing);
         if *writing {
-            let folder = self.objects.place().to_owned();
-            return Err(Error::Busy { folder, what: "another version is being written" });
+            return Err(Error::busy(self.objects.place(), "another version is being written"));
         }
         *writing = true;
         Ok(Writing { archive: Arc::clone(self) })
@@ -289,7 +288,7 @@ impl Writer {
         })?;
         let Some(state) = state else {
             let what = "the version that this one lies upon was given up meanwhile";
-            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what });
+            return Err(Error::busy(archive.objects.place(), what));
         };
         let view = state.described_in(number).and_then(|segment| match upon {
             Some(head) => head.view.next(&segment, number, self.page_count),
