@@ -293,10 +293,11 @@ impl Inner {
             return Ok(None);
         }
         let published = sealed.publish(&manifest);
+        let is_there = || manifest_of(&*self.objects, number).is_ok_and(|there| there == manifest);
         match &published {
             Ok(()) => {}
-            // It may be there nevertheless, but not if another one is.
-            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            // It may have been created even if it is said that this failed, but not if another one is there.
+            Err(error) if !matches!(error, Error::Busy { .. }) && is_there() => {}
             Err(_) => return published.map(|()| None),
         }
         if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
@@ -313,12 +314,6 @@ impl Inner {
         *lock(&self.state) = Arc::clone(&after);
         self.sweep(&mut files);
         published.map(|()| Some(after))
-    }
-
-    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
-    fn is_there(&self, manifest: &Manifest) -> bool {
-        let there = Ends::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
-        there.is_ok_and(|there| there == *manifest)
     }
 
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.

@@ -103,12 +103,8 @@ impl Encoder {
             Some(frame) => (encoding, frame),
             None => (Encoding::Raw, page),
         };
-        match difference {
-            Some(difference) if difference.len() <= whole.1.len() / 4 * 3 => {
-                (Encoding::Difference, difference)
-            }
-            _ => whole,
-        }
+        let is_worth = |difference: &&[u8]| difference.len() <= whole.1.len() / 4 * 3;
+        difference.filter(is_worth).map_or(whole, |difference| (Encoding::Difference, difference))
     }
 }
 

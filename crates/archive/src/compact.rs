@@ -21,7 +21,7 @@ use crate::error::{Error, unless_refused};
 use crate::history::History;
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
-use crate::merge::{Merged, Pace, Spare, spare};
+use crate::merge::{Pace, Spare, spare};
 use crate::state::State;
 
 /// So many segments in a row become one.
@@ -156,26 +156,24 @@ impl Archive {
         let (damaged, made) = (BTreeSet::new(), BTreeSet::new());
         let mut compaction = Compaction { archive, pace, has_garbage, is_full: false, damaged, made };
         loop {
+            let passed_over = compaction.damaged.len();
             match compaction.step() {
-                Ok(None) => break,
-                Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
-                Ok(Some(Merged::Damaged(file, error))) => {
-                    // The others are merged all the same.
-                    compaction.damaged.insert(file);
-                    first_error.get_or_insert(error);
-                }
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(Error::Stopped) => {
                     more = true;
                     break;
                 }
                 Err(error) => {
-                    let goes_on = matches!(error, Error::Full { .. }) && !compaction.is_full;
+                    // The others are merged all the same. If the disk is full, what is needed of one segment may fit, and what that gives
+                    // back makes room for the others another time.
+                    let is_full = matches!(error, Error::Full { .. });
+                    let goes_on = compaction.damaged.len() > passed_over || is_full && !compaction.is_full;
+                    compaction.is_full |= is_full;
                     first_error.get_or_insert(error);
                     if !goes_on {
                         break;
                     }
-                    // What is needed of one segment may fit, and what that gives back makes room for the others another time.
-                    compaction.is_full = true;
                 }
             }
         }
@@ -249,8 +247,8 @@ impl Archive {
 
 impl Compaction<'_> {
     /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
-    /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
-    fn step(&mut self) -> Result<Option<Merged>, Error> {
+    /// answers whether there was one. What changed meanwhile is looked at anew by the next step.
+    fn step(&mut self) -> Result<bool, Error> {
         if (self.pace)(0).is_break() {
             return Err(Error::Stopped);
         }
@@ -261,35 +259,38 @@ impl Compaction<'_> {
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
-                    return self.merge(&history, &row).map(Some);
+                    return self.merge(&history, &row).map(|_| true);
                 }
             }
         }
         for history in if self.has_garbage { History::all(&state)? } else { Vec::new() } {
-            let Some(row) = self.garbage(&history)? else { continue };
-            let merged = self.merge(&history, &row);
-            if let Ok(Merged::Done(file)) = merged {
-                self.made.insert(file);
+            if let Some(row) = self.garbage(&history)? {
+                let made = self.merge(&history, &row)?;
+                self.made.extend(made);
+                return Ok(true);
             }
-            return match (merged, row.files.first()) {
-                (Err(error @ Error::Full { .. }), Some(file)) if self.is_full => {
-                    Ok(Some(Merged::Damaged(*file, error)))
-                }
-                (merged, _) => merged.map(Some),
-            };
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// Merges segments, unless that would take more than half of the free space.
-    fn merge(&mut self, history: &History, row: &Row) -> Result<Merged, Error> {
-        if let Some(free) = self.archive.objects.room().filter(|free| row.takes > free / 2) {
-            let takes = row.takes;
-            let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
-            let full = io::Error::new(io::ErrorKind::StorageFull, why);
-            return Err(Error::io("merge files of", self.archive.objects.place(), full));
-        }
-        self.archive.merge(history, &row.files, self.pace)
+    /// Merges segments, unless that would take more than half of the free space. If one is to blame that this does not come about, it is
+    /// passed over from then on.
+    fn merge(&mut self, history: &History, row: &Row) -> Result<Option<u64>, Error> {
+        let merged = match self.archive.objects.room() {
+            Some(free) if row.takes > free / 2 => {
+                let takes = row.takes;
+                let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
+                let full = io::Error::new(io::ErrorKind::StorageFull, why);
+                Err(Error::io("merge files of", self.archive.objects.place(), full))
+            }
+            _ => self.archive.merge(history, &row.files, self.pace),
+        };
+        merged.inspect_err(|error| {
+            let blamed = history.blamed(error).map(|segment| segment.number);
+            let is_full = self.is_full && matches!(error, Error::Full { .. });
+            let blamed = if is_full { row.files.first().copied() } else { blamed };
+            self.damaged.extend(blamed.filter(|file| row.files.contains(file)));
+        })
     }
 
     /// The segments in a row that become one because of their lengths, and the first version of these.
@@ -318,26 +319,27 @@ impl Compaction<'_> {
             return Ok(None);
         }
         let spare = spare(history, self.is_full)?;
-        let is_damaged = |spare: &Spare| self.damaged.contains(&spare.segment.number);
-        let is_wanted = |one: &Spare| {
-            let is_worth = one.bytes > 0 && one.bytes.saturating_mul(WORTH) >= one.segment.bytes();
-            let mut below = one.below.iter().filter_map(|place| spare.get(*place));
-            is_worth && !self.made.contains(&one.segment.number) && !is_damaged(one) && !below.any(is_damaged)
+        let is_wanted = |one: &Spare<'_>| {
+            let (file, is_worth) =
+                (one.segment.number, one.bytes.saturating_mul(WORTH) >= one.segment.bytes());
+            let is_passed_over = self.damaged.contains(&file) || self.made.contains(&file);
+            one.bytes > 0 && is_worth && !is_passed_over && one.below.is_disjoint(&self.damaged)
         };
         let Some(first) = spare.iter().position(is_wanted) else { return Ok(None) };
         let mut bytes = 0;
-        let is_taken = |one: &&Spare| {
+        let is_taken = |one: &&Spare<'_>| {
             bytes += one.segment.bytes();
             is_wanted(one) && bytes <= MOST_BYTES && !self.is_full
         };
         let row = spare.iter().skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
-        let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
-        let places: BTreeSet<usize> = (first..first + row).chain(below).collect();
-        let merged: Vec<&Spare> = places.iter().filter_map(|place| spare.get(*place)).collect();
-        let left = merged.iter().map(|spare| spare.segment.bytes().saturating_sub(spare.bytes));
-        let takes = left.fold(0, u64::saturating_add);
-        Ok(Some(Row { files: merged.iter().map(|spare| spare.segment.number).collect(), takes }))
+        let with_below =
+            |one: &Spare<'_>| one.below.iter().copied().chain([one.segment.number]).collect::<Vec<_>>();
+        let files: BTreeSet<u64> = spare.iter().skip(first).take(row).flat_map(with_below).collect();
+        let merged = spare.iter().filter(|one| files.contains(&one.segment.number));
+        let takes =
+            merged.map(|one| one.segment.bytes().saturating_sub(one.bytes)).fold(0, u64::saturating_add);
+        Ok(Some(Row { files, takes }))
     }
 }
 

@@ -85,8 +85,8 @@ impl Compressor {
         match self.sender.try_send(batch) {
             Ok(()) => Ok(true),
             Err(TrySendError::Disconnected(_)) => Ok(false),
-            Err(TrySendError::Full(batch)) => match Spool::create(&self.folder) {
-                Ok(spool) if self.hurries => self.put_aside(spool, batch),
+            Err(TrySendError::Full(batch)) => match self.hurries.then(|| Spool::create(&self.folder)) {
+                Some(Ok(spool)) => self.put_aside(spool, batch),
                 _ => Ok(self.send(batch)),
             },
         }

@@ -68,11 +68,11 @@ impl Folder {
             boundary::pass("archive: folder created");
         }
         let handle = File::open(path).map_err(at("open"))?;
-        match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(Error::busy(path, "another asat has it open")),
-            Err(errno) => return Err(at("lock")(errno.into())),
-        }
+        let locked = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
+        locked.map_err(|errno| match errno {
+            Errno::WOULDBLOCK => Error::busy(path, "another asat has it open"),
+            errno => at("lock")(errno.into()),
+        })?;
         // Where that lock does not hold, as on some network file systems, no two must write to one draft.
         let drafts = AtomicU64::new(RandomState::new().build_hasher().finish());
         let folder = Self { place: Arc::new(Place { path: path.to_owned(), handle }), drafts };

@@ -18,19 +18,20 @@ use crate::state::State;
 
 /// An entry among those of its page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
+pub(crate) struct Item<'a> {
     pub(crate) entry: Entry,
-    /// The place of its segment among those of the history.
-    pub(crate) segment: usize,
+    pub(crate) segment: &'a Arc<Segment>,
     /// The place of what its difference lies upon among the items of its page, if that is there.
     pub(crate) base: Option<usize>,
+    /// Whether all is among the items that it is made of.
+    pub(crate) is_complete: bool,
     /// Which live versions show it, by their places among those of the history: the first, and after the last.
     pub(crate) shown: (usize, usize),
     /// Which need it, in the same way: those that show it, or something that lies upon it.
     pub(crate) needed: (usize, usize),
 }
 
-impl Item {
+impl Item<'_> {
     /// Whether a live version shows it.
     pub(crate) fn is_shown(&self) -> bool {
         self.shown.0 < self.shown.1
@@ -39,11 +40,6 @@ impl Item {
     /// Whether a live version needs it.
     pub(crate) fn is_needed(&self) -> bool {
         self.needed.0 < self.needed.1
-    }
-
-    /// Whether it lies upon something that is not among the items.
-    pub(crate) fn lacks_base(&self) -> bool {
-        self.entry.encoding == Encoding::Difference && self.base.is_none()
     }
 }
 
@@ -79,8 +75,8 @@ pub(crate) struct History {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The live versions of these segments, by number.
     pub(crate) live: Vec<Live>,
-    /// Blocks of segments that are passed over, by the places of these: they cannot be read.
-    pub(crate) without: BTreeSet<(usize, u32)>,
+    /// Blocks of segments that are passed over, by the files of these: they cannot be read.
+    pub(crate) without: BTreeSet<(u64, u32)>,
 }
 
 impl History {
@@ -126,40 +122,34 @@ impl History {
 
     /// The blocks that any segment has entries of, in order.
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
-        self.segments
-            .iter()
-            .flat_map(|segment| segment.directory.bands.iter().flatten().map(|block| block.block))
-            .collect()
+        let bands = self.segments.iter().flat_map(|segment| &segment.directory.bands);
+        bands.flatten().map(|block| block.block).collect()
     }
 
-    /// The segment that has an item.
-    pub(crate) fn segment(&self, item: &Item) -> Result<&Arc<Segment>, Error> {
-        let nowhere = || Error::Misuse("an entry of no segment".to_owned());
-        self.segments.get(item.segment).ok_or_else(nowhere)
-    }
-
-    /// The place of the segment that an error is about.
-    pub(crate) fn place_of(&self, error: &Error) -> Option<usize> {
-        self.segments.iter().position(|segment| error.path() == Some(segment.object.name()))
+    /// The segment that an error is about, if that says that something is lost.
+    pub(crate) fn blamed(&self, error: &Error) -> Option<&Arc<Segment>> {
+        let is_it = |segment: &&Arc<Segment>| error.path() == Some(segment.object.name());
+        self.segments.iter().find(is_it).filter(|_| error.is_loss())
     }
 
     /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
     pub(crate) fn pages(
         &self,
         block: u32,
-        mut each: impl FnMut(&[Item]) -> Result<(), Error>,
+        mut each: impl FnMut(&[Item<'_>]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut items = Vec::new();
-        let is_read = |(place, _): &(usize, _)| !self.without.contains(&(*place, block));
-        for (segment, read) in self.segments.iter().enumerate().filter(is_read) {
-            read.entries(block, |entry| {
+        let is_read = |segment: &&Arc<Segment>| !self.without.contains(&(segment.number, block));
+        for segment in self.segments.iter().filter(is_read) {
+            segment.entries(block, |entry| {
                 if !self.state.manifest.is_void(entry.version) {
-                    items.push(Item { entry, segment, base: None, shown: (0, 0), needed: (0, 0) });
+                    let (shown, needed) = ((0, 0), (0, 0));
+                    items.push(Item { entry, segment, base: None, is_complete: false, shown, needed });
                 }
             })?;
         }
-        let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
-        items.sort_unstable_by_key(|item| (item.entry.page, item.entry.version, Reverse(file(item.segment))));
+        items
+            .sort_unstable_by_key(|item| (item.entry.page, item.entry.version, Reverse(item.segment.number)));
         // Of several that say the same, the one counts that was written last.
         items.dedup_by_key(|item| (item.entry.page, item.entry.version));
         for page in items.chunk_by_mut(|one, other| one.entry.page == other.entry.page) {
@@ -169,18 +159,18 @@ impl History {
         Ok(())
     }
 
-    /// Passes over what the segment that an error is about has of a block; answers its place. `None`: the error is not about the loss of
+    /// Passes over what the segment that an error is about has of a block; answers which one. `None`: the error is not about the loss of
     /// that.
-    pub(crate) fn pass_over(&mut self, block: u32, error: &Error) -> Option<usize> {
-        let place = self.place_of(error).filter(|_| error.is_loss())?;
-        self.without.insert((place, block)).then_some(place)
+    pub(crate) fn pass_over(&mut self, block: u32, error: &Error) -> Option<Arc<Segment>> {
+        let segment = self.blamed(error).cloned()?;
+        self.without.insert((segment.number, block)).then_some(segment)
     }
 
-    /// Passes over those blocks that cannot be read of all segments but one.
-    pub(crate) fn pass_over_others(&mut self, one: usize) -> Result<(), Error> {
+    /// Passes over those blocks that cannot be read of all segments but that of one file.
+    pub(crate) fn pass_over_others(&mut self, file: u64) -> Result<(), Error> {
         for block in self.blocks() {
             while let Err(error) = self.pages(block, |_| Ok(())) {
-                if self.pass_over(block, &error).is_none_or(|place| place == one) {
+                if self.pass_over(block, &error).is_none_or(|segment| segment.number == file) {
                     return Err(error);
                 }
             }
@@ -189,11 +179,18 @@ impl History {
     }
 
     /// Finds out what each of a page's entries lies upon, and which live versions show it and need it.
-    fn relate(&self, items: &mut [Item]) {
-        let (mut rest, mut until) = (&mut *items, self.live.len());
-        while let Some((item, below)) = rest.split_last_mut() {
-            let Entry { page, version, base, .. } = item.entry;
-            item.base = below.binary_search_by_key(&base, |item| item.entry.version).ok();
+    fn relate(&self, items: &mut [Item<'_>]) {
+        for place in 0..items.len() {
+            let (below, rest) = items.split_at_mut(place);
+            let Some(item) = rest.first_mut() else { continue };
+            item.base = below.binary_search_by_key(&item.entry.base, |item| item.entry.version).ok();
+            let base = item.base.and_then(|base| below.get(base));
+            let is_whole = item.entry.encoding != Encoding::Difference;
+            item.is_complete = base.map_or(is_whole, |base| base.is_complete);
+        }
+        let mut until = self.live.len();
+        for item in items.iter_mut().rev() {
+            let Entry { page, version, .. } = item.entry;
             let from = self.live.partition_point(|live| live.number < version);
             let range = from..until.max(from);
             let shows = |live: &Live| live.shows(page, version);
@@ -202,14 +199,14 @@ impl History {
             let last = versions.iter().rposition(shows).map_or(first, |last| last + 1);
             item.shown = (range.start + first, range.start + last.max(first));
             item.needed = item.shown;
-            (rest, until) = (below, from);
+            until = from;
         }
         need(items);
     }
 }
 
 /// Has what an item of a page lies upon be needed by whoever needs that item.
-pub(crate) fn need(mut items: &mut [Item]) {
+pub(crate) fn need(mut items: &mut [Item<'_>]) {
     while let Some((item, below)) = items.split_last_mut() {
         let (from, to) = item.needed;
         if let Some(base) = item.base.and_then(|base| below.get_mut(base)).filter(|_| from < to) {
@@ -221,7 +218,7 @@ pub(crate) fn need(mut items: &mut [Item]) {
 }
 
 /// The places of what a page is made of as it became at an item: that one, what it lies upon, and so on.
-pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn chain(items: &[Item<'_>], place: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(place), |place| items.get(*place)?.base)
 }
 
@@ -235,34 +232,29 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// For the pages of a history.
-    pub(crate) fn new(history: &History) -> Result<Self, Error> {
-        let page = vec![0; history.page_size.as_usize()];
+    /// For pages of this size.
+    pub(crate) fn new(page_size: PageSize) -> Result<Self, Error> {
+        let page = vec![0; page_size.as_usize()];
         Ok(Self { decoder: Decoder::new()?, frame: Vec::new(), page, in_hand: None })
     }
 
     /// Reads a frame as it is stored.
-    pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
+    pub(crate) fn stored(&mut self, item: &Item<'_>) -> Result<&[u8], Error> {
         self.frame.resize(in_memory(item.entry.len.into()), 0);
-        history.segment(item)?.object.read(item.entry.offset, &mut self.frame)?;
+        item.segment.object.read(item.entry.offset, &mut self.frame)?;
         Ok(&self.frame)
     }
 
     /// Puts a page together as it became at an item; answers its hash if it comes out as it was.
-    pub(crate) fn page(
-        &mut self,
-        history: &History,
-        items: &[Item],
-        place: usize,
-    ) -> Result<Option<PageHash>, Error> {
+    pub(crate) fn page(&mut self, items: &[Item<'_>], place: usize) -> Result<Option<PageHash>, Error> {
         let in_hand = self.in_hand.take();
-        let is_in_hand = |item: &Item| in_hand == Some((item.entry.page, item.entry.version));
+        let is_in_hand = |item: &Item<'_>| in_hand == Some((item.entry.page, item.entry.version));
         let chain = || chain(items, place).filter_map(|place| items.get(place));
-        let above: Vec<&Item> = chain().take_while(|item| !is_in_hand(item)).collect();
+        let above: Vec<&Item<'_>> = chain().take_while(|item| !is_in_hand(item)).collect();
         let is_upon_hand = chain().nth(above.len()).is_some();
-        let mut came_out = is_upon_hand || above.last().is_some_and(|item| !item.lacks_base());
+        let mut came_out = is_upon_hand || above.last().is_some_and(|item| item.is_complete);
         for item in above.into_iter().rev() {
-            came_out = came_out && self.lay(history, item)?;
+            came_out = came_out && self.lay(item)?;
         }
         let hash = page_hash(&self.page);
         let entry = items
@@ -274,9 +266,9 @@ impl Assembler {
     }
 
     /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out.
-    fn lay(&mut self, history: &History, item: &Item) -> Result<bool, Error> {
-        let (segment, encoding) = (history.segment(item)?, item.entry.encoding);
-        let read = self.stored(history, item).map(drop).and_then(|()| segment.dictionary_for(encoding));
+    fn lay(&mut self, item: &Item<'_>) -> Result<bool, Error> {
+        let encoding = item.entry.encoding;
+        let read = self.stored(item).map(drop).and_then(|()| item.segment.dictionary_for(encoding));
         let Ok(dictionary) = unless_refused(read)? else { return Ok(false) };
         Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, &mut self.page))
     }

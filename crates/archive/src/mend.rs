@@ -18,7 +18,7 @@ use crate::history::History;
 use crate::index::{Check, VersionRef, check_of};
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
-use crate::merge::{Merged, Pace};
+use crate::merge::Pace;
 use crate::meta::{Description, Meta};
 use crate::reader::Reader;
 use crate::state::State;
@@ -227,11 +227,12 @@ impl Inner {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
         for mut history in History::all(&state)? {
-            let place = history.segments.iter().position(|segment| segment.number == file);
-            let Some(place) = place else { continue };
-            history.without.extend(needless.iter().map(|block| (place, *block)));
-            history.pass_over_others(place)?;
-            if matches!(self.rewrite(&history, file, pace)?, Merged::Done(_)) {
+            if history.segments.iter().all(|segment| segment.number != file) {
+                continue;
+            }
+            history.without.extend(needless.iter().map(|block| (file, *block)));
+            history.pass_over_others(file)?;
+            if self.rewrite(&history, file, pace)?.is_some() {
                 return Ok(Some(last));
             }
         }

@@ -36,36 +36,20 @@ const SAMPLE_BYTES: usize = 4 << 20;
 /// How much is written between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
 
-/// What came of a merge.
-pub(crate) enum Merged {
-    /// One segment is there instead of several, in this file.
-    Done(u64),
-    /// What it was computed from has changed meanwhile, and it was dropped.
-    Changed,
-    /// A file is damaged, or there is no room for what is needed of it, and nothing was merged.
-    Damaged(u64, Error),
-}
-
 impl Inner {
-    /// Merges segments of a history, which are known by their files, into one.
+    /// Merges segments of a history, which are known by their files, into one; answers its file. `None`: what it was computed from has
+    /// changed meanwhile, and it was dropped.
     pub(crate) fn merge(
         &self,
         history: &History,
         files: &BTreeSet<u64>,
         pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
-        let inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+    ) -> Result<Option<u64>, Error> {
         // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
         let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
-        let checked = inputs.into_iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
-        let merged = checked.and_then(|()| self.merge_unchecked(history, files, false, pace));
-        let damaged = merged.as_ref().err().filter(|error| error.is_loss());
-        let place = damaged.and_then(|error| history.segments.get(history.place_of(error)?));
-        match (place.map(|segment| segment.number).filter(|file| files.contains(file)), merged) {
-            // The others are merged without it.
-            (Some(file), Err(error)) => Ok(Merged::Damaged(file, error)),
-            (_, merged) => merged,
-        }
+        let mut inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        inputs.try_for_each(|segment| segment.check_bytes(&mut go_on))?;
+        self.merge_unchecked(history, files, false, pace)
     }
 
     fn merge_unchecked(
@@ -74,7 +58,7 @@ impl Inner {
         files: &BTreeSet<u64>,
         is_compared: bool,
         pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
+    ) -> Result<Option<u64>, Error> {
         let inputs: Vec<&Arc<Segment>> =
             history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
@@ -104,7 +88,7 @@ impl Inner {
             manifest.forget();
             overlap(&state.manifest) == expected
         })?;
-        let Some(after) = committed else { return Ok(Merged::Changed) };
+        let Some(after) = committed else { return Ok(None) };
         self.rely_on(&after, |head| {
             let mut known =
                 head.iter_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
@@ -115,11 +99,11 @@ impl Inner {
                 view.map(|view| head.view = Arc::new(view)).is_some()
             })
         });
-        Ok(Merged::Done(after.manifest.number))
+        Ok(Some(after.manifest.number))
     }
 
-    /// Writes a segment once more. If its bytes are not what was written, all that is needed of it must come out.
-    pub(crate) fn rewrite(&self, history: &History, file: u64, pace: Pace<'_>) -> Result<Merged, Error> {
+    /// Writes a segment once more, as a merge does. If its bytes are not what was written, all that is needed of it must come out.
+    pub(crate) fn rewrite(&self, history: &History, file: u64, pace: Pace<'_>) -> Result<Option<u64>, Error> {
         let segment = history.segments.iter().find(|segment| segment.number == file);
         let is_sound = segment.is_some_and(|segment| segment.check_bytes(|_| Ok(())).is_ok());
         self.merge_unchecked(history, &[file].into(), !is_sound, pace)
@@ -146,21 +130,20 @@ fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<
 
 /// Some of the pages that are whole in segments, from everywhere in the store, one after another.
 fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error> {
-    let is_input =
-        |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
+    let is_input = |item: &Item<'_>| inputs.iter().any(|input| Arc::ptr_eq(item.segment, input));
     let page_len = history.page_size.as_usize();
     let most = (SAMPLE_BYTES / page_len).min(SAMPLED_PAGES);
     let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
-    let (mut assembler, mut pages) = (Assembler::new(history)?, Vec::new());
+    let (mut assembler, mut pages) = (Assembler::new(history.page_size)?, Vec::new());
     for block in blocks.iter().step_by(blocks.len().div_ceil(most).max(1)) {
         let end = pages.len() + per_block * page_len;
         history.pages(*block, |items| {
-            let is_whole = |item: &Item| item.entry.encoding != Encoding::Difference;
+            let is_whole = |item: &Item<'_>| item.entry.encoding != Encoding::Difference;
             let whole = items.iter().rposition(|item| is_whole(item) && is_input(item));
             if let Some(place) = whole.filter(|_| pages.len() < end)
-                && assembler.page(history, items, place)?.is_some()
+                && assembler.page(items, place)?.is_some()
             {
                 pages.extend_from_slice(&assembler.page);
             }
@@ -210,7 +193,7 @@ impl<'a> Work<'a> {
         pace: Pace<'a>,
     ) -> Result<Self, Error> {
         let encoder = Encoder::new(history.page_size.as_usize(), builder.dictionary.as_deref())?;
-        let (assembler, below) = (Assembler::new(history)?, Assembler::new(history)?);
+        let (assembler, below) = (Assembler::new(history.page_size)?, Assembler::new(history.page_size)?);
         let again = assembler.page.clone();
         Ok(Self {
             history,
@@ -226,23 +209,19 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn is_merged(&self, item: &Item) -> bool {
-        self.history.segments.get(item.segment).is_some_and(|segment| self.files.contains(&segment.number))
-    }
-
     /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
-    fn page(&mut self, items: &[Item], is_newest: bool) -> Result<(), Error> {
-        let plan = Plan::of(items, self.history, |item| self.is_merged(item));
-        for (place, (item, deed)) in items.iter().zip(plan.deeds).enumerate() {
+    fn page(&mut self, items: &[Item<'_>], is_newest: bool) -> Result<(), Error> {
+        let plan = plan(items, self.history, |item| self.files.contains(&item.segment.number));
+        for (place, (item, (deed, of_newest))) in items.iter().zip(plan).enumerate() {
             match deed {
-                _ if plan.newest.contains(&place) != is_newest => {}
+                _ if of_newest != is_newest => {}
                 Deed::Leave => {}
                 Deed::Copy if self.is_made_otherwise(item)? => self.store(items, place, None)?,
                 Deed::Copy => {
                     if self.is_compared {
                         self.assemble(items, place)?;
                     }
-                    let frame = self.assembler.stored(self.history, item)?;
+                    let frame = self.assembler.stored(item)?;
                     self.builder.add(item.entry, frame)?;
                 }
                 Deed::Store { upon } => self.store(items, place, upon)?,
@@ -252,23 +231,23 @@ impl<'a> Work<'a> {
     }
 
     /// Whether a page is stored whole, and its frame was made with another dictionary than is at hand, or without.
-    fn is_made_otherwise(&self, item: &Item) -> Result<bool, Error> {
+    fn is_made_otherwise(&self, item: &Item<'_>) -> Result<bool, Error> {
         let at_hand = self.builder.dictionary.as_ref();
         let made_with = match item.entry.encoding {
             Encoding::Raw | Encoding::Difference => return Ok(false),
             Encoding::Zstd => None,
-            Encoding::Dictionary => self.history.segment(item)?.dictionary()?,
+            Encoding::Dictionary => item.segment.dictionary()?,
         };
         Ok(made_with.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes))
     }
 
     /// Stores a page again, upon what it was at another item, or whole.
-    fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
+    fn store(&mut self, items: &[Item<'_>], place: usize, upon: Option<usize>) -> Result<(), Error> {
         self.assemble(items, place)?;
-        let Self { history, assembler, below, again, encoder, builder, .. } = self;
+        let Self { assembler, below, again, encoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
         let upon = match upon {
-            Some(upon) if below.page(history, items, upon)?.is_some() => items.get(upon),
+            Some(upon) if below.page(items, upon)?.is_some() => items.get(upon),
             _ => None,
         };
         let (encoding, frame) = encoder.encode(&assembler.page, upon.map(|_| (0, below.page.as_slice())));
@@ -285,12 +264,12 @@ impl<'a> Work<'a> {
     }
 
     /// Puts a page together as it became at an item.
-    fn assemble(&mut self, items: &[Item], place: usize) -> Result<(), Error> {
-        let comes_out = self.assembler.page(self.history, items, place)?.is_some();
+    fn assemble(&mut self, items: &[Item<'_>], place: usize) -> Result<(), Error> {
+        let comes_out = self.assembler.page(items, place)?.is_some();
         let Some(item) = items.get(place).filter(|_| !comes_out) else { return Ok(()) };
         let Entry { page, version, .. } = item.entry;
         let what = format!("page {page} of version {version} does not match its check");
-        Err(self.history.segment(item)?.object.damaged(what))
+        Err(item.segment.object.damaged(what))
     }
 
     /// Tells the pace what was written.
@@ -315,63 +294,44 @@ enum Deed {
     Store { upon: Option<usize> },
 }
 
-/// What is done with the items of a page.
-struct Plan {
-    deeds: Vec<Deed>,
-    /// The places of those that the newest version that shows one is made of.
-    newest: BTreeSet<usize>,
-}
-
-impl Plan {
-    fn of(items: &[Item], history: &History, is_merged: impl Fn(&Item) -> bool) -> Self {
-        let mut deeds: Vec<Deed> = Vec::with_capacity(items.len());
-        // As items are after the merge: what they lie upon, and as how many differences they are stored.
-        let mut after: Vec<Item> = Vec::with_capacity(items.len());
-        let mut known: Vec<Known> = Vec::with_capacity(items.len());
-        let mut shown_before = None;
-        for (place, item) in items.iter().enumerate() {
-            let below = |base: usize| known.get(base).copied().unwrap_or_default();
-            let depth_upon = |base: usize| below(base).depth + 1;
-            let is_difference = item.entry.encoding == Encoding::Difference;
-            let is_upon_shown = item.base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
-            let (mut base, mut deed) = (item.base, Deed::Leave);
-            // What it lies upon at last may be below this history, or lost: then it is kept as it is.
-            let comes_out = base.map_or(!is_difference, |base| below(base).comes_out);
-            let is_too_deep = base.map_or(0, depth_upon) > MOST_WHEN_MERGED;
-            let must_store = is_difference && comes_out && (!is_upon_shown || is_too_deep);
-            if item.is_shown() && is_merged(item) && must_store {
-                // Those that show it see nothing below the last version that stands alone.
-                let floor = history.live.get(item.shown.0).map_or(0, |live| live.floor);
-                let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let can_be_laid_upon =
-                    |upon: &usize| below(*upon).comes_out && depth_upon(*upon) <= MOST_WHEN_MERGED;
-                base = shown_before.filter(is_seen).filter(can_be_laid_upon);
-                deed = Deed::Store { upon: base };
-            }
-            known.push(Known { depth: base.map_or(0, depth_upon), comes_out });
-            after.push(Item { base, needed: item.shown, ..*item });
-            deeds.push(deed);
-            shown_before = if item.is_shown() { Some(place) } else { shown_before };
+/// What is done with each item of a page, and whether what the newest version shows of it is made of that.
+fn plan(items: &[Item<'_>], history: &History, is_merged: impl Fn(&Item<'_>) -> bool) -> Vec<(Deed, bool)> {
+    let mut plan: Vec<(Deed, bool)> = Vec::with_capacity(items.len());
+    // As items are after the merge: what they lie upon, and as how many differences they are stored.
+    let mut after: Vec<Item<'_>> = Vec::with_capacity(items.len());
+    let mut depths: Vec<u32> = Vec::with_capacity(items.len());
+    let mut shown_before = None;
+    for (place, item) in items.iter().enumerate() {
+        let depth_upon = |base: usize| depths.get(base).map_or(1, |depth| depth + 1);
+        let is_upon_shown = item.base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
+        let (mut base, mut deed) = (item.base, Deed::Leave);
+        let is_too_deep = base.map_or(0, depth_upon) > MOST_WHEN_MERGED;
+        // What it lies upon at last may be below this history, or lost: then it is kept as it is.
+        let must_store = base.is_some() && item.is_complete && (!is_upon_shown || is_too_deep);
+        if item.is_shown() && is_merged(item) && must_store {
+            // Those that show it see nothing below the last version that stands alone.
+            let floor = history.live.get(item.shown.0).map_or(0, |live| live.floor);
+            let can_be_laid_upon = |upon: &Item<'_>| upon.is_complete && upon.entry.version >= floor;
+            base = shown_before.filter(|upon| items.get(*upon).is_some_and(can_be_laid_upon));
+            base = base.filter(|upon| depth_upon(*upon) <= MOST_WHEN_MERGED);
+            deed = Deed::Store { upon: base };
         }
-        let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
-        let newest = shown_last.into_iter().flat_map(|place| chain(&after, place)).collect();
-        need(&mut after);
-        for (item, deed) in after.iter().zip(&mut deeds) {
-            if *deed == Deed::Leave && item.is_needed() && is_merged(item) {
-                *deed = Deed::Copy;
-            }
-        }
-        Self { deeds, newest }
+        depths.push(base.map_or(0, depth_upon));
+        after.push(Item { base, needed: item.shown, ..*item });
+        plan.push((deed, false));
+        shown_before = if item.is_shown() { Some(place) } else { shown_before };
     }
-}
-
-/// What is known of an item as it is after a merge.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    /// As how many differences it is stored.
-    depth: u32,
-    /// Whether all is there that it is made of.
-    comes_out: bool,
+    let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
+    for place in shown_last.into_iter().flat_map(|place| chain(&after, place)) {
+        plan.get_mut(place).into_iter().for_each(|(_, is_newest)| *is_newest = true);
+    }
+    need(&mut after);
+    for (item, (deed, _)) in after.iter().zip(&mut plan) {
+        if *deed == Deed::Leave && item.is_needed() && is_merged(item) {
+            *deed = Deed::Copy;
+        }
+    }
+    plan
 }
 
 /// What of a segment no live version shows.
@@ -379,36 +339,36 @@ pub(crate) struct Spare<'a> {
     pub(crate) segment: &'a Segment,
     /// How long its frames are.
     pub(crate) bytes: u64,
-    /// The segments, by their places, with what lies upon it and is shown: it goes if they are merged with it.
-    pub(crate) below: BTreeSet<usize>,
+    /// The files with what lies upon it and is shown: it is left out if they are merged with it.
+    pub(crate) below: BTreeSet<u64>,
 }
 
-/// What of a history's segments no live version shows, by their places; `alone`: of those, what nothing lies upon either.
+/// What of a history's segments no live version shows, in their order; `alone`: of those, what nothing lies upon either.
 pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare<'_>>, Error> {
     let none = |segment| Spare { segment, bytes: 0, below: BTreeSet::new() };
-    let mut spare: Vec<Spare<'_>> = history.segments.iter().map(|segment| none(segment)).collect();
+    let segments = history.segments.iter();
+    let mut spare: BTreeMap<u64, Spare<'_>> =
+        segments.map(|segment| (segment.number, none(segment))).collect();
     for block in history.blocks() {
         history.pages(block, |items| {
             // What cannot be stored again keeps what it lies upon.
-            let plan = (!alone).then(|| Plan::of(items, history, |_| true));
+            let plan = (!alone).then(|| plan(items, history, |_| true));
             for (place, item) in items.iter().enumerate() {
                 let stays = match &plan {
-                    Some(plan) => plan.deeds.get(place) != Some(&Deed::Leave),
+                    Some(plan) => plan.get(place).is_some_and(|(deed, _)| *deed != Deed::Leave),
                     None => item.is_needed(),
                 };
-                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
+                if let Some(spare) = spare.get_mut(&item.segment.number).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);
                 }
-                if item.is_shown() && !alone {
-                    let below = chain(items, place).skip(1).filter_map(|below| items.get(below));
-                    for below in below.take_while(|below| !below.is_shown()) {
-                        let spare = spare.get_mut(below.segment).into_iter();
-                        spare.for_each(|spare| _ = spare.below.insert(item.segment));
-                    }
+                let below = chain(items, place).skip(1).filter_map(|below| items.get(below));
+                for below in below.take_while(|below| item.is_shown() && !below.is_shown() && !alone) {
+                    let spare = spare.get_mut(&below.segment.number).into_iter();
+                    spare.for_each(|spare| _ = spare.below.insert(item.segment.number));
                 }
             }
             Ok(())
         })?;
     }
-    Ok(spare)
+    Ok(history.segments.iter().filter_map(|segment| spare.remove(&segment.number)).collect())
 }

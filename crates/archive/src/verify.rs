@@ -149,24 +149,23 @@ impl<'a> Check<'a> {
     fn history(&mut self, mut history: History) -> Result<(), Error> {
         let (mut work, mut blocked) = (Work::new(self.state, &history)?, Blocked::new());
         for block in history.blocks() {
-            while let Err(error) = history.pages(block, |items| work.page(&history, items)) {
-                let Some(place) = history.pass_over(block, &error) else { return Err(error) };
-                let Some(segment) = history.segments.get(place) else { return Err(error) };
+            while let Err(error) = history.pages(block, |items| work.page(items)) {
+                let Some(segment) = history.pass_over(block, &error) else { return Err(error) };
                 // The others are looked at without; those that may need it are refused, be it that they do not.
-                let refused = history.live.iter().filter(|live| live.may_need(segment, block));
+                let refused = history.live.iter().filter(|live| live.may_need(&segment, block));
                 let refused = refused.map(|live| live.number);
-                blocked.entry(place).or_insert((error, BTreeSet::new())).1.extend(refused);
+                blocked.entry(segment.number).or_insert((error, BTreeSet::new())).1.extend(refused);
             }
             self.advance(0)?;
         }
         self.report.versions += work.versions.len();
-        for (segment, bad) in work.bad {
-            let Some(segment) = history.segments.get(segment) else { continue };
+        for (file, bad) in work.bad {
+            let name = self.archive.objects.name(file);
             let (page, version, _) = bad.pages.first().copied().unwrap_or_default();
             let count = bad.pages.len();
             let what = format!("page {page} of version {version} does not match its check ({count} pages)");
-            self.report.damage.note(segment.number, bad.pages);
-            self.find(segment.object.name().to_owned(), &segment.object.damaged(what), bad.affects);
+            self.report.damage.note(file, bad.pages);
+            self.find(name.clone(), &Error::damaged(&name, what), bad.affects);
         }
         let mut well: BTreeSet<u64> = history.live.iter().map(|live| live.number).collect();
         let judged: Vec<(u64, Option<Error>)> =
@@ -180,16 +179,15 @@ impl<'a> Check<'a> {
     /// Says of which files blocks cannot be read, and which versions are wrong for no other reason that is known.
     fn judge(&mut self, history: &History, blocked: Blocked, mut judged: Vec<(u64, Option<Error>)>) {
         let is_wrong: BTreeSet<u64> = judged.iter().map(|(number, _)| *number).collect();
-        for (place, (error, affects)) in blocked {
-            let Some(segment) = history.segments.get(place) else { continue };
+        for (file, (error, affects)) in blocked {
             if affects.is_disjoint(&is_wrong) {
-                let needless = history.without.iter().filter(|(other, _)| *other == place);
-                self.report.damage.note_file(segment.number, needless.map(|(_, block)| *block));
+                let needless = history.without.iter().filter(|(other, _)| *other == file);
+                self.report.damage.note_file(file, needless.map(|(_, block)| *block));
             } else {
-                self.report.damage.keep_file(segment.number);
+                self.report.damage.keep_file(file);
             }
             judged.retain(|(number, _)| !affects.contains(number));
-            self.find(segment.object.name().to_owned(), &error, affects);
+            self.find(self.archive.objects.name(file), &error, affects);
         }
         for (number, error) in judged {
             let Some(error) = error else { continue };
@@ -232,12 +230,12 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Segments that have blocks which cannot be read, by their places: why, and the versions that may need these.
-type Blocked = BTreeMap<usize, (Error, BTreeSet<u64>)>;
+/// Files that have blocks which cannot be read: why, and the versions that may need these.
+type Blocked = BTreeMap<u64, (Error, BTreeSet<u64>)>;
 
 /// A version whose fingerprint is computed page by page.
 struct Version {
-    number: u64,
+    live: Live,
     /// Its fingerprint, or why that is not known.
     expected: Result<Fingerprint, Error>,
     fingerprinter: Fingerprinter,
@@ -248,17 +246,17 @@ struct Version {
 }
 
 impl Version {
-    fn new(state: &State, page_size: PageSize, number: u64) -> Result<Self, Error> {
-        let meta = unless_refused(state.describe(number))?;
+    fn new(state: &State, page_size: PageSize, live: Live) -> Result<Self, Error> {
+        let meta = unless_refused(state.describe(live.number))?;
         let page_count = meta.as_ref().map_or(0, |meta| meta.page_count);
         let fingerprinter = Fingerprinter::new(page_size, page_count);
         let expected = meta.map(|meta| meta.fingerprint);
-        Ok(Self { number, expected, fingerprinter, pages: 0, page_count, lost: false })
+        Ok(Self { live, expected, fingerprinter, pages: 0, page_count, lost: false })
     }
 
     /// Its number if it is wrong, and how, unless that was named because of a page.
     fn judge(self) -> Option<(u64, Option<Error>)> {
-        let Self { number, expected, pages, page_count, .. } = self;
+        let Self { live: Live { number, .. }, expected, pages, page_count, .. } = self;
         let found = self.fingerprinter.finish();
         let what = match expected {
             _ if self.lost => return Some((number, None)),
@@ -282,71 +280,53 @@ struct Bad {
     affects: BTreeSet<u64>,
 }
 
-/// What was found out about a page as it became at an item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    /// It comes out.
-    Well,
-    /// It lies upon something that is lost.
-    Lacking,
-    /// It does not come out, or nobody needs it.
-    Not,
-}
-
 /// Pages that are put together for versions.
 struct Work {
     assembler: Assembler,
     /// Those of the history, in the same order.
     versions: Vec<Version>,
-    bad: BTreeMap<usize, Bad>,
+    /// What does not come out, by the files that are to blame.
+    bad: BTreeMap<u64, Bad>,
 }
 
 impl Work {
     fn new(state: &State, history: &History) -> Result<Self, Error> {
-        let version = |live: &Live| Version::new(state, history.page_size, live.number);
+        let version = |live: &Live| Version::new(state, history.page_size, *live);
         let versions = history.live.iter().map(version).collect::<Result<_, _>>()?;
-        Ok(Self { assembler: Assembler::new(history)?, versions, bad: BTreeMap::new() })
+        Ok(Self { assembler: Assembler::new(history.page_size)?, versions, bad: BTreeMap::new() })
     }
 
     /// Checks a page as all versions show it.
-    fn page(&mut self, history: &History, items: &[Item]) -> Result<(), Error> {
-        let mut found = Vec::with_capacity(items.len());
+    fn page(&mut self, items: &[Item<'_>]) -> Result<(), Error> {
+        let mut well = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
-            if !item.is_needed() {
-                found.push(Found::Not);
+            // What lies upon something that is lost is not to blame: the fingerprints tell of it.
+            if !item.is_needed() || !item.is_complete {
+                well.push(false);
                 continue;
             }
-            let hash = self.assembler.page(history, items, place)?;
-            let below = item.base.and_then(|base| found.get(base)).copied();
-            if item.lacks_base() || below == Some(Found::Lacking) {
-                // What lies upon something that is lost is not to blame: the fingerprints tell of it.
-                found.push(Found::Lacking);
-                continue;
-            }
+            let hash = self.assembler.page(items, place)?;
+            well.push(hash.is_some());
             let (first, last) = item.shown;
-            let shows = |live: &Live| live.shows(item.entry.page, item.entry.version);
-            let versions = self.versions.get_mut(first..last).unwrap_or_default().iter_mut();
-            let live = history.live.get(first..last).unwrap_or_default();
-            let affected = versions.zip(live).filter(|(_, live)| shows(live)).map(|(version, _)| version);
+            let shows = |version: &&mut Version| version.live.shows(item.entry.page, item.entry.version);
+            let versions = self.versions.get_mut(first..last).unwrap_or_default();
+            let affected = versions.iter_mut().filter(shows);
             if let Some(hash) = hash {
                 affected.for_each(|version| {
                     version.fingerprinter.hash(&hash);
                     version.pages += 1;
                 });
-                found.push(Found::Well);
                 continue;
             }
-            found.push(Found::Not);
-            // Nor is what lies upon something that does not come out.
-            let below = chain(items, place).take_while(|place| found.get(*place) != Some(&Found::Well));
-            let blamed =
-                below.last().and_then(|place| items.get(place)).map_or(item.segment, |item| item.segment);
-            let bad = self.bad.entry(blamed).or_default();
+            // What lies upon something that does not come out is not to blame either.
+            let below = chain(items, place).take_while(|place| well.get(*place) != Some(&true));
+            let blamed = below.last().and_then(|place| items.get(place)).unwrap_or(item);
+            let bad = self.bad.entry(blamed.segment.number).or_default();
             // What somebody has of what lies upon it is of use as well.
             bad.pages.push((item.entry.page, item.entry.version, item.entry.check));
             affected.for_each(|version| {
                 version.lost = true;
-                bad.affects.insert(version.number);
+                bad.affects.insert(version.live.number);
             });
         }
         Ok(())
