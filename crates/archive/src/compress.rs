@@ -78,29 +78,20 @@ impl Compressor {
         if self.batch.data.len() < BATCH_BYTES {
             return Ok(true);
         }
-        let batch = std::mem::take(&mut self.batch);
-        if let Some(spool) = self.spool.take() {
-            return self.put_aside(spool, batch);
+        let mut batch = std::mem::take(&mut self.batch);
+        if self.spool.is_none() {
+            batch = match self.sender.try_send(batch) {
+                Err(TrySendError::Full(batch)) => batch,
+                sent => return Ok(sent.is_ok()),
+            };
+            self.spool = if self.hurries { Spool::create(&self.folder).ok() } else { None };
         }
-        match self.sender.try_send(batch) {
-            Ok(()) => Ok(true),
-            Err(TrySendError::Disconnected(_)) => Ok(false),
-            Err(TrySendError::Full(batch)) => match self.hurries.then(|| Spool::create(&self.folder)) {
-                Some(Ok(spool)) => self.put_aside(spool, batch),
-                _ => Ok(self.send(batch)),
-            },
-        }
-    }
-
-    /// Lets a batch wait on disk, or the caller where the disk has no room.
-    fn put_aside(&mut self, mut spool: Spool, batch: Batch) -> Result<bool, Error> {
-        match spool.push(batch) {
-            Ok(()) => {
-                self.spool = Some(spool);
-                Ok(true)
-            }
-            Err(batch) => Ok(self.drain(spool)? && self.send(batch)),
-        }
+        // The caller waits where the disk has no room either.
+        let left = match &mut self.spool {
+            Some(spool) => spool.push(batch).err(),
+            None => Some(batch),
+        };
+        left.map_or(Ok(true), |batch| Ok(self.drain()? && self.send(batch)))
     }
 
     /// Sends a batch once there is room for it; answers whether the thread takes more.
@@ -115,7 +106,8 @@ impl Compressor {
     }
 
     /// Sends what waits on disk; answers whether the thread takes more.
-    fn drain(&self, spool: Spool) -> Result<bool, Error> {
+    fn drain(&mut self) -> Result<bool, Error> {
+        let Some(spool) = self.spool.take() else { return Ok(true) };
         let mut taken = true;
         let drained = spool.drain(|batch| {
             taken = self.send(batch);
@@ -127,7 +119,7 @@ impl Compressor {
 
     /// Waits until everything handed over is in the file.
     pub(crate) fn finish(mut self) -> Result<Builder, Error> {
-        let drained = self.spool.take().map_or(Ok(true), |spool| self.drain(spool));
+        let drained = self.drain();
         if drained.is_ok() {
             // Where the thread has ended early the sending fails, and joining says why.
             let batch = std::mem::take(&mut self.batch);

@@ -84,8 +84,8 @@ impl Head {
         };
         let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
-        let (mut hashes, mut lost) = (Vec::new(), BTreeSet::new());
-        make_room(&mut hashes, number, u32::try_from(view.page_count()).unwrap_or(u32::MAX))?;
+        let count = u32::try_from(view.page_count()).unwrap_or(u32::MAX);
+        let (mut hashes, mut lost) = (room_for(number, count)?, BTreeSet::new());
         for start in (0..view.page_count()).step_by(TOGETHER) {
             let range = start..(start + TOGETHER).min(view.page_count());
             let of_known = known.and_then(|known| known.hashes.get(range.clone()));
@@ -113,9 +113,9 @@ impl Head {
     }
 }
 
-/// Makes room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
+/// Room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
 /// so they may take only a part of the machine's memory.
-pub(crate) fn make_room(hashes: &mut Vec<PageHash>, number: u64, page_count: u32) -> Result<(), Error> {
+pub(crate) fn room_for(number: u64, page_count: u32) -> Result<Vec<PageHash>, Error> {
     let refused = || Error::TooManyPages { number, page_count };
     let count = usize::try_from(page_count).map_err(|_| refused())?;
     let system = rustix::system::sysinfo();
@@ -123,5 +123,7 @@ pub(crate) fn make_room(hashes: &mut Vec<PageHash>, number: u64, page_count: u32
     if u64::from(page_count) * len_of(&PageHash::default()) > memory / MEMORY_PART {
         return Err(refused());
     }
-    hashes.try_reserve_exact(count).map_err(|_| refused())
+    let mut hashes = Vec::new();
+    hashes.try_reserve_exact(count).map_err(|_| refused())?;
+    Ok(hashes)
 }

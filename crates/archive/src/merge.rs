@@ -14,6 +14,7 @@ use crate::archive::Inner;
 use crate::builder::{Builder, Sealed};
 use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::error::{Error, unless_refused};
+use crate::head::Head;
 use crate::history::{Assembler, History, Item, chain, need};
 use crate::index::{Encoding, Entry, VersionRef};
 use crate::manifest::Manifest;
@@ -90,14 +91,10 @@ impl Inner {
         })?;
         let Some(after) = committed else { return Ok(None) };
         self.rely_on(&after, |head| {
-            let mut known =
-                head.iter_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
-            known.any(|head| {
-                let view = View::without_lost(&after, head.view.number);
-                let view = view.ok().filter(|view| view.lost == head.view.lost);
-                // What took their place is read from now on, and they need not stay open.
-                view.map(|view| head.view = Arc::new(view)).is_some()
-            })
+            let head = head.filter(|head| files.iter().all(|file| head.files.contains_key(file)))?;
+            let view = View::without_lost(&after, head.view.number).ok()?;
+            // What took their place is read from now on, and they need not stay open.
+            (view.lost == head.view.lost).then(|| Head { view: Arc::new(view), ..head.clone() })
         });
         Ok(Some(after.manifest.number))
     }

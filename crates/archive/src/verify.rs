@@ -211,22 +211,16 @@ impl<'a> Check<'a> {
             known.affects.dedup();
             return;
         }
-        let advice = match error {
-            error if error.is_loss() => {
-                "put this file back from a backup, import an export of the versions that need it, or give them up (docs/recover.md)"
-            }
-            error => error.hint(),
-        };
+        let if_lost = "put this file back from a backup, import an export of the versions that need it, or give them up (docs/recover.md)";
+        let advice = if error.is_loss() { if_lost } else { error.hint() };
         let (what, affects) = (error.to_string(), affects.into_iter().collect());
         self.report.findings.push(Finding { file, what, affects, advice: advice.to_owned() });
     }
 
     fn advance(&mut self, read_bytes: u64) -> Result<(), Error> {
         self.done_bytes += read_bytes;
-        match (self.progress)(self.done_bytes, self.total_bytes.max(self.done_bytes)) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Error::Stopped),
-        }
+        let flow = (self.progress)(self.done_bytes, self.total_bytes.max(self.done_bytes));
+        if flow.is_break() { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 

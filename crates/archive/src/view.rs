@@ -56,7 +56,7 @@ struct Block {
 }
 
 /// A version's pages. Segments that it needs stay open, so what is merged later does not concern it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct View {
     /// The version.
     pub(crate) number: u64,
@@ -108,34 +108,24 @@ impl View {
     /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
     /// the others of that.
     pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
-        let segments = self.segments.iter().chain([segment]).cloned().collect();
         let place = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
-        let mut blocks = Vec::new();
-        for block in 0..page_count.div_ceil(BLOCK_PAGES) {
-            let nth = usize::try_from(block).unwrap_or(usize::MAX);
+        let mut next = Self { number, page_count: pages, ..self.clone() };
+        next.segments.push(Arc::clone(segment));
+        next.blocks.resize_with(pages.div_ceil(per_block), OnceLock::new);
+        for (block, (nth, known)) in (0..).zip(next.blocks.iter_mut().enumerate()) {
             let end = (nth + 1) * per_block;
-            let is_as_long = self.page_count.min(end) == pages.min(end);
-            let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
-            let next = match known {
-                Some(known) if segment.directory.has(block) => {
-                    known.with(segment, place, block)?.map(Arc::new)
-                }
-                known => known.cloned(),
-            };
-            blocks.push(next.map_or_else(OnceLock::new, OnceLock::from));
+            if self.page_count.min(end) != pages.min(end) {
+                known.take();
+            } else if segment.directory.has(block)
+                && let Some(below) = known.take()
+                && let Some(with) = below.with(segment, place, block)?
+            {
+                *known = OnceLock::from(Arc::new(with));
+            }
         }
-        Ok(Self {
-            number,
-            page_size: self.page_size,
-            page_count: pages,
-            floor: self.floor,
-            voided: self.voided.clone(),
-            segments,
-            lost: self.lost.clone(),
-            blocks,
-        })
+        Ok(next)
     }
 
     /// How many pages there are.

@@ -9,7 +9,7 @@ use crate::builder::{Builder, Sealed};
 use crate::compress::{Compressor, Told};
 use crate::error::{Error, unless_refused};
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
-use crate::head::{GoOn, Head, make_room};
+use crate::head::{GoOn, Head, room_for};
 use crate::index::VersionRef;
 use crate::lock::lock;
 use crate::meta::{Cut, Description, Meta};
@@ -62,28 +62,27 @@ impl Archive {
     /// Begins version `number`, which must be above every version that the archive ever had. Where what the newest one was is not known any
     /// more because of damage, this one is compared with none, and stands alone.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
-        let mut writer = Writer {
-            writing: self.inner.reserve(number)?,
+        let writing = self.inner.reserve(number)?;
+        // Were what is lost above it put back, that would be seen in a version that lies upon this one.
+        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
+        let head = match self.newest().filter(|newest| !is_lost_above(newest)) {
+            Some(newest) => unless_refused(self.inner.head(newest, &|| true))?.ok(),
+            None => None,
+        };
+        Ok(Writer {
+            writing,
             number,
             page_size,
             page_count,
-            head: None,
+            head: head.filter(|head| head.view.page_size == page_size),
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
-            hashes: Vec::new(),
+            hashes: room_for(number, page_count)?,
             pages_changed: 0,
             compressor: None,
             told: None,
             hurries: false,
             broken: false,
-        };
-        // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
-        if let Some(newest) = self.newest().filter(|newest| !is_lost_above(newest)) {
-            let head = unless_refused(self.inner.head(newest, &|| true))?.ok();
-            writer.head = head.filter(|head| head.view.page_size == page_size);
-        }
-        make_room(&mut writer.hashes, number, page_count)?;
-        Ok(writer)
+        })
     }
 
     /// Reads those pages of the newest version that the next one may rely on and that were not read yet. [`Self::begin`] does the same;
@@ -305,11 +304,7 @@ impl Writer {
             // Somebody may have found damage meanwhile, or given up the version before.
             let number = |head: &Head| head.view.number;
             let before = self.head.as_ref().map(number);
-            let is_known = before.is_none() || known.as_ref().map(number) == before;
-            if is_known {
-                *known = head;
-            }
-            is_known
+            head.filter(|_| before.is_none() || known.map(number) == before)
         });
         Ok(state.live(number).map_or(0, |version| version.bytes))
     }
