@@ -13,8 +13,7 @@ use crate::index::{
     check_of,
 };
 use crate::layout::{FOOTER_LEN, Footer, header, len_of};
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Description;
+use crate::manifest::{Description, Manifest, SegmentRef};
 use crate::objects::{Draft, Objects};
 
 /// Bytes gathered before they are hashed and written.

@@ -283,7 +283,7 @@ impl Compaction<'_> {
                 let full = io::Error::new(io::ErrorKind::StorageFull, why);
                 Err(Error::io("merge files of", self.archive.objects.place(), full))
             }
-            _ => self.archive.merge(history, &row.files, self.pace),
+            _ => self.archive.merge(history, &row.files, false, self.pace),
         };
         merged.inspect_err(|error| {
             let blamed = history.blamed(error).map(|segment| segment.number);

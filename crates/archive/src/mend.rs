@@ -17,9 +17,8 @@ use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
 use crate::index::{Check, VersionRef, check_of};
 use crate::lock::lock;
-use crate::manifest::SegmentRef;
+use crate::manifest::{Description, Meta, SegmentRef};
 use crate::merge::Pace;
-use crate::meta::{Description, Meta};
 use crate::reader::Reader;
 use crate::state::State;
 
@@ -27,9 +26,9 @@ use crate::state::State;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Of each file the pages that do not come out, the versions at which they became that, and what they are checked against.
-    pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
+    pub(crate) pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
     /// The files whose bytes are not what was written, or that are lost; and their blocks that cannot be read and that nobody needs.
-    files: BTreeMap<u64, BTreeSet<u32>>,
+    pub(crate) files: BTreeMap<u64, BTreeSet<u32>>,
 }
 
 /// A file that was put right.
@@ -65,20 +64,6 @@ impl Damage {
     /// The checks of the pages whose content is wanted.
     pub fn wanted(&self) -> impl Iterator<Item = Check> {
         self.pages.values().flat_map(|pages| pages.values().copied())
-    }
-
-    pub(crate) fn note(&mut self, file: u64, pages: Vec<(u32, u64, Check)>) {
-        let pages = pages.into_iter().map(|(page, version, check)| ((page, version), check));
-        self.pages.entry(file).or_default().extend(pages);
-    }
-
-    /// Takes back that a file can be done without as it is: something of it is needed that cannot be read.
-    pub(crate) fn keep_file(&mut self, file: u64) {
-        self.files.remove(&file);
-    }
-
-    pub(crate) fn note_file(&mut self, file: u64, needless: impl IntoIterator<Item = u32>) {
-        self.files.entry(file).or_default().extend(needless);
     }
 }
 
@@ -232,7 +217,7 @@ impl Inner {
             }
             history.without.extend(needless.iter().map(|block| (file, *block)));
             history.pass_over_others(file)?;
-            if self.rewrite(&history, file, pace)?.is_some() {
+            if self.merge(&history, &[file].into(), true, pace)?.is_some() {
                 return Ok(Some(last));
             }
         }

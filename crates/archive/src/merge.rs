@@ -17,8 +17,7 @@ use crate::error::{Error, unless_refused};
 use crate::head::Head;
 use crate::history::{Assembler, History, Item, chain, need};
 use crate::index::{Encoding, Entry, VersionRef};
-use crate::manifest::Manifest;
-use crate::meta::Description;
+use crate::manifest::{Description, Manifest};
 use crate::segment::Segment;
 use crate::state::State;
 use crate::view::View;
@@ -38,35 +37,40 @@ const SAMPLE_BYTES: usize = 4 << 20;
 const PACE_BYTES: u64 = 256 << 10;
 
 impl Inner {
-    /// Merges segments of a history, which are known by their files, into one; answers its file. `None`: what it was computed from has
-    /// changed meanwhile, and it was dropped.
+    /// Merges segments of a history, which are known by their files, into one; answers its file. If their bytes are not what was written,
+    /// that is an error, unless they `may_be_damaged`: then all that is needed of them must come out. `None`: what it was computed from
+    /// has changed meanwhile, and it was dropped.
     pub(crate) fn merge(
         &self,
         history: &History,
         files: &BTreeSet<u64>,
+        may_be_damaged: bool,
         pace: Pace<'_>,
     ) -> Result<Option<u64>, Error> {
+        let inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        let inputs: Vec<&Arc<Segment>> = inputs.collect();
         // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
         let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
-        let mut inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
-        inputs.try_for_each(|segment| segment.check_bytes(&mut go_on))?;
-        self.merge_unchecked(history, files, false, pace)
-    }
-
-    fn merge_unchecked(
-        &self,
-        history: &History,
-        files: &BTreeSet<u64>,
-        is_compared: bool,
-        pace: Pace<'_>,
-    ) -> Result<Option<u64>, Error> {
-        let inputs: Vec<&Arc<Segment>> =
-            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
+        let sound = inputs.iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
+        let is_compared = sound.as_ref().is_err_and(|error| may_be_damaged && error.is_loss());
+        if !is_compared {
+            sound?;
+        }
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
-        let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
         let mut builder = Builder::new(&self.objects, history.page_size, first)?;
         builder.dictionary = dictionary(history, &inputs)?;
-        let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
+        let mut work = Work {
+            history,
+            files,
+            is_compared,
+            encoder: Encoder::new(history.page_size.as_usize(), builder.dictionary.as_deref())?,
+            builder,
+            assembler: Assembler::new(history.page_size)?,
+            below: Assembler::new(history.page_size)?,
+            again: vec![0; history.page_size.as_usize()],
+            pace,
+            told: 0,
+        };
         // Whoever reads the newest version finds its frames in a row, and nothing between that only older ones need.
         for is_newest in [true, false] {
             work.builder.begin_band();
@@ -79,6 +83,19 @@ impl Inner {
         let (builder, versions) = (work.builder, versions(&inputs, &history.state)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
+        self.put_in_place(history, files, sealed)
+    }
+
+    /// Has a file take the place of several, which a merge was computed from.
+    fn put_in_place(
+        &self,
+        history: &History,
+        files: &BTreeSet<u64>,
+        sealed: Sealed,
+    ) -> Result<Option<u64>, Error> {
+        let replaced = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        let first = replaced.clone().map(|segment| segment.directory.first).min().unwrap_or(1);
+        let last = replaced.map(|segment| segment.directory.last).max().unwrap_or(1);
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
             let near = manifest.segments.iter().filter(|other| other.first <= last && other.last >= first);
             near.map(|segment| segment.file).collect()
@@ -97,13 +114,6 @@ impl Inner {
             (view.lost == head.view.lost).then(|| Head { view: Arc::new(view), ..head.clone() })
         });
         Ok(Some(after.manifest.number))
-    }
-
-    /// Writes a segment once more, as a merge does. If its bytes are not what was written, all that is needed of it must come out.
-    pub(crate) fn rewrite(&self, history: &History, file: u64, pace: Pace<'_>) -> Result<Option<u64>, Error> {
-        let segment = history.segments.iter().find(|segment| segment.number == file);
-        let is_sound = segment.is_some_and(|segment| segment.check_bytes(|_| Ok(())).is_ok());
-        self.merge_unchecked(history, &[file].into(), !is_sound, pace)
     }
 }
 
@@ -182,30 +192,7 @@ struct Work<'a> {
     told: u64,
 }
 
-impl<'a> Work<'a> {
-    fn new(
-        history: &'a History,
-        files: &'a BTreeSet<u64>,
-        builder: Builder,
-        pace: Pace<'a>,
-    ) -> Result<Self, Error> {
-        let encoder = Encoder::new(history.page_size.as_usize(), builder.dictionary.as_deref())?;
-        let (assembler, below) = (Assembler::new(history.page_size)?, Assembler::new(history.page_size)?);
-        let again = assembler.page.clone();
-        Ok(Self {
-            history,
-            files,
-            is_compared: false,
-            builder,
-            encoder,
-            assembler,
-            below,
-            again,
-            pace,
-            told: 0,
-        })
-    }
-
+impl Work<'_> {
     /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
     fn page(&mut self, items: &[Item<'_>], is_newest: bool) -> Result<(), Error> {
         let plan = plan(items, self.history, |item| self.files.contains(&item.segment.number));

@@ -12,7 +12,7 @@ use asat_core::Fingerprint;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::lock::lock;
-use crate::meta::Meta;
+use crate::manifest::Meta;
 use crate::pages::Pages;
 use crate::view::View;
 

@@ -10,8 +10,7 @@ use crate::index::{
 };
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit, in_memory, len_of};
 use crate::lock::lock;
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::{Meta, read_together};
+use crate::manifest::{Manifest, Meta, SegmentRef, read_together};
 use crate::objects::{Object, Objects};
 
 /// What is read at a file's end at once: of a small one, everything that opening it needs.

@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, unless_refused};
 use crate::index::VersionRef;
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
+use crate::manifest::{Manifest, Meta, SegmentRef};
 use crate::objects::Objects;
 use crate::segment::{Ends, Segment};
 

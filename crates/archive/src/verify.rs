@@ -14,9 +14,10 @@ use crate::archive::{Archive, Inner};
 use crate::error::{Error, unless_refused};
 use crate::fingerprint::Fingerprinter;
 use crate::history::{Assembler, History, Item, Live, chain};
+use crate::index;
 use crate::lock::lock;
 use crate::mend::Damage;
-use crate::state::State;
+use crate::state::{Slot, State};
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,15 +105,15 @@ impl<'a> Check<'a> {
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
         let (state, objects) = (self.state, &*self.archive.objects);
-        let files: BTreeSet<u64> = match number {
-            Some(number) => state.seen_in(number).map(|slot| slot.reference.file).collect(),
-            None => state.slots.iter().map(|slot| slot.reference.file).collect(),
+        let slots: Vec<&Arc<Slot>> = match number {
+            Some(number) => state.seen_in(number).collect(),
+            None => state.slots.iter().collect(),
         };
         for error in number.is_none().then(|| self.archive.unread(state)).into_iter().flatten() {
             let file = error.path().unwrap_or(objects.place()).to_owned();
             self.find(file, &error, []);
         }
-        for slot in state.slots.iter().filter(|slot| files.contains(&slot.reference.file)) {
+        for slot in slots {
             self.report.segments += 1;
             let segment = slot.segment();
             let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
@@ -120,15 +121,13 @@ impl<'a> Check<'a> {
                 // It may have been opened long before.
                 checked = slot.open().map(drop);
             }
-            match checked {
-                Ok(()) => {}
-                Err(error) if error.is_finding() => {
-                    // Which versions that concerns, their fingerprints tell.
-                    self.report.damage.note_file(slot.reference.file, []);
-                    self.find(objects.name(slot.reference.file), &error, []);
-                }
-                Err(error) => return Err(error),
+            let Err(error) = checked else { continue };
+            if !error.is_finding() {
+                return Err(error);
             }
+            // Which versions that concerns, their fingerprints tell.
+            self.report.damage.files.entry(slot.reference.file).or_default();
+            self.find(objects.name(slot.reference.file), &error, []);
         }
         Ok(())
     }
@@ -161,11 +160,11 @@ impl<'a> Check<'a> {
         self.report.versions += work.versions.len();
         for (file, bad) in work.bad {
             let name = self.archive.objects.name(file);
-            let (page, version, _) = bad.pages.first().copied().unwrap_or_default();
+            let (page, version) = bad.pages.first_key_value().map(|(at, _)| *at).unwrap_or_default();
             let count = bad.pages.len();
             let what = format!("page {page} of version {version} does not match its check ({count} pages)");
-            self.report.damage.note(file, bad.pages);
             self.find(name.clone(), &Error::damaged(&name, what), bad.affects);
+            self.report.damage.pages.entry(file).or_default().extend(bad.pages);
         }
         let mut well: BTreeSet<u64> = history.live.iter().map(|live| live.number).collect();
         let judged: Vec<(u64, Option<Error>)> =
@@ -182,9 +181,10 @@ impl<'a> Check<'a> {
         for (file, (error, affects)) in blocked {
             if affects.is_disjoint(&is_wrong) {
                 let needless = history.without.iter().filter(|(other, _)| *other == file);
-                self.report.damage.note_file(file, needless.map(|(_, block)| *block));
+                self.report.damage.files.entry(file).or_default().extend(needless.map(|(_, block)| block));
             } else {
-                self.report.damage.keep_file(file);
+                // It cannot be done without as it is.
+                self.report.damage.files.remove(&file);
             }
             judged.retain(|(number, _)| !affects.contains(number));
             self.find(self.archive.objects.name(file), &error, affects);
@@ -270,7 +270,8 @@ impl Version {
 /// What a segment has that does not come out.
 #[derive(Default)]
 struct Bad {
-    pages: Vec<(u32, u64, crate::index::Check)>,
+    /// Their numbers, and the versions at which they became that.
+    pages: BTreeMap<(u32, u64), index::Check>,
     affects: BTreeSet<u64>,
 }
 
@@ -317,7 +318,7 @@ impl Work {
             let blamed = below.last().and_then(|place| items.get(place)).unwrap_or(item);
             let bad = self.bad.entry(blamed.segment.number).or_default();
             // What somebody has of what lies upon it is of use as well.
-            bad.pages.push((item.entry.page, item.entry.version, item.entry.check));
+            bad.pages.insert((item.entry.page, item.entry.version), item.entry.check);
             affected.for_each(|version| {
                 version.lost = true;
                 bad.affects.insert(version.live.number);

@@ -12,7 +12,7 @@ use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
 use crate::head::{GoOn, Head, room_for};
 use crate::index::VersionRef;
 use crate::lock::lock;
-use crate::meta::{Cut, Description, Meta};
+use crate::manifest::{Cut, Description, Meta};
 use crate::view::View;
 
 /// How a version ended up.
