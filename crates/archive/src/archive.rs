@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use asat_core::{StoreName, boundary};
+use asat_core::boundary;
 
 use crate::builder::Sealed;
 use crate::error::{Error, unless_refused};
@@ -446,21 +446,4 @@ fn is_of_format_4(name: &str) -> bool {
     let stem = name.strip_suffix(".pack").or_else(|| name.strip_suffix(".layer"));
     let mut numbers = stem.into_iter().flat_map(|stem| stem.split('-')).peekable();
     numbers.peek().is_some() && numbers.all(|number| number.parse::<u64>().is_ok())
-}
-
-/// The stores that have an archive of their name in `folder`.
-pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
-    let at = |source| Error::io("list", folder, source);
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(at)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(at)?;
-        if entry.file_type().map_err(at)?.is_dir() {
-            names.extend(entry.file_name().to_str().and_then(|name| name.parse::<StoreName>().ok()));
-        }
-    }
-    Ok(names)
 }

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use asat_core::retention::{Part, Weight};
 use asat_core::{PageSize, boundary};
@@ -194,14 +193,6 @@ impl Archive {
         has_garbage && !state.manifest.retired.is_empty() || tier(&lengths).is_some()
     }
 
-    /// Waits until no version is being written, for so long at most.
-    #[must_use]
-    pub fn wait_for_writer(&self, most: Duration) -> bool {
-        let writing = lock(&self.inner.writing);
-        let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
-        waited.is_ok_and(|(writing, _)| !*writing)
-    }
-
     /// Reads the indexes of all segments, and says what each version takes.
     pub fn stats(&self) -> Result<Stats, Error> {
         let state = self.inner.state();
@@ -226,18 +217,15 @@ impl Archive {
         let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         for history in History::all(&state)? {
             for block in history.blocks() {
-                history.pages(block, |items| {
-                    for item in items {
-                        let needing = history.live.get(item.needed.0..item.needed.1).unwrap_or_default();
-                        if let [first, ..] = needing
-                            && let [.., last] = needing
-                        {
-                            let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
-                            *parts.entry((first.number, last.number)).or_default() += bytes;
-                        }
+                for item in history.items(block)? {
+                    let needing = history.live.get(item.needed.0..item.needed.1).unwrap_or_default();
+                    if let [first, ..] = needing
+                        && let [.., last] = needing
+                    {
+                        let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
+                        *parts.entry((first.number, last.number)).or_default() += bytes;
                     }
-                    Ok(())
-                })?;
+                }
             }
         }
         let parts = parts.into_iter().map(|((first, last), bytes)| Part { first, last, bytes }).collect();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use asat_core::boundary;
+use asat_core::{StoreName, boundary};
 use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -83,7 +83,7 @@ impl Folder {
     /// Removes half-written files, and says what does not belong here.
     fn tidy(&self) -> Result<Opened, Error> {
         let mut found = Opened::default();
-        for entry in self.place.entries()? {
+        for entry in entries(&self.place.path)? {
             let name = entry.file_name().to_string_lossy().into_owned();
             let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -126,7 +126,7 @@ impl Objects for Folder {
     }
 
     fn list(&self) -> Result<Vec<u64>, Error> {
-        let names = self.place.entries()?.into_iter().map(|entry| entry.file_name());
+        let names = entries(&self.place.path)?.into_iter().map(|entry| entry.file_name());
         let mut numbers: Vec<u64> = names.filter_map(|name| number_of(name.to_str()?)).collect();
         numbers.sort_unstable();
         Ok(numbers)
@@ -152,12 +152,6 @@ impl Objects for Folder {
 }
 
 impl Place {
-    /// All that is in it.
-    fn entries(&self) -> Result<Vec<fs::DirEntry>, Error> {
-        let entries = fs::read_dir(&self.path).and_then(Iterator::collect);
-        entries.map_err(|source| Error::io("list", &self.path, source))
-    }
-
     /// Renames a file unless another has the new name. Where the file system cannot do that at once, a second link does.
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
@@ -176,6 +170,27 @@ impl Place {
             Err(errno) => Err(Error::io("remove", &self.path.join(name), errno.into())),
         }
     }
+}
+
+/// The stores that have an archive of their name in `folder`.
+pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
+    let entries = match entries(folder) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let kind = entry.file_type().map_err(|source| Error::io("list", folder, source))?;
+        let name = entry.file_name();
+        names.extend(name.to_str().filter(|_| kind.is_dir()).and_then(|name| name.parse().ok()));
+    }
+    Ok(names)
+}
+
+/// All that is in a folder.
+fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Error> {
+    let entries = fs::read_dir(path).and_then(Iterator::collect);
+    entries.map_err(|source| Error::io("list", path, source))
 }
 
 /// Takes a step between two announced boundaries.

@@ -132,12 +132,8 @@ impl History {
         self.segments.iter().find(is_it).filter(|_| error.is_loss())
     }
 
-    /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
-    pub(crate) fn pages(
-        &self,
-        block: u32,
-        mut each: impl FnMut(&[Item<'_>]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// The items of a block, in the order of pages, and those of a page in the order of versions.
+    pub(crate) fn items(&self, block: u32) -> Result<Vec<Item<'_>>, Error> {
         let mut items = Vec::new();
         let is_read = |segment: &&Arc<Segment>| !self.without.contains(&(segment.number, block));
         for segment in self.segments.iter().filter(is_read) {
@@ -148,15 +144,12 @@ impl History {
                 }
             })?;
         }
-        items
-            .sort_unstable_by_key(|item| (item.entry.page, item.entry.version, Reverse(item.segment.number)));
+        let file = |item: &Item<'_>| Reverse(item.segment.number);
+        items.sort_unstable_by_key(|item| (item.entry.page, item.entry.version, file(item)));
         // Of several that say the same, the one counts that was written last.
         items.dedup_by_key(|item| (item.entry.page, item.entry.version));
-        for page in items.chunk_by_mut(|one, other| one.entry.page == other.entry.page) {
-            self.relate(page);
-            each(page)?;
-        }
-        Ok(())
+        items.chunk_by_mut(is_same_page).for_each(|page| self.relate(page));
+        Ok(items)
     }
 
     /// Passes over what the segment that an error is about has of a block; answers which one. `None`: the error is not about the loss of
@@ -169,7 +162,7 @@ impl History {
     /// Passes over those blocks that cannot be read of all segments but that of one file.
     pub(crate) fn pass_over_others(&mut self, file: u64) -> Result<(), Error> {
         for block in self.blocks() {
-            while let Err(error) = self.pages(block, |_| Ok(())) {
+            while let Err(error) = self.items(block).map(drop) {
                 if self.pass_over(block, &error).is_none_or(|segment| segment.number == file) {
                     return Err(error);
                 }
@@ -203,6 +196,15 @@ impl History {
         }
         need(items);
     }
+}
+
+fn is_same_page(one: &Item<'_>, other: &Item<'_>) -> bool {
+    one.entry.page == other.entry.page
+}
+
+/// The items of a block, page by page.
+pub(crate) fn pages<'a, 'b>(items: &'b [Item<'a>]) -> impl Iterator<Item = &'b [Item<'a>]> {
+    items.chunk_by(is_same_page)
 }
 
 /// Has what an item of a page lies upon be needed by whoever needs that item.

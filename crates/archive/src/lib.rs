@@ -39,12 +39,12 @@ extern crate self as asat_archive;
 #[path = "../tests/inside/mod.rs"]
 mod inside;
 
-pub use archive::{Archive, stores_in};
+pub use archive::Archive;
 pub use compact::{Compacted, Retired, Stats, VersionStats};
 pub use compress::Told;
 pub use error::Error;
 pub use fingerprint::Fingerprinter;
-pub use folder::Opened;
+pub use folder::{Opened, stores_in};
 pub use head::GoOn;
 pub use index::Check;
 pub use manifest::{Cut, Meta};

@@ -15,7 +15,7 @@ use crate::builder::{Builder, Sealed};
 use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
 use crate::error::{Error, unless_refused};
 use crate::head::Head;
-use crate::history::{Assembler, History, Item, chain, need};
+use crate::history::{Assembler, History, Item, chain, need, pages};
 use crate::index::{Encoding, Entry, VersionRef};
 use crate::manifest::{Description, Manifest};
 use crate::segment::Segment;
@@ -76,7 +76,7 @@ impl Inner {
             work.builder.begin_band();
             for block in history.blocks() {
                 if inputs.iter().any(|segment| segment.directory.has(block)) {
-                    history.pages(block, |items| work.page(items, is_newest))?;
+                    pages(&history.items(block)?).try_for_each(|items| work.page(items, is_newest))?;
                 }
             }
         }
@@ -143,21 +143,20 @@ fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error>
     let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
-    let (mut assembler, mut pages) = (Assembler::new(history.page_size)?, Vec::new());
+    let (mut assembler, mut sampled) = (Assembler::new(history.page_size)?, Vec::new());
     for block in blocks.iter().step_by(blocks.len().div_ceil(most).max(1)) {
-        let end = pages.len() + per_block * page_len;
-        history.pages(*block, |items| {
+        let end = sampled.len() + per_block * page_len;
+        for items in pages(&history.items(*block)?) {
             let is_whole = |item: &Item<'_>| item.entry.encoding != Encoding::Difference;
             let whole = items.iter().rposition(|item| is_whole(item) && is_input(item));
-            if let Some(place) = whole.filter(|_| pages.len() < end)
+            if let Some(place) = whole.filter(|_| sampled.len() < end)
                 && assembler.page(items, place)?.is_some()
             {
-                pages.extend_from_slice(&assembler.page);
+                sampled.extend_from_slice(&assembler.page);
             }
-            Ok(())
-        })?;
+        }
     }
-    Ok(pages)
+    Ok(sampled)
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
@@ -334,7 +333,7 @@ pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare<'_>>, Er
     let mut spare: BTreeMap<u64, Spare<'_>> =
         segments.map(|segment| (segment.number, none(segment))).collect();
     for block in history.blocks() {
-        history.pages(block, |items| {
+        for items in pages(&history.items(block)?) {
             // What cannot be stored again keeps what it lies upon.
             let plan = (!alone).then(|| plan(items, history, |_| true));
             for (place, item) in items.iter().enumerate() {
@@ -351,8 +350,7 @@ pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare<'_>>, Er
                     spare.for_each(|spare| _ = spare.below.insert(item.segment.number));
                 }
             }
-            Ok(())
-        })?;
+        }
     }
     Ok(history.segments.iter().filter_map(|segment| spare.remove(&segment.number)).collect())
 }

@@ -13,7 +13,7 @@ use asat_core::{Fingerprint, PageSize};
 use crate::archive::{Archive, Inner};
 use crate::error::{Error, unless_refused};
 use crate::fingerprint::Fingerprinter;
-use crate::history::{Assembler, History, Item, Live, chain};
+use crate::history::{Assembler, History, Item, Live, chain, pages};
 use crate::index;
 use crate::lock::lock;
 use crate::mend::Damage;
@@ -148,7 +148,7 @@ impl<'a> Check<'a> {
     fn history(&mut self, mut history: History) -> Result<(), Error> {
         let (mut work, mut blocked) = (Work::new(self.state, &history)?, Blocked::new());
         for block in history.blocks() {
-            while let Err(error) = history.pages(block, |items| work.page(items)) {
+            while let Err(error) = history.items(block).and_then(|items| work.block(&items)) {
                 let Some(segment) = history.pass_over(block, &error) else { return Err(error) };
                 // The others are looked at without; those that may need it are refused, be it that they do not.
                 let refused = history.live.iter().filter(|live| live.may_need(&segment, block));
@@ -289,6 +289,11 @@ impl Work {
         let version = |live: &Live| Version::new(state, history.page_size, *live);
         let versions = history.live.iter().map(version).collect::<Result<_, _>>()?;
         Ok(Self { assembler: Assembler::new(history.page_size)?, versions, bad: BTreeMap::new() })
+    }
+
+    /// Checks the pages of a block.
+    fn block(&mut self, items: &[Item<'_>]) -> Result<(), Error> {
+        pages(items).try_for_each(|items| self.page(items))
     }
 
     /// Checks a page as all versions show it.

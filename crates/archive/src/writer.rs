@@ -1,6 +1,7 @@
 //! Writes a version: every page is taken, hashed and compared; those that changed are kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use asat_core::{Fingerprint, PageSize, boundary};
 
@@ -83,6 +84,14 @@ impl Archive {
             hurries: false,
             broken: false,
         })
+    }
+
+    /// Waits until no version is being written, for so long at most.
+    #[must_use]
+    pub fn wait_for_writer(&self, most: Duration) -> bool {
+        let writing = lock(&self.inner.writing);
+        let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
+        waited.is_ok_and(|(writing, _)| !*writing)
     }
 
     /// Reads those pages of the newest version that the next one may rely on and that were not read yet. [`Self::begin`] does the same;
