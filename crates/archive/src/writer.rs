@@ -278,9 +278,11 @@ impl Writer {
             None => self.builder()?,
         };
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
-        let (number, page_count) = (self.number, self.page_count);
+        let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
         let version = VersionRef { number, page_count, bytes: 0, is_whole: stands_alone, stands_alone };
-        let sealed = builder.seal(vec![(version, Description::of(&self.meta(cut, fingerprint))?)])?;
+        let Cut { store, cut_at, wal, note, .. } = cut;
+        let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
+        let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let bytes = self.publish(sealed, stands_alone)?;
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
     }
@@ -324,12 +326,6 @@ impl Writer {
 
     fn builder(&self) -> Result<Builder, Error> {
         Builder::new(&self.archive().objects, self.page_size, self.number)
-    }
-
-    fn meta(&self, cut: Cut, fingerprint: Fingerprint) -> Meta {
-        let Cut { store, cut_at, wal, note, .. } = cut;
-        let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
-        Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note }
     }
 
     /// The compressing thread ended early: it knows why.
