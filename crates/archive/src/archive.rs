@@ -1,23 +1,21 @@
 //! The archive itself: opening it, what it holds, and the one way in which it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use asat_core::{StoreName, boundary};
+use asat_core::boundary;
 
 use crate::builder::Sealed;
-use crate::directory::VersionRef;
-use crate::error::Error;
-use crate::folder::Folder;
+use crate::error::{Error, unless_refused};
+use crate::folder::{Folder, Opened};
 use crate::head::Head;
 use crate::lock::lock;
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
+use crate::manifest::{Manifest, Meta, SegmentRef};
 use crate::objects::Objects;
 use crate::reader::Reader;
-use crate::segment::Opened as OpenedFile;
+use crate::segment::Ends;
 use crate::state::State;
 use crate::view::View;
 
@@ -65,15 +63,6 @@ struct Files {
     fallback: BTreeSet<u64>,
 }
 
-/// What opening an archive found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// Files removed: half-written ones, and those that nothing needs since a crash.
-    pub removed: Vec<String>,
-    /// Files that are not the archive's. They are left alone.
-    pub foreign: Vec<String>,
-}
-
 impl Archive {
     /// Opens the archive in `folder`, making the folder where it is missing, and removes what a crash has left. Where the newest file is
     /// damaged, the archive is what the one before says.
@@ -81,13 +70,13 @@ impl Archive {
     /// # Errors
     /// Where the machine refuses, another asat has it open, it has another format, or no file says what it is.
     pub fn open(folder: &Path) -> Result<(Self, Opened), Error> {
-        let (folder, found) = Folder::open(folder)?;
+        let (folder, mut found) = Folder::open(folder)?;
         if let Some(name) = found.foreign.iter().find(|name| is_of_format_4(name)) {
             return Err(Error::Format { path: folder.place().join(name), found: 4 });
         }
         let (archive, opened) = Self::over(Arc::new(folder))?;
-        let removed = found.removed.into_iter().chain(opened.removed).collect();
-        Ok((archive, Opened { removed, foreign: found.foreign }))
+        found.removed.extend(opened.removed);
+        Ok((archive, found))
     }
 
     /// Opens the archive whose files are these objects.
@@ -109,7 +98,8 @@ impl Archive {
             has_garbage: AtomicBool::new(true),
         };
         let swept = inner.sweep(&mut lock(&inner.commit));
-        let removed = swept.iter().map(|file| name(&*inner.objects, *file)).collect();
+        let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let removed = swept.into_iter().map(|file| name(inner.objects.name(file))).collect();
         Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
     }
 
@@ -133,10 +123,10 @@ impl Archive {
     #[must_use]
     pub fn lost(&self) -> BTreeMap<u64, Error> {
         let (state, objects) = (self.inner.state(), &*self.inner.objects);
+        let is_unknown = |number: &u64| state.is_live(*number) && state.live(*number).is_none();
         let mut lost = BTreeMap::new();
         for slot in &state.slots {
-            let unknown = (slot.reference.first..=slot.reference.last)
-                .filter(|number| state.is_live(*number) && state.live(*number).is_none());
+            let unknown = (slot.reference.first..=slot.reference.last).filter(is_unknown);
             lost.extend(unknown.filter_map(|number| Some((number, slot.segment().err()?))));
         }
         let (unread, mut below) = (&state.manifest.unread, u64::MAX);
@@ -144,7 +134,7 @@ impl Archive {
             below = below.saturating_sub(1).min(*up_to);
             (below, file)
         });
-        let last = last.filter(|(number, _)| state.is_live(*number) && state.live(*number).is_none());
+        let last = last.filter(|(number, _)| is_unknown(number));
         lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
         lost
     }
@@ -225,13 +215,13 @@ impl Inner {
     /// Opens a version.
     pub(crate) fn open_version(&self, state: &State, number: u64) -> Result<Reader, Error> {
         let meta = state.describe(number)?;
-        if let Some(view) = self.known_view(number) {
-            return Ok(Reader::new(meta, view));
+        // Of a large store it takes time to find out where its pages are, and memory.
+        if let Some(head) = self.known_head(number).filter(|head| head.view.lost.is_empty()) {
+            return Ok(Reader::new(meta, head.view));
         }
-        match View::new(state, number) {
+        match unless_refused(View::new(state, number))? {
             Ok(view) => Ok(Reader::new(meta, view)),
-            Err(error) if error.is_loss() => self.read_without(state, meta, error),
-            Err(error) => Err(error),
+            Err(lost) => self.read_without(state, meta, lost),
         }
     }
 
@@ -244,10 +234,8 @@ impl Inner {
         if lock(&self.needs_none_of).get(&number) == Some(&lost) {
             return Ok(reader);
         }
-        match reader.fingerprint() {
-            Ok(found) if found == reader.meta().fingerprint => {}
-            Err(refused) if !refused.is_loss() => return Err(refused),
-            _ => return Err(error),
+        if unless_refused(reader.fingerprint())?.ok() != Some(reader.meta().fingerprint) {
+            return Err(error);
         }
         self.note_needless(state, [number]);
         Ok(reader)
@@ -266,32 +254,55 @@ impl Inner {
         lost.is_empty() || lock(&self.needs_none_of).get(&number) == Some(&lost)
     }
 
+    /// What is known of a version, if it is the newest one, all of its pages were read, and their files have not changed since.
+    pub(crate) fn known_head(&self, number: u64) -> Option<Head> {
+        let known = lock(&self.head).clone();
+        let known = known.filter(|known| known.view.number == number && known.lost.is_empty())?;
+        known.is_as_read(&self.state()).then_some(known)
+    }
+
+    /// Takes note of what was just written: a version upon the one before, or another file with what some files had. What was left
+    /// out, or was taken from them, was read then. `change` answers what is known now, if that has changed.
+    pub(crate) fn rely_on(&self, state: &State, change: impl FnOnce(Option<&Head>) -> Option<Head>) {
+        let file = state.manifest.number;
+        let slot = state.slots.iter().find(|slot| slot.reference.file == file);
+        let stamp = slot.and_then(|slot| slot.segment().ok()?.object.stamp());
+        let mut known = lock(&self.head);
+        if let Some(mut head) = change(known.as_ref()) {
+            Arc::make_mut(&mut head.files).extend(stamp.map(|stamp| (file, stamp)));
+            *known = Some(head);
+        }
+    }
+
     /// Changes the archive: writes one more file, whose manifest is the newest one after `change`. That hears of the state which it
-    /// changes, and of the segment that the file is. `None`: it says that what was computed does not hold any more, and nothing has changed.
+    /// changes; if the file is a segment, the manifest has it already. `None`: it says that what was computed does not hold any more, and
+    /// nothing has changed.
     pub(crate) fn commit(
         &self,
         sealed: Sealed,
-        change: impl FnOnce(&State, Option<SegmentRef>, &mut Manifest) -> bool,
+        change: impl FnOnce(&State, &mut Manifest) -> bool,
     ) -> Result<Option<Arc<State>>, Error> {
         let mut files = lock(&self.commit);
         let before = self.state();
         let number = files.highest + 1;
         let mut manifest = Manifest { number, ..before.manifest.clone() };
-        if !change(&before, sealed.segment(number), &mut manifest) {
+        sealed.segment(number).into_iter().for_each(|segment| manifest.insert(segment));
+        if !change(&before, &mut manifest) {
             return Ok(None);
         }
-        let published = sealed.publish(&*self.objects, &manifest);
+        let published = sealed.publish(&manifest);
+        let is_there = || manifest_of(&*self.objects, number).is_ok_and(|there| there == manifest);
         match &published {
             Ok(()) => {}
-            // It may be there nevertheless, but not if another one is.
-            Err(error) if !matches!(error, Error::Busy { .. }) && self.is_there(&manifest) => {}
+            // It may have been created even if it is said that this failed, but not if another one is there.
+            Err(error) if !matches!(error, Error::Busy { .. }) && is_there() => {}
             Err(_) => return published.map(|()| None),
         }
         if self.objects.list().is_ok_and(|all| all.last() > Some(&number)) {
             // Another asat was at work since this one opened it, and has deleted its file of this number already: what it says now counts.
             self.objects.delete(number)?;
             let what = "another asat has written to it since this one opened it";
-            return Err(Error::Busy { folder: self.objects.place().to_owned(), what });
+            return Err(Error::busy(self.objects.place(), what));
         }
         files.highest = number;
         files.there.insert(number, len_of(&*self.objects, number));
@@ -303,21 +314,12 @@ impl Inner {
         published.map(|()| Some(after))
     }
 
-    /// Whether the archive is what a manifest says: its file was created even if it was said that this failed, and it is no other's.
-    fn is_there(&self, manifest: &Manifest) -> bool {
-        let there = OpenedFile::open(&*self.objects, manifest.number).and_then(|opened| opened.manifest());
-        there.is_ok_and(|there| there == *manifest)
-    }
-
     /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
     pub(crate) fn let_go(&self) -> Result<(), Error> {
-        let is_needed: BTreeSet<u64> = self.state().manifest.files().collect();
-        let is_spare = |file: &u64| !is_needed.contains(file);
-        if lock(&self.commit).fallback.iter().filter(|file| is_spare(file)).count() < 2 {
-            // The one before is a manifest at most.
-            return Ok(());
-        }
-        self.commit_manifest(|_, _| true).map(drop)
+        let needed: BTreeSet<u64> = self.state().manifest.files().collect();
+        let spare = lock(&self.commit).fallback.difference(&needed).count();
+        // A single one is the manifest before.
+        if spare < 2 { Ok(()) } else { self.commit_manifest(|_, _| true).map(drop) }
     }
 
     /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up
@@ -326,8 +328,7 @@ impl Inner {
         &self,
         mut change: impl FnMut(&State, &mut Manifest) -> bool,
     ) -> Result<Option<Arc<State>>, Error> {
-        let mut commit =
-            || self.commit(Sealed::empty(&*self.objects)?, |state, _, manifest| change(state, manifest));
+        let mut commit = || self.commit(Sealed::empty(&*self.objects)?, &mut change);
         match commit() {
             Err(Error::Full { .. }) => {
                 let mut files = lock(&self.commit);
@@ -350,15 +351,11 @@ impl Inner {
     /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
         let state = self.state();
-        let needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.iter().copied()).collect();
-        let spare = |file: &&u64| !needed.contains(*file) && !state.manifest.unread.contains_key(*file);
-        let gone: Vec<u64> = files
-            .there
-            .keys()
-            .filter(spare)
-            .copied()
-            .filter(|file| self.objects.delete(*file).is_ok())
-            .collect();
+        let mut needed: BTreeSet<u64> =
+            state.manifest.files().chain(files.fallback.iter().copied()).collect();
+        needed.extend(state.manifest.unread.keys());
+        let spare = files.there.keys().copied().filter(|file| !needed.contains(file));
+        let gone: Vec<u64> = spare.filter(|file| self.objects.delete(*file).is_ok()).collect();
         gone.iter().for_each(|file| _ = files.there.remove(file));
         self.bytes.store(files.there.values().sum(), Ordering::Relaxed);
         gone
@@ -374,7 +371,7 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
     files.highest = files.there.last_key_value().map_or(0, |(file, _)| *file);
     let (mut unread, mut first_error) = (Vec::new(), None);
     for &file in files.there.keys().rev() {
-        match manifest_of(objects, file) {
+        match unless_refused(manifest_of(objects, file))? {
             Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
                 let before = before.and_then(|(file, _)| manifest_of(objects, *file).ok());
@@ -384,20 +381,16 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
                 manifest.unread.extend(unread.into_iter().map(|file| (file, up_to)));
                 return Ok((manifest, files));
             }
-            Err(error) if error.is_loss() => first_error = first_error.or(Some(error)),
-            Err(error) => return Err(error),
+            Err(error) => _ = first_error.get_or_insert(error),
         }
         unread.push(file);
     }
-    match first_error {
-        Some(error) => Err(error),
-        None => Ok((Manifest::default(), files)),
-    }
+    first_error.map_or(Ok((Manifest::default(), files)), Err)
 }
 
 /// What the archive was according to a file.
 fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
-    let manifest = OpenedFile::open(objects, file)?.manifest()?;
+    let manifest = Ends::open(objects, file)?.manifest()?;
     if manifest.number == file {
         return Ok(manifest);
     }
@@ -411,36 +404,34 @@ fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
     let unread = std::mem::take(&mut manifest.unread);
     for (&file, &up_to) in &unread {
         let opened = manifest_of(&**objects, file)
-            .and_then(|said| Ok((said, OpenedFile::open(&**objects, file)?.segment(file)?)));
-        match opened {
+            .and_then(|said| Ok((said, Ends::open(&**objects, file)?.segment(file)?)));
+        let stays = match opened {
             Ok((said, Some(segment))) => {
                 let state = State::new(Arc::clone(objects), manifest.clone());
-                let is_missing = |version: &VersionRef| {
-                    state.is_live(version.number) && state.live(version.number).is_none()
-                };
-                // The newest version that there was when it was written.
-                let upon =
-                    said.segments.iter().filter(|other| other.file != file).map(|other| other.last).max();
-                let (upon, last) = (upon.unwrap_or(0), segment.directory.last);
-                // Whether it may have something of a version between the two.
-                let is_between =
-                    |other: &SegmentRef| other.first.max(upon + 1) < other.last.saturating_add(1).min(last);
-                let is_lost = |other: &SegmentRef| {
-                    other.file != file
-                        && unread.contains_key(&other.file)
-                        && !manifest.segments.contains(other)
-                };
-                if !segment.directory.versions.iter().any(is_missing) {
+                let mut numbers = segment.directory.versions.iter().map(|version| version.number);
+                if numbers.all(|number| !state.is_live(number) || state.live(number).is_some()) {
                     continue;
                 }
-                match manifest.segments.iter().any(is_between) || said.segments.iter().any(is_lost) {
-                    true => _ = manifest.unread.insert(file, up_to),
-                    false => manifest.insert(segment.reference()),
+                let below = said.segments.iter().filter(|other| other.file != file);
+                let is_lost = |other: &SegmentRef| {
+                    unread.contains_key(&other.file) && !manifest.segments.contains(other)
+                };
+                // The newest version that there was when it was written.
+                let upon = below.clone().map(|other| other.last).max().unwrap_or(0);
+                // Whether it may have something of a version between the two.
+                let end = |other: &SegmentRef| other.last.saturating_add(1).min(segment.directory.last);
+                let is_between = |other: &SegmentRef| other.first.max(upon + 1) < end(other);
+                let stays = manifest.segments.iter().any(is_between) || below.clone().any(is_lost);
+                if !stays {
+                    manifest.insert(segment.reference());
                 }
+                stays
             }
-            Ok((_, None)) => {}
-            Err(_) if !files.there.contains_key(&file) => {}
-            Err(_) => _ = manifest.unread.insert(file, up_to),
+            Ok((_, None)) => false,
+            Err(_) => files.there.contains_key(&file),
+        };
+        if stays {
+            manifest.unread.insert(file, up_to);
         }
     }
 }
@@ -450,30 +441,9 @@ fn len_of(objects: &dyn Objects, file: u64) -> u64 {
     objects.open(file).map_or(0, |object| object.len())
 }
 
-fn name(objects: &dyn Objects, file: u64) -> String {
-    objects.name(file).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
 /// Whether a file is one of format 4: there each version had a file of its own.
 fn is_of_format_4(name: &str) -> bool {
     let stem = name.strip_suffix(".pack").or_else(|| name.strip_suffix(".layer"));
     let mut numbers = stem.into_iter().flat_map(|stem| stem.split('-')).peekable();
     numbers.peek().is_some() && numbers.all(|number| number.parse::<u64>().is_ok())
-}
-
-/// The stores that have an archive of their name in `folder`.
-pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
-    let at = |source| Error::io("list", folder, source);
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(at)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(at)?;
-        if entry.file_type().map_err(at)?.is_dir() {
-            names.extend(entry.file_name().to_str().and_then(|name| name.parse::<StoreName>().ok()));
-        }
-    }
-    Ok(names)
 }

@@ -1,29 +1,25 @@
 //! Writes a segment: frames as they come, then blocks, descriptions and the directory; at last the manifest, which says that the
 //! segment counts, and the footer.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use asat_core::PageSize;
 
-use crate::bytes::len_of;
 use crate::codec::{Dictionary, Encoder};
-use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::hash;
-use crate::index::{BlockBuilder, BlockRef, Encoding, Entry, block_of, check_of};
-use crate::layout::{FOOTER_LEN, Footer, header};
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
+use crate::index::{
+    BlockBuilder, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, VersionRef, block_of,
+    check_of,
+};
+use crate::layout::{FOOTER_LEN, Footer, header, len_of};
+use crate::manifest::{Description, Manifest, SegmentRef};
 use crate::objects::{Draft, Objects};
-use crate::segment::{MOST_DESCRIBED_BYTES, identity};
 
 /// Bytes gathered before they are hashed and written.
 const BUFFER_BYTES: usize = 1 << 20;
 /// From this length on, what is there is made durable before anybody waits for the manifest.
 const SETTLED_BYTES: u64 = 1 << 20;
-/// Descriptions are read seldom, and are alike.
-const DESCRIPTION_LEVEL: i32 = 9;
 
 /// A file that is being written.
 struct Sheet {
@@ -54,7 +50,7 @@ impl Sheet {
     /// Appends a part that the directory names.
     fn append_part(&mut self, bytes: &[u8]) -> Result<PartRef, Error> {
         self.append(bytes)?;
-        Ok(PartRef { offset: 0, len: len_of(bytes), check: check_of(&hash(bytes)) })
+        Ok(PartRef::of(bytes))
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -68,16 +64,13 @@ impl Sheet {
 
 /// A segment that is being written. Dropped, it leaves nothing.
 pub(crate) struct Builder {
-    objects: Arc<dyn Objects>,
+    pub(crate) objects: Arc<dyn Objects>,
     sheet: Sheet,
-    page_size: PageSize,
-    /// The lowest version that an entry may be of, and the highest that one is of.
-    first: u64,
-    last: u64,
+    /// What is known of it so far. No entry may be of a version below its first.
+    pub(crate) directory: Directory,
     /// Whether an entry lies upon a version below the first.
     pub(crate) needs_below: bool,
     block: Option<BlockBuilder>,
-    bands: Vec<Vec<BlockRef>>,
     blocks_bytes: Vec<u8>,
     /// How many entries there are.
     pub(crate) count: u64,
@@ -93,22 +86,14 @@ impl Builder {
         Ok(Self {
             sheet: Sheet::new(&**objects)?,
             objects: Arc::clone(objects),
-            page_size,
-            first,
-            last: first,
+            directory: Directory::new(page_size, first),
             needs_below: false,
             block: None,
-            bands: Vec::new(),
             blocks_bytes: Vec::new(),
             count: 0,
             dictionary: None,
             needs_dictionary: false,
         })
-    }
-
-    /// Where it is written, for what waits beside it.
-    pub(crate) fn place(&self) -> &Path {
-        self.objects.place()
     }
 
     /// How many bytes were appended so far.
@@ -119,9 +104,7 @@ impl Builder {
     /// Begins a band: what follows is in the order of pages anew.
     pub(crate) fn begin_band(&mut self) {
         self.end_block();
-        if self.bands.last().is_none_or(|band| !band.is_empty()) {
-            self.bands.push(Vec::new());
-        }
+        self.directory.bands.push(Vec::new());
     }
 
     /// Appends the next entry of a band, in the order of pages and of versions, with its frame.
@@ -130,17 +113,14 @@ impl Builder {
             u32::try_from(frame.len()).map_err(|_| Error::Misuse("a frame above 4 GiB".to_owned()))?;
         entry.offset = self.sheet.len();
         let number = block_of(entry.page);
-        if self.block.as_ref().is_none_or(|block| block.block != number) {
+        if self.block.as_ref().is_none_or(|block| block.place.block != number) {
             self.end_block();
-            self.block = Some(BlockBuilder::new(number, self.first));
         }
-        if let Some(block) = &mut self.block {
-            block.add(&entry);
-        }
+        self.block.get_or_insert_with(|| BlockBuilder::new(number, self.directory.first)).add(&entry);
         self.count += 1;
         self.needs_dictionary |= entry.encoding == Encoding::Dictionary;
-        self.last = self.last.max(entry.version);
-        self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.first;
+        self.directory.last = self.directory.last.max(entry.version);
+        self.needs_below |= entry.encoding == Encoding::Difference && entry.base < self.directory.first;
         self.sheet.append(frame)
     }
 
@@ -157,55 +137,38 @@ impl Builder {
     }
 
     fn end_block(&mut self) {
-        let Some(block) = self.block.take() else { return };
-        if self.bands.is_empty() {
-            self.bands.push(Vec::new());
-        }
-        self.bands.last_mut().into_iter().for_each(|band| {
-            band.push(BlockRef {
-                block: block.block,
-                count: block.count,
-                offset: 0,
-                len: len_of(&block.bytes),
-                frames_at: 0,
-                frames_len: block.frames_len,
-                check: check_of(&hash(&block.bytes)),
-            })
-        });
-        self.blocks_bytes.extend(block.bytes);
+        let Some(BlockBuilder { place, bytes, .. }) = self.block.take() else { return };
+        let block = BlockRef { part: PartRef::of(&bytes), ..place };
+        self.directory.bands.last_mut().into_iter().for_each(|band| band.push(block));
+        self.blocks_bytes.extend(bytes);
     }
 
     /// Ends the segment with these versions, in order; all but the manifest is written then.
     pub(crate) fn seal(mut self, mut versions: Vec<(VersionRef, Description)>) -> Result<Sealed, Error> {
         self.end_block();
-        self.bands.retain(|band| !band.is_empty());
+        self.directory.bands.retain(|band| !band.is_empty());
         let frames_end = self.sheet.len();
         let dictionary = self.dictionary.take().filter(|_| self.needs_dictionary);
         let append_dictionary = |sheet: &mut Sheet| {
             dictionary.as_ref().map(|dictionary| sheet.append_part(&dictionary.bytes)).transpose()
         };
         let first_copy = append_dictionary(&mut self.sheet)?;
-        let blocks = std::mem::take(&mut self.blocks_bytes);
-        self.sheet.append(&blocks)?;
-        drop(blocks);
+        self.sheet.append(&std::mem::take(&mut self.blocks_bytes))?;
         let bytes = self.sheet.len();
         // A version that is written for the first time took all of this.
-        versions
-            .iter_mut()
-            .filter(|(version, _)| version.bytes == 0)
-            .for_each(|(version, _)| version.bytes = bytes);
-        let mut descriptions = Vec::new();
+        let taken = versions.iter_mut().map(|(version, _)| &mut version.bytes).filter(|taken| **taken == 0);
+        taken.for_each(|taken| *taken = bytes);
         for together in versions.chunks(DESCRIBED_TOGETHER) {
-            let written = describe(together.iter().map(|(_, description)| description))?;
-            descriptions.push(self.sheet.append_part(&written)?);
+            let written = Description::join(together.iter().map(|(_, description)| description))?;
+            self.directory.descriptions.push(self.sheet.append_part(&written)?);
         }
         let copies = first_copy.zip(append_dictionary(&mut self.sheet)?);
-        let dictionary = copies.map(|(first, second)| [first, second]);
-        let versions: Vec<VersionRef> = versions.into_iter().map(|(version, _)| version).collect();
-        let last = self.last.max(versions.last().map_or(0, |version| version.number));
-        let (page_size, first, bands) = (self.page_size, self.first, self.bands);
-        let directory = Directory { page_size, first, last, versions, bands, descriptions, dictionary };
-        let directory = directory.encode();
+        self.directory.dictionary = copies.map(|(first, second)| [first, second]);
+        self.directory.versions = versions.into_iter().map(|(version, _)| version).collect();
+        let newest = self.directory.versions.last().map_or(0, |version| version.number);
+        let (first, last) = (self.directory.first, self.directory.last.max(newest));
+        self.directory.last = last;
+        let directory = self.directory.encode();
         let directory_at = self.sheet.len();
         self.sheet.append(&directory)?;
         self.sheet.flush()?;
@@ -213,54 +176,18 @@ impl Builder {
             self.sheet.draft.settle()?;
         }
         let directory_hash = hash(&directory);
-        let segment = SegmentRef {
-            file: 0,
-            first,
-            last,
-            bytes: self.sheet.written,
-            identity: identity(&directory_hash),
-        };
-        Ok(Sealed { sheet: self.sheet, frames_end, directory_at, directory_hash, segment: Some(segment) })
+        let footer = Footer { frames_end, directory_at, directory_hash, ..Footer::default() };
+        let (bytes, identity) = (self.sheet.written, footer.identity());
+        let segment = SegmentRef { file: 0, first, last, bytes, identity };
+        Ok(Sealed { sheet: self.sheet, footer, segment: Some(segment) })
     }
-}
-
-/// What describes a version, as it is written. Of all the versions that are merged it is in memory at once, and takes far less there
-/// than what is read from it.
-pub(crate) struct Description(Box<[u8]>);
-
-impl Description {
-    pub(crate) fn of(meta: &Meta) -> Result<Self, Error> {
-        let unfit =
-            |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
-        let json = serde_json::to_vec(meta).map_err(unfit)?;
-        // A note can be nested more deeply than a reader follows.
-        serde_json::from_slice::<Meta>(&json).map_err(unfit)?;
-        if len_of(&json) >= MOST_DESCRIBED_BYTES {
-            let what = format!("metadata of {} bytes, above {MOST_DESCRIBED_BYTES}", json.len());
-            return Err(Error::Misuse(what));
-        }
-        Ok(Self(json.into()))
-    }
-}
-
-/// What describes versions together, as it is written.
-fn describe<'a>(descriptions: impl Iterator<Item = &'a Description>) -> Result<Vec<u8>, Error> {
-    let mut json = Vec::new();
-    for Description(one) in descriptions {
-        json.push(if json.is_empty() { b'[' } else { b',' });
-        json.extend_from_slice(one);
-    }
-    json.push(b']');
-    zstd::bulk::compress(&json, DESCRIPTION_LEVEL)
-        .map_err(|error| Error::Misuse(format!("metadata that cannot be compressed: {error}")))
 }
 
 /// A file to which only the manifest is missing. Dropped, it leaves nothing.
 pub(crate) struct Sealed {
     sheet: Sheet,
-    frames_end: u64,
-    directory_at: u64,
-    directory_hash: [u8; 32],
+    /// What of the footer is known already.
+    footer: Footer,
     segment: Option<SegmentRef>,
 }
 
@@ -270,7 +197,9 @@ impl Sealed {
         let mut sheet = Sheet::new(objects)?;
         sheet.flush()?;
         let at = sheet.written;
-        Ok(Self { sheet, frames_end: at, directory_at: at, directory_hash: hash(&[]), segment: None })
+        let directory_hash = hash(&[]);
+        let footer = Footer { frames_end: at, directory_at: at, directory_hash, ..Footer::default() };
+        Ok(Self { sheet, footer, segment: None })
     }
 
     /// The segment under the number that its file is to have, if it is one.
@@ -279,21 +208,19 @@ impl Sealed {
     }
 
     /// Ends the file with the manifest and gives it the manifest's number, durably. After an error it may be there or not.
-    pub(crate) fn publish(mut self, objects: &dyn Objects, manifest: &Manifest) -> Result<(), Error> {
+    pub(crate) fn publish(mut self, manifest: &Manifest) -> Result<(), Error> {
         let manifest_at = self.sheet.written;
         let bytes = manifest.encode();
         self.sheet.append(&bytes)?;
         self.sheet.flush()?;
         let footer = Footer {
-            frames_end: self.frames_end,
-            directory_at: self.directory_at,
             manifest_at,
             file_len: self.sheet.written + FOOTER_LEN,
-            directory_hash: self.directory_hash,
             manifest_hash: hash(&bytes),
             body_hash: self.sheet.body.finalize().into(),
+            ..self.footer
         };
         self.sheet.draft.append(&footer.encode())?;
-        objects.create(manifest.number, self.sheet.draft)
+        self.sheet.draft.create(manifest.number)
     }
 }

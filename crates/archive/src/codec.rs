@@ -4,13 +4,17 @@
 //! in its place. That is a patch, or a zstd frame made with the earlier page as its dictionary: whatever moved
 //! or stayed within the page costs next to nothing.
 //!
+//! A patch makes a page out of another one if few of its bytes were replaced, and none were moved. Most changes of a page are as small.
+//! A patch of one is shorter than a zstd frame, and laying it is a copy of a few bytes, so a page that was changed again and again is read
+//! nearly as fast as one that never was.
+//!
 //! Whole pages of a large segment share a dictionary: it has what many of them have in common, so each frame has only the rest.
 
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict};
 
 use crate::error::Error;
 use crate::index::Encoding;
-use crate::patch;
+use crate::layout::{Taker, len_of, put_varints};
 
 /// Level 1 is within a few per cent of level 3 on database pages, and faster (docs/archive-format.md).
 const LEVEL: i32 = 1;
@@ -68,39 +72,29 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Makes frames of pages of `page_len` bytes.
-    pub(crate) fn new(page_len: usize) -> Result<Self, Error> {
+    /// Makes frames of pages of `page_len` bytes, of whole ones with a dictionary if there is one.
+    pub(crate) fn new(page_len: usize, dictionary: Option<&Dictionary>) -> Result<Self, Error> {
         // A frame must be shorter than the page, or the page is stored as it is.
         let room = vec![0; page_len.saturating_sub(1)];
         let context = CCtx::try_create().ok_or_else(unusable)?;
-        Ok(Self { context, dictionary: None, whole: room.clone(), difference: room, patch: Vec::new() })
+        let prepare = |dictionary: &Dictionary| CDict::try_create(&dictionary.bytes, LEVEL_WITH_DICTIONARY);
+        let dictionary = dictionary.map(|known| prepare(known).ok_or_else(unusable)).transpose()?;
+        Ok(Self { context, dictionary, whole: room.clone(), difference: room, patch: Vec::new() })
     }
 
-    /// The same, with a dictionary for whole pages.
-    pub(crate) fn with(page_len: usize, dictionary: Option<&Dictionary>) -> Result<Self, Error> {
-        let prepare = |dictionary: &Dictionary| {
-            CDict::try_create(&dictionary.bytes, LEVEL_WITH_DICTIONARY).ok_or_else(unusable)
-        };
-        Ok(Self { dictionary: dictionary.map(prepare).transpose()?, ..Self::new(page_len)? })
-    }
-
-    /// The shortest frame of a page: its difference from the page `before`, where there is one and the
-    /// difference is at least a quarter shorter than the whole page, or else the whole page.
-    pub(crate) fn encode<'a>(&'a mut self, page: &'a [u8], before: Option<&[u8]>) -> (Encoding, &'a [u8]) {
-        self.encode_upon(0, page, before)
-    }
-
-    /// The same where `before` is so many differences: a long one is not laid upon many.
-    pub(crate) fn encode_upon<'a>(
+    /// The shortest frame of a page: its difference from the page before if there is one, and the
+    /// difference is at least a quarter shorter than the whole page, or else the whole page. The page before comes with as how many
+    /// differences it is stored: a long one is not laid upon many.
+    pub(crate) fn encode<'a>(
         &'a mut self,
-        depth: u32,
         page: &'a [u8],
-        before: Option<&[u8]>,
+        before: Option<(u32, &[u8])>,
     ) -> (Encoding, &'a [u8]) {
-        let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
         let Self { context, difference, patch, .. } = self;
-        let difference = before.and_then(|before| shorter(context, difference, patch, page, before));
-        let difference = difference.filter(|difference| difference.len() <= most_bytes);
+        let difference = before.and_then(|(depth, before)| {
+            let most_bytes = if depth < MOST_LONG_DIFFERENCES { page.len() } else { SHORT_FRAME_BYTES };
+            shorter(context, difference, patch, page, before).filter(|made| made.len() <= most_bytes)
+        });
         if let Some(short) = difference.filter(|difference| difference.len() < page.len() / TAKEN_UNSEEN) {
             return (Encoding::Difference, short);
         }
@@ -113,12 +107,8 @@ impl Encoder {
             Some(frame) => (encoding, frame),
             None => (Encoding::Raw, page),
         };
-        match difference {
-            Some(difference) if difference.len() <= whole.1.len() / 4 * 3 => {
-                (Encoding::Difference, difference)
-            }
-            _ => whole,
-        }
+        let is_worth = |difference: &&[u8]| difference.len() <= whole.1.len() / 4 * 3;
+        difference.filter(is_worth).map_or(whole, |difference| (Encoding::Difference, difference))
     }
 }
 
@@ -130,7 +120,7 @@ fn shorter<'a>(
     page: &[u8],
     before: &[u8],
 ) -> Option<&'a [u8]> {
-    let is_patch = patch::make(before, page, page.len() / TAKEN_UNSEEN, patch);
+    let is_patch = make_patch(before, page, page.len() / TAKEN_UNSEEN, patch);
     if is_patch && patch.len() <= SHORT_FRAME_BYTES {
         return Some(patch);
     }
@@ -175,18 +165,18 @@ impl Decoder {
             }
             Encoding::Raw => return false,
             Encoding::Zstd => context.decompress(page, frame),
-            Encoding::Difference => match frame.strip_prefix(&[patch::MARK]) {
-                Some(patch) => return patch::lay(patch, page),
-                None => {
-                    before.clear();
-                    before.extend_from_slice(page);
-                    context.decompress_using_dict(page, frame, before)
+            Encoding::Difference => {
+                if let Some(patch) = frame.strip_prefix(&[MARK]) {
+                    return lay_patch(patch, page);
                 }
-            },
-            Encoding::Dictionary => match dictionary {
-                Some(dictionary) => with_dictionary.decompress_using_ddict(page, frame, &dictionary.prepared),
-                None => return false,
-            },
+                before.clear();
+                before.extend_from_slice(page);
+                context.decompress_using_dict(page, frame, before)
+            }
+            Encoding::Dictionary => {
+                let Some(dictionary) = dictionary else { return false };
+                with_dictionary.decompress_using_ddict(page, frame, &dictionary.prepared)
+            }
         };
         decoded == Ok(page.len())
     }
@@ -194,6 +184,57 @@ impl Decoder {
 
 fn unusable() -> Error {
     Error::Misuse("zstd cannot be set up: no memory".to_owned())
+}
+
+/// Tells a patch from a zstd frame, whose first byte is another.
+const MARK: u8 = 0;
+/// Runs with so few bytes between them become one: a run of its own takes two bytes besides what is replaced.
+const MOST_BETWEEN: usize = 2;
+
+/// Writes the patch that makes `page` out of `before` to `patch`. Answers whether it is no longer than `most` bytes.
+fn make_patch(before: &[u8], page: &[u8], most: usize, patch: &mut Vec<u8>) -> bool {
+    patch.clear();
+    patch.push(MARK);
+    let mut pairs = (0_usize..).zip(before.iter().zip(page)).filter(|(_, (was, is))| was != is);
+    let mut next = pairs.next().map(|(at, _)| at);
+    let mut done = 0;
+    while let Some(start) = next {
+        let mut end = start + 1;
+        loop {
+            next = pairs.next().map(|(at, _)| at);
+            match next {
+                Some(at) if at <= end + MOST_BETWEEN => end = at + 1,
+                _ => break,
+            }
+        }
+        let replaced = page.get(start..end).unwrap_or_default();
+        let kept = page.get(done..start).unwrap_or_default();
+        put_varints(patch, [len_of(kept), len_of(replaced)]);
+        patch.extend_from_slice(replaced);
+        if patch.len() > most {
+            return false;
+        }
+        done = end;
+    }
+    before.len() == page.len()
+}
+
+/// Lays what follows the mark of a patch upon a page; answers whether that is a patch of such a page.
+fn lay_patch(patch: &[u8], page: &mut [u8]) -> bool {
+    let (mut taker, mut rest) = (Taker(patch), page);
+    while !taker.is_empty() {
+        let (Some(kept), Some(replaced)) = (take_len(&mut taker), take_len(&mut taker)) else { return false };
+        let Some((bytes, after)) = taker.0.split_at_checked(replaced) else { return false };
+        let Some((_, from)) = rest.split_at_mut_checked(kept) else { return false };
+        let Some((run, further)) = from.split_at_mut_checked(replaced) else { return false };
+        run.copy_from_slice(bytes);
+        (taker, rest) = (Taker(after), further);
+    }
+    true
+}
+
+fn take_len(taker: &mut Taker<'_>) -> Option<usize> {
+    usize::try_from(taker.varint()?).ok()
 }
 
 #[cfg(test)]
@@ -208,8 +249,8 @@ mod tests {
     }
 
     fn encode(page: &[u8], before: Option<&[u8]>) -> (Encoding, Vec<u8>) {
-        let mut encoder = Encoder::new(page.len()).unwrap();
-        let (encoding, frame) = encoder.encode(page, before);
+        let mut encoder = Encoder::new(page.len(), None).unwrap();
+        let (encoding, frame) = encoder.encode(page, before.map(|before| (0, before)));
         (encoding, frame.to_vec())
     }
 
@@ -230,7 +271,7 @@ mod tests {
         let dictionary = Dictionary::train(&pages.concat(), 4096).unwrap();
         let again = Dictionary::train(&pages.concat(), 4096).unwrap();
         assert_eq!(dictionary.bytes, again.bytes, "the same pages make the same dictionary");
-        let mut encoder = Encoder::with(4096, Some(&dictionary)).unwrap();
+        let mut encoder = Encoder::new(4096, Some(&dictionary)).unwrap();
         let (mut with, mut without) = (0, 0);
         for page in &pages {
             let (encoding, frame) = encoder.encode(page, None);
@@ -311,6 +352,49 @@ mod tests {
             let (dictionary, mut page) = (Dictionary::new(before.clone()).unwrap(), before);
             let stored = Stored { encoding: Encoding::Dictionary, frame: &frame, dictionary: Some(&dictionary) };
             Decoder::new().unwrap().decode(stored, &mut page);
+        }
+    }
+
+    fn patch_of(before: &[u8], page: &[u8]) -> Vec<u8> {
+        let mut patch = Vec::new();
+        assert!(make_patch(before, page, usize::MAX, &mut patch));
+        patch
+    }
+
+    #[test]
+    fn runs_that_are_close_become_one() {
+        let before = [7; 16];
+        let mut page = before;
+        assert_eq!(patch_of(&before, &page), [MARK]);
+        (page[2], page[5], page[9]) = (1, 2, 3);
+        assert_eq!(patch_of(&before, &page), [MARK, 2, 4, 1, 7, 7, 2, 3, 1, 3]);
+        assert!(!make_patch(&before, &page, 9, &mut Vec::new()), "it is longer");
+        assert!(!make_patch(&before, &page[..15], 99, &mut Vec::new()), "a page of another size");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for wrong in [&[1][..], &[1, 1], &[1, 2, 9], &[16, 1, 9], &[0, 17], &[0x80, 0], &[9, 0, 8, 1, 9]] {
+            assert!(!lay_patch(wrong, &mut [0; 16]), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_made_is_laid(
+            before in prop::collection::vec(0..4_u8, 64), changes in prop::collection::vec((0..64_usize, any::<u8>()), 0..40),
+        ) {
+            let mut page = before.clone();
+            changes.iter().for_each(|&(nth, byte)| page[nth] = byte);
+            let patch = patch_of(&before, &page);
+            let mut laid = before;
+            prop_assert!(lay_patch(&patch[1..], &mut laid));
+            prop_assert_eq!(laid, page);
+        }
+
+        #[test]
+        fn any_bytes_are_laid_or_refused(patch in prop::collection::vec(any::<u8>(), 0..40)) {
+            lay_patch(&patch, &mut [0; 64]);
         }
     }
 }

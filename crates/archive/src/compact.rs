@@ -1,25 +1,26 @@
-//! Says which segments are merged, and when.
+//! Gives back what nobody needs: versions are given up, and segments merged. This says which ones, and when.
 //!
-//! Two reasons there are: eight segments in a row become one if none of them is longer than the others together, so that there are few,
+//! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge. What each version takes,
+//! and what of the archive which versions need, says beforehand what giving up would give back.
+//!
+//! Two reasons there are to merge: eight segments in a row become one if none of them is longer than the others together, so that there are few,
 //! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
 //! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
 //! others write to the disk, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use asat_core::PageSize;
+use asat_core::retention::{Part, Weight};
+use asat_core::{PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::history::History;
 use crate::lock::lock;
 use crate::manifest::SegmentRef;
-use crate::merge::{Merged, Pace, Spare, spare};
-use crate::segment::Segment;
+use crate::merge::{Pace, Spare, spare};
 use crate::state::State;
 
 /// So many segments in a row become one.
@@ -33,21 +34,21 @@ const MOST_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
 
-/// Files that a compaction passes over.
-#[derive(Default)]
-struct Passed {
-    /// They are damaged, or what is needed of them finds no room.
-    damaged: BTreeSet<u64>,
-    /// It has made them: what it could not leave out of one it could not leave out of it again.
-    made: BTreeSet<u64>,
-}
+/// What an entry takes besides its frame, usually.
+const ENTRY_USUAL_BYTES: u64 = 13;
 
-/// Segments that become one.
-struct Row {
-    /// Their files.
-    files: BTreeSet<u64>,
-    /// The most that the merged one takes, in bytes.
-    takes: u64,
+/// What giving up a version did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It was live, and is no more.
+    Retired {
+        /// What this gave back on disk.
+        freed_bytes: u64,
+        /// Whether [`Archive::compact`] would give back more.
+        worth_compacting: bool,
+    },
+    /// No such version is live.
+    AlreadyGone,
 }
 
 /// What a compaction did.
@@ -59,40 +60,119 @@ pub struct Compacted {
     pub more: bool,
 }
 
+/// What an archive takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// How many segments it consists of.
+    pub segments: usize,
+    /// The live versions, oldest first.
+    pub versions: Vec<VersionStats>,
+}
+
+/// What a version takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionStats {
+    /// Its number.
+    pub number: u64,
+    /// What it took when it was written.
+    pub bytes: u64,
+    /// What of the archive no other version needs: at least this much is given back where it alone is given up.
+    pub only_bytes: u64,
+}
+
+/// A compaction under way.
+struct Compaction<'a> {
+    archive: &'a Inner,
+    pace: Pace<'a>,
+    has_garbage: bool,
+    /// Whether there was no room for what was tried.
+    is_full: bool,
+    /// Files that are passed over: they are damaged, or what is needed of them finds no room.
+    damaged: BTreeSet<u64>,
+    /// Files that it has made: what it could not leave out of one it could not leave out of it again.
+    made: BTreeSet<u64>,
+}
+
+/// Segments that become one.
+struct Row {
+    /// Their files.
+    files: BTreeSet<u64>,
+    /// The most that the merged one takes, in bytes.
+    takes: u64,
+}
+
 impl Archive {
+    /// Gives up a version. Those who read it at the moment read on.
+    pub fn retire(&self, number: u64) -> Result<Retired, Error> {
+        let archive = &*self.inner;
+        boundary::step("archive: give up a version");
+        if !archive.state().may_have(number) {
+            return Ok(Retired::AlreadyGone);
+        }
+        let before = self.bytes();
+        let (mut is_newest, mut is_written_upon) = (false, false);
+        let committed = archive.commit_manifest(|state, manifest| {
+            let below = state.newest_beside(number).unwrap_or(0);
+            // What cannot be read may lie upon it.
+            is_newest = below < number && manifest.unread.values().all(|up_to| *up_to < number);
+            is_written_upon = is_newest && *lock(&archive.writing);
+            manifest.retire(number);
+            if is_newest {
+                // What is between and was not given up may be in a file that cannot be read.
+                let above = manifest.retired.iter().filter(|range| range.1 > below);
+                let above = above.map(|(first, last)| ((*first).max(below + 1), *last));
+                manifest.voided.retain(|range| range.0 <= below);
+                manifest.voided.extend(above);
+                manifest.segments.retain(|segment| segment.first <= below);
+            }
+            manifest.forget();
+            state.may_have(number) && !is_written_upon
+        })?;
+        if is_written_upon {
+            return Err(Error::busy(self.folder(), "a version is being written on top of this one"));
+        }
+        if committed.is_none() {
+            return Ok(Retired::AlreadyGone);
+        }
+        archive.has_garbage.store(true, Ordering::Relaxed);
+        lock(&archive.head).take_if(|head| head.view.number == number);
+        if is_newest {
+            archive.let_go()?;
+        }
+        let freed_bytes = before.saturating_sub(self.bytes());
+        Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
+    }
+
     /// Merges what is worth it. Where `pace` says to stop, what is not done yet is left for another time.
     pub fn compact(&self, pace: Pace<'_>) -> Result<Compacted, Error> {
         let archive = &*self.inner;
         let _alone = lock(&archive.merging);
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
-        let (mut more, mut is_full, mut first_error) = (false, false, None);
-        let mut passed = Passed::default();
+        let (mut more, mut first_error) = (false, None);
+        let (damaged, made) = (BTreeSet::new(), BTreeSet::new());
+        let mut compaction = Compaction { archive, pace, has_garbage, is_full: false, damaged, made };
         loop {
-            if pace(0).is_break() {
-                more = true;
-                break;
-            }
-            match archive.compact_once(&mut passed, has_garbage, is_full, pace) {
-                Ok(Some(Merged::Damaged(file, error))) => {
-                    // The others are merged all the same.
-                    passed.damaged.insert(file);
-                    first_error.get_or_insert(error);
-                }
-                Ok(Some(Merged::Done(_) | Merged::Changed)) => {}
-                Ok(None) => break,
+            let passed_over = compaction.damaged.len();
+            match compaction.step() {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(Error::Stopped) => {
                     more = true;
                     break;
                 }
-                Err(error @ Error::Full { .. }) if !is_full => {
-                    // What is needed of one segment may fit, and what that gives back makes room for the others another time.
-                    is_full = true;
-                    first_error.get_or_insert(error);
-                }
                 Err(error) => {
+                    // The others are merged all the same. If the disk is full, what is needed of one segment may fit, and what that gives
+                    // back makes room for the others another time.
+                    let is_full = matches!(error, Error::Full { .. });
+                    let goes_on = compaction.damaged.len() > passed_over || is_full && !compaction.is_full;
+                    compaction.is_full |= is_full;
                     first_error.get_or_insert(error);
-                    break;
+                    if !goes_on {
+                        break;
+                    }
                 }
             }
         }
@@ -100,95 +180,117 @@ impl Archive {
             archive.has_garbage.store(true, Ordering::Relaxed);
         }
         archive.let_go()?;
-        if let Some(error) = first_error {
-            return Err(error);
-        }
         let freed_bytes = bytes_before.saturating_sub(self.bytes());
-        Ok(Compacted { freed_bytes, more })
+        first_error.map_or(Ok(Compacted { freed_bytes, more }), Err)
     }
 
     /// Whether [`Self::compact`] may have something to do. To know more takes reading indexes.
     #[must_use]
     pub fn is_worth_compacting(&self) -> bool {
         let state = self.inner.state();
-        let has_garbage =
-            self.inner.has_garbage.load(Ordering::Relaxed) && !state.manifest.retired.is_empty();
-        has_garbage || tier(&lengths(&state)).is_some()
+        let lengths: Vec<u64> = state.manifest.segments.iter().map(|segment| segment.bytes).collect();
+        let has_garbage = self.inner.has_garbage.load(Ordering::Relaxed);
+        has_garbage && !state.manifest.retired.is_empty() || tier(&lengths).is_some()
     }
 
-    /// Waits until no version is being written, for so long at most.
-    #[must_use]
-    pub fn wait_for_writer(&self, most: Duration) -> bool {
-        let writing = lock(&self.inner.writing);
-        let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
-        waited.is_ok_and(|(writing, _)| !*writing)
+    /// Reads the indexes of all segments, and says what each version takes.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let state = self.inner.state();
+        let weight = self.weigh()?;
+        // A part that one version alone needs has its number at both ends.
+        let mut alone: BTreeMap<u64, u64> = BTreeMap::new();
+        for part in weight.parts.iter().filter(|part| part.first == part.last) {
+            *alone.entry(part.first).or_default() += part.bytes;
+        }
+        let live = state.live_from(0);
+        let versions = live.values().map(|version| VersionStats {
+            number: version.number,
+            bytes: version.bytes,
+            only_bytes: alone.get(&version.number).copied().unwrap_or(0),
+        });
+        Ok(Stats { bytes: weight.bytes, segments: state.slots.len(), versions: versions.collect() })
+    }
+
+    /// Reads the indexes of all segments, and says what of the archive which versions need.
+    pub fn weigh(&self) -> Result<Weight, Error> {
+        let state = self.inner.state();
+        let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for history in History::all(&state)? {
+            for block in history.blocks() {
+                for item in history.items(block)? {
+                    let needing = history.live.get(item.needed.0..item.needed.1).unwrap_or_default();
+                    if let [first, ..] = needing
+                        && let [.., last] = needing
+                    {
+                        let bytes = u64::from(item.entry.len) + ENTRY_USUAL_BYTES;
+                        *parts.entry((first.number, last.number)).or_default() += bytes;
+                    }
+                }
+            }
+        }
+        let parts = parts.into_iter().map(|((first, last), bytes)| Part { first, last, bytes }).collect();
+        Ok(Weight { bytes: self.bytes(), parts })
     }
 }
 
-impl Inner {
+impl Compaction<'_> {
     /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
-    /// answers what came of it, if there was one. What changed meanwhile is looked at anew by the next call.
-    fn compact_once(
-        &self,
-        passed: &mut Passed,
-        has_garbage: bool,
-        is_full: bool,
-        pace: Pace<'_>,
-    ) -> Result<Option<Merged>, Error> {
-        let state = self.state();
-        if !is_full && let Some((first, row)) = self.tier(&state, &passed.damaged)? {
-            self.check_room(row.takes)?;
+    /// answers whether there was one. What changed meanwhile is looked at anew by the next step.
+    fn step(&mut self) -> Result<bool, Error> {
+        if (self.pace)(0).is_break() {
+            return Err(Error::Stopped);
+        }
+        let state = self.archive.state();
+        if !self.is_full
+            && let Some((first, row)) = self.tier(&state)?
+        {
             // A merge of what was written last costs nothing for what was written before.
             for history in History::from(&state, first)? {
                 if history.segments.iter().any(|segment| row.files.contains(&segment.number)) {
-                    return self.merge(&state, &history, &row.files, pace).map(Some);
+                    return self.merge(&history, &row).map(|_| true);
                 }
             }
         }
-        if !has_garbage {
-            return Ok(None);
-        }
-        for history in History::all(&state)? {
-            if let Some(Row { files, takes }) = self.garbage(&state, &history, passed, is_full)? {
-                let merged = self.check_room(takes).and_then(|()| self.merge(&state, &history, &files, pace));
-                if let Ok(Merged::Done(file)) = merged {
-                    passed.made.insert(file);
-                }
-                return match (merged, files.first()) {
-                    (Err(error @ Error::Full { .. }), Some(file)) if is_full => {
-                        Ok(Some(Merged::Damaged(*file, error)))
-                    }
-                    (merged, _) => merged.map(Some),
-                };
+        for history in if self.has_garbage { History::all(&state)? } else { Vec::new() } {
+            if let Some(row) = self.garbage(&history)? {
+                let made = self.merge(&history, &row)?;
+                self.made.extend(made);
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// Refuses what would take more than half of the free space.
-    fn check_room(&self, takes: u64) -> Result<(), Error> {
-        match self.objects.room() {
-            Some(free) if takes > free / 2 => {
+    /// Merges segments, unless that would take more than half of the free space. If one is to blame that this does not come about, it is
+    /// passed over from then on.
+    fn merge(&mut self, history: &History, row: &Row) -> Result<Option<u64>, Error> {
+        let merged = match self.archive.objects.room() {
+            Some(free) if row.takes > free / 2 => {
+                let takes = row.takes;
                 let why = format!("it may take {takes} bytes, which is more than half of the free {free}");
                 let full = io::Error::new(io::ErrorKind::StorageFull, why);
-                Err(Error::io("merge files of", self.objects.place(), full))
+                Err(Error::io("merge files of", self.archive.objects.place(), full))
             }
-            _ => Ok(()),
-        }
+            _ => self.archive.merge(history, &row.files, false, self.pace),
+        };
+        merged.inspect_err(|error| {
+            let blamed = history.blamed(error).map(|segment| segment.number);
+            let is_full = self.is_full && matches!(error, Error::Full { .. });
+            let blamed = if is_full { row.files.first().copied() } else { blamed };
+            self.damaged.extend(blamed.filter(|file| row.files.contains(file)));
+        })
     }
 
     /// The segments in a row that become one because of their lengths, and the first version of these.
-    fn tier(&self, state: &State, damaged: &BTreeSet<u64>) -> Result<Option<(u64, Row)>, Error> {
+    fn tier(&self, state: &State) -> Result<Option<(u64, Row)>, Error> {
         let mut of_size: BTreeMap<PageSize, Vec<&SegmentRef>> = BTreeMap::new();
         for slot in &state.slots {
-            match slot.segment() {
-                Ok(segment) => of_size.entry(segment.page_size()).or_default().push(&slot.reference),
-                Err(error) if error.is_loss() => {}
-                Err(error) => return Err(error),
+            if let Ok(segment) = unless_refused(slot.segment())? {
+                of_size.entry(segment.directory.page_size).or_default().push(&slot.reference);
             }
         }
-        let length =
-            |segment: &&SegmentRef| if damaged.contains(&segment.file) { u64::MAX } else { segment.bytes };
+        let is_damaged = |segment: &SegmentRef| self.damaged.contains(&segment.file);
+        let length = |segment: &&SegmentRef| if is_damaged(segment) { u64::MAX } else { segment.bytes };
         Ok(of_size.into_values().find_map(|segments| {
             let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
             let row = segments.get(row)?;
@@ -199,57 +301,34 @@ impl Inner {
     }
 
     /// Segments of which a part is needed by nobody.
-    fn garbage(
-        &self,
-        state: &State,
-        history: &History,
-        passed: &Passed,
-        is_full: bool,
-    ) -> Result<Option<Row>, Error> {
-        let is_damaged = |segment: &Arc<Segment>| passed.damaged.contains(&segment.number);
-        let length = |segment: &Arc<Segment>| if is_damaged(segment) { u64::MAX } else { segment.bytes() };
-        let lengths: Vec<u64> = history.segments.iter().map(length).collect();
-        let is_retired = |segment: &Arc<Segment>| {
-            segment.directory.versions.iter().any(|version| state.manifest.is_retired(version.number))
-        };
-        if !history.segments.iter().any(is_retired) {
+    fn garbage(&self, history: &History) -> Result<Option<Row>, Error> {
+        let mut versions = history.segments.iter().flat_map(|segment| &segment.directory.versions);
+        if !versions.any(|version| history.state.manifest.is_retired(version.number)) {
             return Ok(None);
         }
-        let spare = spare(history, is_full)?;
-        let is_there = |place: &usize| lengths.get(*place).is_some_and(|length| *length < u64::MAX);
-        let is_worth = |(spare, length): (&Spare, &u64)| {
-            spare.bytes > 0
-                && spare.bytes.saturating_mul(WORTH) >= *length
-                && spare.below.iter().all(is_there)
+        let spare = spare(history, self.is_full)?;
+        let is_wanted = |one: &Spare<'_>| {
+            let (file, is_worth) =
+                (one.segment.number, one.bytes.saturating_mul(WORTH) >= one.segment.bytes());
+            let is_passed_over = self.damaged.contains(&file) || self.made.contains(&file);
+            one.bytes > 0 && is_worth && !is_passed_over && one.below.is_disjoint(&self.damaged)
         };
-        let is_made = |segment: &Arc<Segment>| passed.made.contains(&segment.number);
-        let made = history.segments.iter().map(is_made);
-        let wanted: Vec<bool> = spare
-            .iter()
-            .zip(&lengths)
-            .zip(made)
-            .map(|(found, is_made)| !is_made && is_worth(found))
-            .collect();
-        let Some(first) = wanted.iter().position(|wanted| *wanted) else { return Ok(None) };
+        let Some(first) = spare.iter().position(is_wanted) else { return Ok(None) };
         let mut bytes = 0;
-        let is_taken = |(wanted, length): &(&bool, &u64)| {
-            bytes = length.saturating_add(bytes);
-            **wanted && bytes <= MOST_BYTES && !is_full
+        let is_taken = |one: &&Spare<'_>| {
+            bytes += one.segment.bytes();
+            is_wanted(one) && bytes <= MOST_BYTES && !self.is_full
         };
-        let row = wanted.iter().zip(&lengths).skip(first).take_while(is_taken).count().max(1);
+        let row = spare.iter().skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
-        let below = spare.iter().skip(first).take(row).flat_map(|spare| spare.below.iter().copied());
-        let places: BTreeSet<usize> = (first..first + row).chain(below).collect();
-        let segments =
-            || places.iter().filter_map(|place| Some((history.segments.get(*place)?, spare.get(*place)?)));
-        let left = |(segment, spare): (&Arc<Segment>, &Spare)| segment.bytes().saturating_sub(spare.bytes);
-        let takes = segments().map(left).fold(0, u64::saturating_add);
-        Ok(Some(Row { files: segments().map(|(segment, _)| segment.number).collect(), takes }))
+        let with_below =
+            |one: &Spare<'_>| one.below.iter().copied().chain([one.segment.number]).collect::<Vec<_>>();
+        let files: BTreeSet<u64> = spare.iter().skip(first).take(row).flat_map(with_below).collect();
+        let merged = spare.iter().filter(|one| files.contains(&one.segment.number));
+        let takes =
+            merged.map(|one| one.segment.bytes().saturating_sub(one.bytes)).fold(0, u64::saturating_add);
+        Ok(Some(Row { files, takes }))
     }
-}
-
-fn lengths(state: &State) -> Vec<u64> {
-    state.manifest.segments.iter().map(|segment| segment.bytes).collect()
 }
 
 /// The segments in a row that become one: the shortest there are. What comes of them is at least twice as long as any of them, so no byte is

@@ -5,13 +5,14 @@
 //! Where that is full, the caller waits. Only where somebody waits for the caller, as the store's writers do in a rollback-journal mode,
 //! what the thread has no time for yet goes into a [`Spool`].
 
-use std::io;
-use std::path::PathBuf;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use asat_core::PageSize;
 use asat_core::boundary::{self, Forked};
 
 use crate::builder::Builder;
@@ -19,8 +20,8 @@ use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::{PageHash, SIDE_BY_SIDE};
 use crate::index::{Check, Encoding, Entry, check_of};
+use crate::layout::{in_memory, len_of};
 use crate::pages::Pages;
-use crate::spool::{Batch, Spool};
 use crate::view::View;
 
 /// Pages travel in batches of about this many bytes.
@@ -49,32 +50,26 @@ pub(crate) struct Compressor {
 }
 
 impl Compressor {
-    /// Starts the thread, which appends to `builder` what is new in `version`. `before` is the version that the pages differ from. `told` hears after each batch
+    /// Starts the thread, which appends to `builder` what is new in its version. `before` is the version that the pages differ from. `told` hears after each batch
     /// how many pages are stored. Where it `hurries`, no page waits for those before it.
     pub(crate) fn start(
         builder: Builder,
-        version: u64,
-        page_size: PageSize,
         before: Option<Arc<View>>,
         told: Option<Told>,
         hurries: bool,
     ) -> Result<Self, Error> {
-        let folder = builder.place().to_owned();
+        let folder = builder.objects.place().to_owned();
         let (sender, receiver) = sync_channel(BATCHES_WAITING);
         let forked = boundary::fork();
         let thread = std::thread::Builder::new()
             .name("asat-compress".to_owned())
-            .spawn(move || {
-                forked.run(|| {
-                    compress(builder, version, page_size, before.as_deref(), &receiver, told.as_deref())
-                })
-            })
+            .spawn(move || forked.run(|| compress(builder, before.as_deref(), &receiver, told.as_deref())))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
         Ok(Self { folder, batch: Batch::default(), hurries, spool: None, sender, thread, forked })
     }
 
     /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
-    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> io::Result<bool> {
+    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> Result<bool, Error> {
         if self.batch.data.capacity() == 0 {
             self.batch.data.reserve_exact(BATCH_BYTES + page.len());
         }
@@ -83,29 +78,20 @@ impl Compressor {
         if self.batch.data.len() < BATCH_BYTES {
             return Ok(true);
         }
-        let batch = std::mem::take(&mut self.batch);
-        match self.spool.take() {
-            Some(spool) => self.put_aside(spool, batch),
-            None => match self.sender.try_send(batch) {
-                Ok(()) => Ok(true),
-                Err(TrySendError::Disconnected(_)) => Ok(false),
-                Err(TrySendError::Full(batch)) => match Spool::create(&self.folder) {
-                    Ok(spool) if self.hurries => self.put_aside(spool, batch),
-                    _ => Ok(self.send(batch)),
-                },
-            },
+        let mut batch = std::mem::take(&mut self.batch);
+        if self.spool.is_none() {
+            batch = match self.sender.try_send(batch) {
+                Err(TrySendError::Full(batch)) => batch,
+                sent => return Ok(sent.is_ok()),
+            };
+            self.spool = if self.hurries { Spool::create(&self.folder).ok() } else { None };
         }
-    }
-
-    /// Lets a batch wait on disk, or the caller where the disk has no room.
-    fn put_aside(&mut self, mut spool: Spool, batch: Batch) -> io::Result<bool> {
-        match spool.push(batch) {
-            Ok(()) => {
-                self.spool = Some(spool);
-                Ok(true)
-            }
-            Err(batch) => Ok(self.drain(spool)? && self.send(batch)),
-        }
+        // The caller waits where the disk has no room either.
+        let left = match &mut self.spool {
+            Some(spool) => spool.push(batch).err(),
+            None => Some(batch),
+        };
+        left.map_or(Ok(true), |batch| Ok(self.drain()? && self.send(batch)))
     }
 
     /// Sends a batch once there is room for it; answers whether the thread takes more.
@@ -120,18 +106,20 @@ impl Compressor {
     }
 
     /// Sends what waits on disk; answers whether the thread takes more.
-    fn drain(&self, spool: Spool) -> io::Result<bool> {
+    fn drain(&mut self) -> Result<bool, Error> {
+        let Some(spool) = self.spool.take() else { return Ok(true) };
         let mut taken = true;
-        spool.drain(|batch| {
+        let drained = spool.drain(|batch| {
             taken = self.send(batch);
             taken
-        })?;
+        });
+        drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
         Ok(taken)
     }
 
     /// Waits until everything handed over is in the file.
     pub(crate) fn finish(mut self) -> Result<Builder, Error> {
-        let drained = self.spool.take().map_or(Ok(true), |spool| self.drain(spool));
+        let drained = self.drain();
         if drained.is_ok() {
             // Where the thread has ended early the sending fails, and joining says why.
             let batch = std::mem::take(&mut self.batch);
@@ -141,8 +129,7 @@ impl Compressor {
         self.forked.wait();
         let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
         let builder = self.thread.join().unwrap_or_else(ended_early)?;
-        drained.map_err(|source| Error::io("read back what waited in", &self.folder, source))?;
-        Ok(builder)
+        drained.map(|_| builder)
     }
 
     /// Ends the thread and removes the file.
@@ -155,15 +142,14 @@ impl Compressor {
 
 fn compress(
     mut builder: Builder,
-    version: u64,
-    page_size: PageSize,
     before: Option<&View>,
     batches: &Receiver<Batch>,
     told: Option<&(dyn Fn(u64) + Send + Sync)>,
 ) -> Result<Builder, Error> {
-    let page_len = page_size.as_usize();
+    let (page_len, version) = (builder.directory.page_size.as_usize(), builder.directory.first);
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
-    let mut workers = (0..count).map(|_| Worker::new(page_len)).collect::<Result<Vec<_>, _>>()?;
+    let worker = |_| Worker::new(page_len, version);
+    let mut workers = (0..count).map(worker).collect::<Result<Vec<_>, _>>()?;
     let mut stored = 0;
     while let Some(batch) = next_batch(batches) {
         let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
@@ -179,9 +165,9 @@ fn compress(
             }
         });
         for worker in &mut workers {
-            worker.deliver(version, &mut builder)?;
+            worker.deliver(&mut builder)?;
         }
-        stored += u64::try_from(batch.pages.len()).unwrap_or(u64::MAX);
+        stored += len_of(&batch.pages);
         if let Some(told) = told {
             told(stored);
         }
@@ -206,41 +192,34 @@ struct Worker {
     encoder: Encoder,
     reader: Pages,
     page_len: usize,
+    version: u64,
     /// Some pages of the version before.
     before: Vec<u8>,
-    made: Vec<Made>,
+    made: Vec<Entry>,
     /// The bytes of all frames made.
     bytes: Vec<u8>,
 }
 
-/// A frame that was made.
-struct Made {
-    page: u32,
-    check: Check,
-    encoding: Encoding,
-    base: u64,
-    len: usize,
-}
-
 impl Worker {
-    fn new(page_len: usize) -> Result<Self, Error> {
-        let (encoder, reader) = (Encoder::new(page_len)?, Pages::new()?);
-        Ok(Self { encoder, reader, page_len, before: Vec::new(), made: Vec::new(), bytes: Vec::new() })
+    fn new(page_len: usize, version: u64) -> Result<Self, Error> {
+        let (encoder, reader) = (Encoder::new(page_len, None)?, Pages::new()?);
+        let (before, made, bytes) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { encoder, reader, page_len, version, before, made, bytes })
     }
 
     fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) {
         let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
         for (pages, data) in groups {
-            let bases = before.map(|view| self.read(view, pages)).unwrap_or_default();
-            let mut bases = bases.into_iter().chain(std::iter::repeat(None));
-            for (&(number, check), page) in pages.iter().zip(data.chunks_exact(self.page_len)) {
-                let base = bases.next().flatten();
-                let below =
-                    base.and_then(|base: Base| self.before.chunks_exact(self.page_len).nth(base.place));
-                let depth = base.map_or(0, |base| base.depth);
-                let (encoding, frame) = self.encoder.encode_upon(depth, page, below);
-                let base = base.map_or(0, |base| base.since);
-                self.made.push(Made { page: number, check, encoding, base, len: frame.len() });
+            let bases = self.read(before, pages);
+            let contents = data.chunks_exact(self.page_len);
+            for ((&(page, check), content), base) in pages.iter().zip(contents).zip(bases) {
+                let below = base.and_then(|Base { place, depth, .. }| {
+                    Some((depth, self.before.chunks_exact(self.page_len).nth(place)?))
+                });
+                let (encoding, frame) = self.encoder.encode(content, below);
+                let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
+                let (version, len) = (self.version, u32::try_from(frame.len()).unwrap_or(u32::MAX));
+                self.made.push(Entry { page, version, encoding, base, offset: 0, len, check });
                 self.bytes.extend_from_slice(frame);
             }
         }
@@ -248,20 +227,18 @@ impl Worker {
 
     /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
     /// read, or as many differences already.
-    fn read(&mut self, view: &View, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
+    fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
+        let Some(view) = before else { return vec![None; pages.len()] };
         let mut wanted = Vec::new();
-        let mut bases: Vec<Option<Base>> = pages
-            .iter()
-            .map(|(number, _)| {
-                let nth =
-                    usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
-                let page = view.page(nth).ok()?;
-                let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
-                wanted.push(nth);
-                Some(Base { place: wanted.len() - 1, depth, since: page.since })
-                    .filter(|_| depth < MOST_DIFFERENCES)
-            })
-            .collect();
+        let base_of = |(number, _): &(u32, Check)| {
+            let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
+            let page = view.page(nth).ok()?;
+            let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
+            wanted.push(nth);
+            let base = Base { place: wanted.len() - 1, depth, since: page.since };
+            Some(base).filter(|_| depth < MOST_DIFFERENCES)
+        };
+        let mut bases: Vec<Option<Base>> = pages.iter().map(base_of).collect();
         self.before.resize(wanted.len() * self.page_len, 0);
         let read = self.reader.read(view, wanted.iter().copied(), &mut self.before, false);
         let lost = &self.reader.lost;
@@ -272,12 +249,11 @@ impl Worker {
     }
 
     /// Appends what was made.
-    fn deliver(&mut self, version: u64, builder: &mut Builder) -> Result<(), Error> {
+    fn deliver(&mut self, builder: &mut Builder) -> Result<(), Error> {
         let mut rest = self.bytes.as_slice();
-        for Made { page, check, encoding, base, len } in self.made.drain(..) {
-            let (frame, after) = rest.split_at(len.min(rest.len()));
-            let base = if encoding == Encoding::Difference { base } else { 0 };
-            builder.add(Entry { page, version, encoding, base, offset: 0, len: 0, check }, frame)?;
+        for entry in self.made.drain(..) {
+            let (frame, after) = rest.split_at(in_memory(entry.len.into()).min(rest.len()));
+            builder.add(entry, frame)?;
             rest = after;
         }
         self.bytes.clear();
@@ -294,4 +270,83 @@ struct Base {
     depth: u32,
     /// The version at which the page became this.
     since: u64,
+}
+
+/// Changed pages on their way to the compressing thread: numbers and checks, and the pages one after another.
+#[derive(Default)]
+struct Batch {
+    pages: Vec<(u32, Check)>,
+    data: Vec<u8>,
+}
+
+/// Batches that wait on disk until the thread has time for them, first in, first out.
+///
+/// The store's read transaction lasts until the last page is handed over, and in a rollback-journal mode
+/// writers wait for its end. Compressing is much slower than reading, so what does not fit into the channel
+/// goes into an unnamed file then: the hold lasts as long as reading takes, and not as long as compressing. If
+/// nobody waits it would only take longer, by what is written to the disk and read back.
+/// A crash leaves nothing of the file.
+struct Spool {
+    file: File,
+    /// The numbers and checks of each, and how many bytes it has in the file.
+    waiting: VecDeque<(Vec<(u32, Check)>, usize)>,
+}
+
+impl Spool {
+    /// An empty one, with an unnamed file in `folder`.
+    fn create(folder: &Path) -> io::Result<Self> {
+        Ok(Self { file: tempfile::tempfile_in(folder)?, waiting: VecDeque::new() })
+    }
+
+    /// Takes a batch, or gives it back where that fails: then the spool must not be pushed to again, and holds what it held before.
+    fn push(&mut self, batch: Batch) -> Result<(), Batch> {
+        // A batch counts once it is in the file: a full disk must not show later, when it would be lost.
+        if self.file.write_all(&batch.data).is_err() {
+            return Err(batch);
+        }
+        self.waiting.push_back((batch.pages, batch.data.len()));
+        Ok(())
+    }
+
+    /// Gives every batch to `take`, in order, until that says that it takes no more.
+    fn drain(mut self, mut take: impl FnMut(Batch) -> bool) -> io::Result<()> {
+        self.file.rewind()?;
+        for (pages, len) in self.waiting {
+            let mut data = vec![0; len];
+            self.file.read_exact(&mut data)?;
+            if !take(Batch { pages, data }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(folder.path()).unwrap();
+        let batch = |n: u32| Batch {
+            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 8])).collect(),
+            data: vec![u8::try_from(n).unwrap(); 600 * usize::try_from(n).unwrap()],
+        };
+        for n in [3, 0, 200, 1] {
+            assert!(spool.push(batch(n)).is_ok());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+        let mut out = Vec::new();
+        let take = |batch: Batch| {
+            out.push(batch);
+            out.len() < 3
+        };
+        spool.drain(take).unwrap();
+        for (out, n) in out.iter().zip([3, 0, 200]) {
+            assert_eq!((&out.pages, &out.data), (&batch(n).pages, &batch(n).data));
+        }
+        assert_eq!(out.len(), 3, "no more is given than is taken");
+    }
 }

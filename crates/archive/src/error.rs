@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use asat_core::{Code, Problem};
+use rustix::io::Errno;
 
 use crate::layout::VERSION;
 
@@ -100,6 +101,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn busy(folder: &Path, what: &'static str) -> Self {
+        Self::Busy { folder: folder.to_owned(), what }
+    }
+
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }
@@ -110,7 +115,7 @@ impl Error {
         match self {
             Self::Damaged { .. } => true,
             Self::Io { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(EIO)
+                source.kind() == io::ErrorKind::NotFound || Errno::from_io_error(source) == Some(Errno::IO)
             }
             _ => false,
         }
@@ -159,18 +164,20 @@ impl Error {
     }
 }
 
-/// `EIO` on Linux: the disk could not read a sector.
-const EIO: i32 = 5;
+/// What was read, or why it is lost.
+///
+/// # Errors
+/// What the machine refuses at this moment, be it that nothing is lost.
+pub(crate) fn unless_refused<T>(read: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match read {
+        Err(error) if !error.is_loss() => Err(error),
+        read => Ok(read),
+    }
+}
 
-/// `EMFILE` on Linux: the process has as many files open as it may.
-const EMFILE: i32 = 24;
-
-/// `ENFILE` on Linux: so has the machine.
-const ENFILE: i32 = 23;
-
-/// Whether no more files can be opened.
+/// Whether the process has as many files open as it may, or the machine has.
 fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 impl From<Error> for Problem {

@@ -70,19 +70,15 @@ fn hash_side_by_side(pages: &[u8], page_len: usize, hashes: &mut Vec<PageHash>) 
         platform.hash_many(&same, &FIRST, nth, IncrementCounter::No, 0, CHUNK_START, end, nodes);
     }
     while nodes.len() > count * 32 {
-        let pairs = nodes.chunks(2 * count * 32).flat_map(|both| {
+        let mut pairs = Vec::with_capacity(nodes.len());
+        for both in nodes.chunks(2 * count * 32) {
             let (left, right) = both.split_at(count * 32);
-            left.as_chunks::<32>().0.iter().zip(right.as_chunks::<32>().0)
-        });
-        let mut blocks: Vec<[u8; 64]> = Vec::with_capacity(nodes.len() / 64);
-        for (left, right) in pairs {
-            let mut block = [0; 64];
-            let (first, second) = block.split_at_mut(32);
-            first.copy_from_slice(left);
-            second.copy_from_slice(right);
-            blocks.push(block);
+            for (left, right) in left.as_chunks::<32>().0.iter().zip(right.as_chunks::<32>().0) {
+                pairs.extend_from_slice(left);
+                pairs.extend_from_slice(right);
+            }
         }
-        let blocks: Vec<&[u8; 64]> = blocks.iter().collect();
+        let blocks: Vec<&[u8; 64]> = pairs.as_chunks::<64>().0.iter().collect();
         let mut parents = vec![0; blocks.len() * 32];
         let flags = if blocks.len() == count { PARENT | ROOT } else { PARENT };
         platform.hash_many(&blocks, &FIRST, 0, IncrementCounter::No, flags, 0, 0, &mut parents);

@@ -3,7 +3,6 @@
 //! An object becomes durable in this order: a file without a number is written and synced, renamed to its number unless a file has
 //! that, and the folder is synced. A crash between any two steps leaves either nothing that counts or the whole object.
 
-use std::any::Any;
 use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -14,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use asat_core::boundary;
+use asat_core::{StoreName, boundary};
 use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::bytes::len_of;
 use crate::error::Error;
+use crate::layout::len_of;
 use crate::objects::{Draft, Object, Objects, Stamp};
 
 /// What the name of an object ends with.
@@ -31,27 +30,33 @@ const MOST_FILES: u64 = 1 << 62;
 /// A draft goes to the disk in pieces of this many bytes, while the next is written: little is left to do when it is to be durable.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A folder with objects, locked for as long as this lives.
+/// A folder with objects, locked for as long as this or a draft lives.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
-    handle: Arc<File>,
+    place: Arc<Place>,
     drafts: AtomicU64,
 }
 
-/// What was found in a folder when it was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Names of half-written files, which are removed.
-    pub(crate) removed: Vec<String>,
-    /// Names that are no object's.
-    pub(crate) foreign: Vec<String>,
+/// Where it is.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    handle: File,
+}
+
+/// What opening an archive found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Files removed: half-written ones, and those that nothing needs since a crash.
+    pub removed: Vec<String>,
+    /// Files that are not the archive's. They are left alone.
+    pub foreign: Vec<String>,
 }
 
 impl Folder {
     /// Opens the folder, making it where it is missing, takes the lock that keeps a second archive out, and removes what a crash has
     /// left half written: it must not be that of somebody at work.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Found), Error> {
+    pub(crate) fn open(path: &Path) -> Result<(Self, Opened), Error> {
         let at = |doing| move |source| Error::io(doing, path, source);
         if !path.is_dir() {
             boundary::pass("archive: create folder");
@@ -63,30 +68,27 @@ impl Folder {
             boundary::pass("archive: folder created");
         }
         let handle = File::open(path).map_err(at("open"))?;
-        match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Busy { folder: path.to_owned(), what: "another asat has it open" });
-            }
-            Err(errno) => return Err(at("lock")(errno.into())),
-        }
+        let locked = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
+        locked.map_err(|errno| match errno {
+            Errno::WOULDBLOCK => Error::busy(path, "another asat has it open"),
+            errno => at("lock")(errno.into()),
+        })?;
         // Where that lock does not hold, as on some network file systems, no two must write to one draft.
         let drafts = AtomicU64::new(RandomState::new().build_hasher().finish());
-        let folder = Self { path: path.to_owned(), handle: Arc::new(handle), drafts };
+        let folder = Self { place: Arc::new(Place { path: path.to_owned(), handle }), drafts };
         let found = folder.tidy()?;
         Ok((folder, found))
     }
 
     /// Removes half-written files, and says what does not belong here.
-    fn tidy(&self) -> Result<Found, Error> {
-        let mut found = Found::default();
-        for entry in fs::read_dir(&self.path).map_err(|source| Error::io("list", &self.path, source))? {
-            let entry = entry.map_err(|source| Error::io("list", &self.path, source))?;
+    fn tidy(&self) -> Result<Opened, Error> {
+        let mut found = Opened::default();
+        for entry in entries(&self.place.path)? {
             let name = entry.file_name().to_string_lossy().into_owned();
             let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             if is_file && number.is_some_and(|number| draft_of(number) == name) {
-                unlink(&self.handle, &self.path, &name)?;
+                self.place.unlink(&name)?;
                 found.removed.push(name);
             } else if number_of(&name).is_none() {
                 found.foreign.push(name);
@@ -95,14 +97,61 @@ impl Folder {
         found.foreign.sort();
         Ok(found)
     }
+}
 
-    fn sync(&self) -> Result<(), Error> {
-        boundary::pass("archive: fsync folder");
-        let result = rustix::fs::fsync(&self.handle);
-        boundary::pass("archive: folder fsynced");
-        result.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+impl Objects for Folder {
+    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
+        let (place, name) = (Arc::clone(&self.place), draft_of(self.drafts.fetch_add(1, Ordering::Relaxed)));
+        let path = place.path.join(&name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = between("archive: create", "archive: created", || options.open(&path));
+        let file = file.map_err(|source| Error::io("create", &path, source))?;
+        Ok(Box::new(Unfinished { file, path, name, place, written: 0, begun: 0, is_done: false }))
     }
 
+    fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
+        let (name, path) = (name_of(number), self.name(number));
+        // Nobody is waited for who has to open the other end of it.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&self.place.handle, &name, flags, Mode::empty());
+        let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
+        // Who reads knows better than the system what will be needed next, and says so.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
+        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::damaged(&path, "it is no file"));
+        }
+        Ok(Arc::new(Finished { path, file, len: metadata.len() }))
+    }
+
+    fn list(&self) -> Result<Vec<u64>, Error> {
+        let names = entries(&self.place.path)?.into_iter().map(|entry| entry.file_name());
+        let mut numbers: Vec<u64> = names.filter_map(|name| number_of(name.to_str()?)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn delete(&self, number: u64) -> Result<(), Error> {
+        self.place.unlink(&name_of(number))
+    }
+
+    fn room(&self) -> Option<u64> {
+        // What is reserved for the administrator is not counted.
+        let space = rustix::fs::fstatvfs(&self.place.handle).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn name(&self, number: u64) -> PathBuf {
+        self.place.path.join(name_of(number))
+    }
+
+    fn place(&self) -> &Path {
+        &self.place.path
+    }
+}
+
+impl Place {
     /// Renames a file unless another has the new name. Where the file system cannot do that at once, a second link does.
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
@@ -113,87 +162,43 @@ impl Folder {
             result => result,
         }
     }
+
+    fn unlink(&self, name: &str) -> Result<(), Error> {
+        let unlink = || rustix::fs::unlinkat(&self.handle, name, AtFlags::empty());
+        match between("archive: unlink", "archive: unlinked", unlink) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io("remove", &self.path.join(name), errno.into())),
+        }
+    }
 }
 
-impl Objects for Folder {
-    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
-        let name = draft_of(self.drafts.fetch_add(1, Ordering::Relaxed));
-        let path = self.path.join(&name);
-        boundary::pass("archive: create");
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        boundary::pass("archive: created");
-        let file = file.map_err(|source| Error::io("create", &path, source))?;
-        let folder = Arc::clone(&self.handle);
-        Ok(Box::new(Unfinished { file, path, name, folder, written: 0, begun: 0, is_done: false }))
+/// The stores that have an archive of their name in `folder`.
+pub fn stores_in(folder: &Path) -> Result<Vec<StoreName>, Error> {
+    let entries = match entries(folder) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let kind = entry.file_type().map_err(|source| Error::io("list", folder, source))?;
+        let name = entry.file_name();
+        names.extend(name.to_str().filter(|_| kind.is_dir()).and_then(|name| name.parse().ok()));
     }
+    Ok(names)
+}
 
-    fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error> {
-        let Ok(mut draft) = draft.into_any().downcast::<Unfinished>() else {
-            return Err(Error::Misuse("a draft of another place".to_owned()));
-        };
-        draft.settle()?;
-        let name = name_of(number);
-        boundary::pass("archive: rename");
-        let renamed = self.rename(&draft.name, &name);
-        boundary::pass("archive: renamed");
-        match renamed {
-            Ok(()) => draft.is_done = true,
-            Err(Errno::EXIST) => {
-                let what = "another asat has written to it since this one opened it";
-                return Err(Error::Busy { folder: self.path.clone(), what });
-            }
-            Err(errno) => return Err(Error::io("rename", &draft.path, errno.into())),
-        }
-        self.sync().inspect_err(|_| {
-            // Nobody is told of it, so it must not count after a crash either.
-            let _ = self.delete(number);
-        })
-    }
+/// All that is in a folder.
+fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Error> {
+    let entries = fs::read_dir(path).and_then(Iterator::collect);
+    entries.map_err(|source| Error::io("list", path, source))
+}
 
-    fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
-        let name = name_of(number);
-        let path = self.path.join(&name);
-        // Nobody is waited for who has to open the other end of it.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = rustix::fs::openat(&self.handle, &name, flags, Mode::empty());
-        let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
-        // Who reads knows better than the system what will be needed next, and says so.
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
-        if !metadata.is_file() {
-            return Err(Error::damaged(&path, "it is no file"));
-        }
-        let len = metadata.len();
-        Ok(Arc::new(Opened { path, file, len }))
-    }
-
-    fn list(&self) -> Result<Vec<u64>, Error> {
-        let at = |source| Error::io("list", &self.path, source);
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(at)? {
-            numbers.extend(entry.map_err(at)?.file_name().to_str().and_then(number_of));
-        }
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    fn delete(&self, number: u64) -> Result<(), Error> {
-        unlink(&self.handle, &self.path, &name_of(number))
-    }
-
-    fn room(&self) -> Option<u64> {
-        // What is reserved for the administrator is not counted.
-        let space = rustix::fs::fstatvfs(&*self.handle).ok()?;
-        Some(space.f_bavail.saturating_mul(space.f_frsize))
-    }
-
-    fn name(&self, number: u64) -> PathBuf {
-        self.path.join(name_of(number))
-    }
-
-    fn place(&self) -> &Path {
-        &self.path
-    }
+/// Takes a step between two announced boundaries.
+fn between<T>(before: &'static str, after: &'static str, step: impl FnOnce() -> T) -> T {
+    boundary::pass(before);
+    let result = step();
+    boundary::pass(after);
+    result
 }
 
 /// The name of an object's file. All have the same length, so that a listing has them in order.
@@ -211,22 +216,12 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     ((1..=MOST_FILES).contains(&number) && name_of(number) == name).then_some(number)
 }
 
-fn unlink(folder: &File, path: &Path, name: &str) -> Result<(), Error> {
-    boundary::pass("archive: unlink");
-    let result = rustix::fs::unlinkat(folder, name, AtFlags::empty());
-    boundary::pass("archive: unlinked");
-    match result {
-        Err(errno) if errno != Errno::NOENT => Err(Error::io("remove", &path.join(name), errno.into())),
-        _ => Ok(()),
-    }
-}
-
 /// A file that has no number yet.
 struct Unfinished {
     file: File,
     path: PathBuf,
     name: String,
-    folder: Arc<File>,
+    place: Arc<Place>,
     /// How much was written, and how much of that is on its way to the disk.
     written: u64,
     begun: u64,
@@ -237,25 +232,38 @@ impl Draft for Unfinished {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.file.write_all(bytes).map_err(|source| Error::io("write", &self.path, source))?;
         self.written += len_of(bytes);
-        if let Some(piece) =
-            NonZeroU64::new(self.written - self.begun).filter(|&len| len.get() >= PIECE_BYTES)
-        {
+        let piece = NonZeroU64::new(self.written - self.begun);
+        if piece.is_some_and(|piece| piece.get() >= PIECE_BYTES) {
             // The system begins to write what it is told will not be needed, and keeps what is not written yet.
-            let _ = rustix::fs::fadvise(&self.file, self.begun, Some(piece), Advice::DontNeed);
+            let _ = rustix::fs::fadvise(&self.file, self.begun, piece, Advice::DontNeed);
             self.begun = self.written;
         }
         Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Error> {
-        boundary::pass("archive: fsync");
-        let result = rustix::fs::fsync(&self.file);
-        boundary::pass("archive: fsynced");
-        result.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+        let synced = between("archive: fsync", "archive: fsynced", || rustix::fs::fsync(&self.file));
+        synced.map_err(|errno| Error::io("sync", &self.path, errno.into()))
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    fn create(mut self: Box<Self>, number: u64) -> Result<(), Error> {
+        self.settle()?;
+        let (place, name) = (Arc::clone(&self.place), name_of(number));
+        match between("archive: rename", "archive: renamed", || place.rename(&self.name, &name)) {
+            Ok(()) => self.is_done = true,
+            Err(Errno::EXIST) => {
+                let what = "another asat has written to it since this one opened it";
+                return Err(Error::busy(&place.path, what));
+            }
+            Err(errno) => return Err(Error::io("rename", &self.path, errno.into())),
+        }
+        let sync = || rustix::fs::fsync(&place.handle);
+        let synced = between("archive: fsync folder", "archive: folder fsynced", sync);
+        synced.map_err(|errno| {
+            // Nobody is told of it, so it must not count after a crash either.
+            let _ = place.unlink(&name);
+            Error::io("sync", &place.path, errno.into())
+        })
     }
 }
 
@@ -263,21 +271,20 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_done {
             // Where even this fails, the next opening removes the file.
-            let parent = self.path.parent().unwrap_or(Path::new(""));
-            let _ = unlink(&self.folder, parent, &self.name);
+            let _ = self.place.unlink(&self.name);
         }
     }
 }
 
 /// A file that is open for reading.
 #[derive(Debug)]
-struct Opened {
+struct Finished {
     path: PathBuf,
     file: File,
     len: u64,
 }
 
-impl Object for Opened {
+impl Object for Finished {
     fn name(&self) -> &Path {
         &self.path
     }

@@ -2,40 +2,44 @@
 //!
 //! Whoever looks at more than one version goes through pages in this way: a merge, a verification, and whoever weighs versions.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use asat_core::PageSize;
 
 use crate::codec::{Decoder, Stored};
-use crate::directory::VersionRef;
-use crate::error::Error;
-use crate::index::{BLOCK_PAGES, Encoding, Entry};
+use crate::error::{Error, unless_refused};
+use crate::fingerprint::{PageHash, page_hash};
+use crate::index::{BLOCK_PAGES, Encoding, Entry, VersionRef, check_of};
+use crate::layout::in_memory;
 use crate::segment::Segment;
 use crate::state::State;
 
 /// An entry among those of its page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
+pub(crate) struct Item<'a> {
     pub(crate) entry: Entry,
-    /// The place of its segment among those of the history.
-    pub(crate) segment: usize,
-    /// Which live versions show it, by their places among those of the history.
+    pub(crate) segment: &'a Arc<Segment>,
+    /// The place of what its difference lies upon among the items of its page, if that is there.
+    pub(crate) base: Option<usize>,
+    /// Whether all is among the items that it is made of.
+    pub(crate) is_complete: bool,
+    /// Which live versions show it, by their places among those of the history: the first, and after the last.
     pub(crate) shown: (usize, usize),
+    /// Which need it, in the same way: those that show it, or something that lies upon it.
+    pub(crate) needed: (usize, usize),
 }
 
-impl Item {
+impl Item<'_> {
     /// Whether a live version shows it.
     pub(crate) fn is_shown(&self) -> bool {
         self.shown.0 < self.shown.1
     }
 
-    /// The places of the live versions that may show it.
-    pub(crate) fn shown_in(&self) -> Range<usize> {
-        self.shown.0..self.shown.1
+    /// Whether a live version needs it.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.needed.0 < self.needed.1
     }
 }
 
@@ -44,22 +48,13 @@ impl Item {
 pub(crate) struct Live {
     pub(crate) number: u64,
     page_count: u32,
-    floor: u64,
+    /// The version below which nothing is seen in it.
+    pub(crate) floor: u64,
     /// Whether a lost segment may have it: then it is kept what it would need, and nothing else is known of it.
     pub(crate) is_lost: bool,
 }
 
 impl Live {
-    /// A version of which a lost segment may know more.
-    fn lost(number: u64) -> Self {
-        Self { number, page_count: u32::MAX, floor: 0, is_lost: true }
-    }
-
-    /// The version below which nothing is seen in it.
-    pub(crate) fn floor(&self) -> u64 {
-        self.floor
-    }
-
     /// Whether it may need a block of a segment.
     pub(crate) fn may_need(&self, segment: &Segment, block: u32) -> bool {
         let (first, last) = (segment.directory.first, segment.directory.last);
@@ -75,125 +70,100 @@ impl Live {
 /// The entries of all segments with pages of one size.
 #[derive(Debug)]
 pub(crate) struct History {
+    pub(crate) state: Arc<State>,
     pub(crate) page_size: PageSize,
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The live versions of these segments, by number.
     pub(crate) live: Vec<Live>,
-    /// Ranges of versions of which nothing is seen.
-    voided: Vec<(u64, u64)>,
-    /// Blocks of segments that are passed over, by the places of these: they cannot be read.
-    pub(crate) without: RefCell<BTreeSet<(usize, u32)>>,
+    /// Blocks of segments that are passed over, by the files of these: they cannot be read.
+    pub(crate) without: BTreeSet<(u64, u32)>,
 }
 
 impl History {
     /// The histories of an archive: one for each size that its pages ever had. Segments that are lost are not in it; whatever their
     /// versions may need counts as needed.
-    pub(crate) fn all(state: &State) -> Result<Vec<Self>, Error> {
+    pub(crate) fn all(state: &Arc<State>) -> Result<Vec<Self>, Error> {
         Self::from(state, 0)
     }
 
     /// The same of what became of pages from a version on: what that lies upon below is not in it.
-    pub(crate) fn from(state: &State, first: u64) -> Result<Vec<Self>, Error> {
-        let mut histories: Vec<Self> = Vec::new();
+    pub(crate) fn from(state: &Arc<State>, first: u64) -> Result<Vec<Self>, Error> {
+        let mut of_size: BTreeMap<PageSize, Vec<Arc<Segment>>> = BTreeMap::new();
         let mut lost: Vec<u64> = state.manifest.unread.values().copied().collect();
         for slot in state.slots.iter().filter(|slot| slot.reference.last >= first) {
-            let segment = match slot.segment() {
-                Ok(segment) => Arc::clone(segment),
-                Err(error) if error.is_loss() => {
-                    lost.extend(slot.reference.first..=slot.reference.last);
-                    continue;
+            match unless_refused(slot.segment())? {
+                Ok(segment) => {
+                    of_size.entry(segment.directory.page_size).or_default().push(Arc::clone(segment))
                 }
-                Err(error) => return Err(error),
-            };
-            let page_size = segment.page_size();
-            match histories.iter_mut().find(|history| history.page_size == page_size) {
-                Some(history) => history.segments.push(segment),
-                None => histories.push(Self {
-                    page_size,
-                    segments: vec![segment],
-                    live: Vec::new(),
-                    voided: state.manifest.voided.clone(),
-                    without: RefCell::default(),
-                }),
+                Err(_) => lost.extend(slot.reference.first..=slot.reference.last),
             }
         }
-        let (live, alone) = (state.live_from(first), state.alone());
-        lost.retain(|number| *number >= first && state.is_live(*number) && !live.contains_key(number));
-        for history in &mut histories {
-            let mut of_segments: BTreeSet<u64> = BTreeSet::new();
-            for segment in &history.segments {
-                of_segments.extend(segment.directory.versions.iter().map(|version| version.number));
-            }
-            let versions = of_segments.iter().filter_map(|number| live.get(number));
-            let shown = |version: &VersionRef| {
-                let below = alone.partition_point(|alone| *alone <= version.number).checked_sub(1);
-                let floor = below.and_then(|nth| alone.get(nth)).copied().unwrap_or(0);
-                let (number, page_count) = (version.number, version.page_count);
-                Live {
-                    number,
-                    page_count,
-                    floor: if version.is_whole { number } else { floor },
-                    is_lost: false,
-                }
-            };
-            history.live = versions.map(shown).chain(lost.iter().map(|number| Live::lost(*number))).collect();
-            history.live.sort_unstable_by_key(|live| live.number);
-        }
-        Ok(histories)
+        let known = state.live_from(first);
+        lost.retain(|number| *number >= first && state.is_live(*number) && !known.contains_key(number));
+        let lost =
+            lost.iter().map(|number| Live { number: *number, page_count: u32::MAX, floor: 0, is_lost: true });
+        let live_in = |segments: &[Arc<Segment>]| {
+            let versions = segments.iter().flat_map(|segment| &segment.directory.versions);
+            let numbers: BTreeSet<u64> = versions.map(|version| version.number).collect();
+            let live = numbers.iter().filter_map(|number| known.get(number)).map(|version| {
+                let VersionRef { number, page_count, .. } = *version;
+                Live { number, page_count, floor: state.floor(number), is_lost: false }
+            });
+            let mut live: Vec<Live> = live.chain(lost.clone()).collect();
+            live.sort_unstable_by_key(|live| live.number);
+            live
+        };
+        let history = |(page_size, segments): (_, Vec<_>)| {
+            let (live, state) = (live_in(&segments), Arc::clone(state));
+            Self { state, page_size, segments, live, without: BTreeSet::new() }
+        };
+        Ok(of_size.into_iter().map(history).collect())
     }
 
     /// The blocks that any segment has entries of, in order.
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
-        self.segments
-            .iter()
-            .flat_map(|segment| segment.directory.bands.iter().flatten().map(|block| block.block))
-            .collect()
+        let bands = self.segments.iter().flat_map(|segment| &segment.directory.bands);
+        bands.flatten().map(|block| block.block).collect()
     }
 
-    /// The segment that has an item.
-    pub(crate) fn segment(&self, item: &Item) -> Result<&Arc<Segment>, Error> {
-        let nowhere = || Error::Misuse("an entry of no segment".to_owned());
-        self.segments.get(item.segment).ok_or_else(nowhere)
+    /// The segment that an error is about, if that says that something is lost.
+    pub(crate) fn blamed(&self, error: &Error) -> Option<&Arc<Segment>> {
+        let is_it = |segment: &&Arc<Segment>| error.path() == Some(segment.object.name());
+        self.segments.iter().find(is_it).filter(|_| error.is_loss())
     }
 
-    /// The place of the segment that an error is about.
-    pub(crate) fn place_of(&self, error: &Error) -> Option<usize> {
-        self.segments.iter().position(|segment| error.path() == Some(segment.name()))
-    }
-
-    /// Goes through the pages of a block: `each` hears of the entries of a page, in the order of versions.
-    pub(crate) fn pages(
-        &self,
-        block: u32,
-        mut each: impl FnMut(&mut [Item]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// The items of a block, in the order of pages, and those of a page in the order of versions.
+    pub(crate) fn items(&self, block: u32) -> Result<Vec<Item<'_>>, Error> {
         let mut items = Vec::new();
-        let without = self.without.borrow();
-        let is_read = |(place, _): &(usize, _)| !without.contains(&(*place, block));
-        for (place, segment) in self.segments.iter().enumerate().filter(is_read) {
+        let is_read = |segment: &&Arc<Segment>| !self.without.contains(&(segment.number, block));
+        for segment in self.segments.iter().filter(is_read) {
             segment.entries(block, |entry| {
-                if !self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version)) {
-                    items.push(Item { entry, segment: place, shown: (0, 0) });
+                if !self.state.manifest.is_void(entry.version) {
+                    let (shown, needed) = ((0, 0), (0, 0));
+                    items.push(Item { entry, segment, base: None, is_complete: false, shown, needed });
                 }
             })?;
         }
-        let file = |place: usize| self.segments.get(place).map_or(0, |segment| segment.number);
-        items.sort_unstable_by_key(|item| (item.entry.page, item.entry.version, Reverse(file(item.segment))));
+        let file = |item: &Item<'_>| Reverse(item.segment.number);
+        items.sort_unstable_by_key(|item| (item.entry.page, item.entry.version, file(item)));
         // Of several that say the same, the one counts that was written last.
         items.dedup_by_key(|item| (item.entry.page, item.entry.version));
-        for page in items.chunk_by_mut(|one, other| one.entry.page == other.entry.page) {
-            self.show(page);
-            each(page)?;
-        }
-        Ok(())
+        items.chunk_by_mut(is_same_page).for_each(|page| self.relate(page));
+        Ok(items)
     }
 
-    /// Passes over those blocks that cannot be read of all segments but one.
-    pub(crate) fn pass_over_others(&self, one: usize) -> Result<(), Error> {
+    /// Passes over what the segment that an error is about has of a block; answers which one. `None`: the error is not about the loss of
+    /// that.
+    pub(crate) fn pass_over(&mut self, block: u32, error: &Error) -> Option<Arc<Segment>> {
+        let segment = self.blamed(error).cloned()?;
+        self.without.insert((segment.number, block)).then_some(segment)
+    }
+
+    /// Passes over those blocks that cannot be read of all segments but that of one file.
+    pub(crate) fn pass_over_others(&mut self, file: u64) -> Result<(), Error> {
         for block in self.blocks() {
-            while let Err(error) = self.pages(block, |_| Ok(())) {
-                let other = self.place_of(&error).filter(|place| error.is_loss() && *place != one);
-                if !other.is_some_and(|other| self.without.borrow_mut().insert((other, block))) {
+            while let Err(error) = self.items(block).map(drop) {
+                if self.pass_over(block, &error).is_none_or(|segment| segment.number == file) {
                     return Err(error);
                 }
             }
@@ -201,8 +171,16 @@ impl History {
         Ok(())
     }
 
-    /// Finds out which live versions show which of a page's entries.
-    fn show(&self, items: &mut [Item]) {
+    /// Finds out what each of a page's entries lies upon, and which live versions show it and need it.
+    fn relate(&self, items: &mut [Item<'_>]) {
+        for place in 0..items.len() {
+            let (below, rest) = items.split_at_mut(place);
+            let Some(item) = rest.first_mut() else { continue };
+            item.base = below.binary_search_by_key(&item.entry.base, |item| item.entry.version).ok();
+            let base = item.base.and_then(|base| below.get(base));
+            let is_whole = item.entry.encoding != Encoding::Difference;
+            item.is_complete = base.map_or(is_whole, |base| base.is_complete);
+        }
         let mut until = self.live.len();
         for item in items.iter_mut().rev() {
             let Entry { page, version, .. } = item.entry;
@@ -213,83 +191,87 @@ impl History {
             let first = versions.iter().position(shows).unwrap_or(versions.len());
             let last = versions.iter().rposition(shows).map_or(first, |last| last + 1);
             item.shown = (range.start + first, range.start + last.max(first));
+            item.needed = item.shown;
             until = from;
         }
+        need(items);
     }
 }
 
-/// The place of what an item's difference lies upon, among the items of its page.
-pub(crate) fn base_of(items: &[Item], entry: &Entry) -> Option<usize> {
-    let is_difference = entry.encoding == Encoding::Difference;
-    let found = items.binary_search_by_key(&entry.base, |item| item.entry.version).ok();
-    found.filter(|_| is_difference)
+fn is_same_page(one: &Item<'_>, other: &Item<'_>) -> bool {
+    one.entry.page == other.entry.page
+}
+
+/// The items of a block, page by page.
+pub(crate) fn pages<'a, 'b>(items: &'b [Item<'a>]) -> impl Iterator<Item = &'b [Item<'a>]> {
+    items.chunk_by(is_same_page)
+}
+
+/// Has what an item of a page lies upon be needed by whoever needs that item.
+pub(crate) fn need(mut items: &mut [Item<'_>]) {
+    while let Some((item, below)) = items.split_last_mut() {
+        let (from, to) = item.needed;
+        if let Some(base) = item.base.and_then(|base| below.get_mut(base)).filter(|_| from < to) {
+            let (first, last) = base.needed;
+            base.needed = if first < last { (first.min(from), last.max(to)) } else { (from, to) };
+        }
+        items = below;
+    }
 }
 
 /// The places of what a page is made of as it became at an item: that one, what it lies upon, and so on.
-pub(crate) fn chain(items: &[Item], place: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(place), |place| base_of(items, &items.get(*place)?.entry))
-}
-
-/// Which items are needed: those that are shown, and what they lie upon.
-pub(crate) fn needed(items: &[Item]) -> Vec<bool> {
-    let mut needed: Vec<bool> = items.iter().map(Item::is_shown).collect();
-    for (place, item) in items.iter().enumerate().rev() {
-        if needed.get(place) == Some(&true)
-            && let Some(base) = base_of(items, &item.entry).and_then(|base| needed.get_mut(base))
-        {
-            *base = true;
-        }
-    }
-    needed
+pub(crate) fn chain(items: &[Item<'_>], place: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(place), |place| items.get(*place)?.base)
 }
 
 /// Puts pages together out of items.
 pub(crate) struct Assembler {
-    decoder: Decoder,
+    pub(crate) decoder: Decoder,
     frame: Vec<u8>,
+    /// The page that was put together last, if it is what it was: what lies upon it is laid upon it.
+    pub(crate) page: Vec<u8>,
+    in_hand: Option<(u32, u64)>,
 }
 
 impl Assembler {
-    pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { decoder: Decoder::new()?, frame: Vec::new() })
+    /// For pages of this size.
+    pub(crate) fn new(page_size: PageSize) -> Result<Self, Error> {
+        let page = vec![0; page_size.as_usize()];
+        Ok(Self { decoder: Decoder::new()?, frame: Vec::new(), page, in_hand: None })
     }
 
     /// Reads a frame as it is stored.
-    pub(crate) fn stored(&mut self, history: &History, item: &Item) -> Result<&[u8], Error> {
-        self.frame.resize(usize::try_from(item.entry.len).unwrap_or(usize::MAX), 0);
-        history.segment(item)?.read(item.entry.offset, &mut self.frame)?;
+    pub(crate) fn stored(&mut self, item: &Item<'_>) -> Result<&[u8], Error> {
+        self.frame.resize(in_memory(item.entry.len.into()), 0);
+        item.segment.object.read(item.entry.offset, &mut self.frame)?;
         Ok(&self.frame)
     }
 
-    /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out, which is not compared with its
-    /// check.
-    pub(crate) fn lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        match self.try_to_lay(history, item, page) {
-            Err(error) if error.is_loss() => Ok(false),
-            result => result,
+    /// Puts a page together as it became at an item; answers its hash if it comes out as it was.
+    pub(crate) fn page(&mut self, items: &[Item<'_>], place: usize) -> Result<Option<PageHash>, Error> {
+        let in_hand = self.in_hand.take();
+        let is_in_hand = |item: &Item<'_>| in_hand == Some((item.entry.page, item.entry.version));
+        let chain = || chain(items, place).filter_map(|place| items.get(place));
+        let above: Vec<&Item<'_>> = chain().take_while(|item| !is_in_hand(item)).collect();
+        let is_upon_hand = chain().nth(above.len()).is_some();
+        let mut came_out = is_upon_hand || above.last().is_some_and(|item| item.is_complete);
+        for item in above.into_iter().rev() {
+            came_out = came_out && self.lay(item)?;
         }
+        let hash = page_hash(&self.page);
+        let entry = items
+            .get(place)
+            .map(|item| item.entry)
+            .filter(|entry| came_out && check_of(&hash) == entry.check);
+        self.in_hand = entry.map(|entry| (entry.page, entry.version));
+        Ok(entry.map(|_| hash))
     }
 
-    fn try_to_lay(&mut self, history: &History, item: &Item, page: &mut [u8]) -> Result<bool, Error> {
-        self.stored(history, item)?;
+    /// Lays an item's frame upon the page before it, or takes it for the page; answers whether a page came out.
+    fn lay(&mut self, item: &Item<'_>) -> Result<bool, Error> {
         let encoding = item.entry.encoding;
-        let dictionary = history.segment(item)?.dictionary_for(encoding)?;
-        Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, page))
-    }
-
-    /// Puts a page together as it became at an item; answers whether it came out, which is not compared with its check.
-    pub(crate) fn page(
-        &mut self,
-        history: &History,
-        items: &[Item],
-        place: usize,
-        page: &mut [u8],
-    ) -> Result<bool, Error> {
-        let chain: Vec<&Item> = chain(items, place).filter_map(|place| items.get(place)).collect();
-        let mut came_out = chain.last().is_some_and(|item| item.entry.encoding != Encoding::Difference);
-        for item in chain.into_iter().rev() {
-            came_out = came_out && self.lay(history, item, page)?;
-        }
-        Ok(came_out)
+        let read = self.stored(item).map(drop).and_then(|()| item.segment.dictionary_for(encoding));
+        let Ok(dictionary) = unless_refused(read)? else { return Ok(false) };
+        Ok(self.decoder.decode(Stored { encoding, frame: &self.frame, dictionary }, &mut self.page))
     }
 }

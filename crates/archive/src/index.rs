@@ -1,16 +1,26 @@
-//! What a segment holds of which page: entries, in blocks of neighbouring pages.
+//! What a segment holds of which page and version: blocks of entries, and the directory of these.
 //!
 //! An entry says that from a version on a page has another content, and how that is stored. Entries stand in the order of pages, and of
 //! one page in the order of versions; frames stand in the same order without gaps, so an entry needs no offset. A block has the
 //! entries of 256 pages, so that few are read where few pages are asked for.
+//!
+//! The directory is read whole when the segment is opened. A version takes a few bytes of it, and so does a block.
+
+use std::ops::{Range, RangeInclusive};
 
 use asat_core::PageSize;
 
-use crate::bytes::{Taker, put_varint};
-use crate::fingerprint::PageHash;
+use crate::fingerprint::{PageHash, hash};
+use crate::layout::{Taker, len_of, put_varints};
 
 /// So many pages share a block.
 pub(crate) const BLOCK_PAGES: u32 = 256;
+
+/// So many versions share one description, which is compressed as a whole.
+pub(crate) const DESCRIBED_TOGETHER: usize = 64;
+
+/// No dictionary is longer.
+const MOST_DICTIONARY_BYTES: u64 = 128 << 10;
 
 /// The first bytes of a page's hash. They tell damage from what was written: nothing is taken for the same by them.
 pub type Check = [u8; 8];
@@ -29,29 +39,20 @@ pub(crate) fn block_of(page: u32) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The page as it is.
-    Raw,
+    Raw = 0,
     /// The page, compressed.
-    Zstd,
+    Zstd = 1,
     /// What makes the page out of what it was at an earlier version.
-    Difference,
+    Difference = 2,
     /// The page, compressed with the segment's dictionary.
-    Dictionary,
+    Dictionary = 3,
 }
 
 impl Encoding {
     const ALL: [Self; 4] = [Self::Raw, Self::Zstd, Self::Difference, Self::Dictionary];
 
-    fn bits(self) -> u64 {
-        match self {
-            Self::Raw => 0,
-            Self::Zstd => 1,
-            Self::Difference => 2,
-            Self::Dictionary => 3,
-        }
-    }
-
     fn of_bits(bits: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.bits() == bits)
+        Self::ALL.into_iter().find(|encoding| *encoding as u64 == bits)
     }
 }
 
@@ -74,38 +75,59 @@ pub(crate) struct Entry {
     pub(crate) check: Check,
 }
 
+/// A part of a file: a block, the description of up to [`DESCRIBED_TOGETHER`] versions, or the dictionary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartRef {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) check: Check,
+}
+
+impl PartRef {
+    /// What is checked against these bytes. The directory does not say where it is: parts lie one after another.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { offset: 0, len: len_of(bytes), check: check_of(&hash(bytes)) }
+    }
+
+    /// The next part, which begins at `offset`.
+    fn next(offset: &mut u64, len: u64, check: Check) -> Option<Self> {
+        let part = Self { offset: *offset, len, check };
+        *offset = offset.checked_add(len)?;
+        Some(part)
+    }
+}
+
 /// A block being written.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
-    /// Which block it is.
-    pub(crate) block: u32,
+    /// What is known of it so far.
+    pub(crate) place: BlockRef,
+    pub(crate) bytes: Vec<u8>,
     /// The lowest version of the segment.
     first: u64,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) count: u32,
-    pub(crate) frames_len: u64,
     last: Option<(u32, u64)>,
 }
 
 impl BlockBuilder {
     pub(crate) fn new(block: u32, first: u64) -> Self {
-        Self { block, first, bytes: Vec::new(), count: 0, frames_len: 0, last: None }
+        let place = BlockRef { block, count: 0, part: PartRef::default(), frames_at: 0, frames_len: 0 };
+        Self { place, bytes: Vec::new(), first, last: None }
     }
 
     /// Adds the next entry; its offset is not written.
     pub(crate) fn add(&mut self, entry: &Entry) {
-        let (page, version) = self.last.unwrap_or((self.block * BLOCK_PAGES, 0));
-        put_varint(&mut self.bytes, u64::from(entry.page - page));
+        let (page, version) = self.last.unwrap_or((self.place.block * BLOCK_PAGES, 0));
         let same_page = self.last.is_some_and(|(page, _)| page == entry.page);
-        put_varint(&mut self.bytes, entry.version - if same_page { version } else { self.first });
-        put_varint(&mut self.bytes, (u64::from(entry.len) << 2) | entry.encoding.bits());
+        let further = entry.version - if same_page { version } else { self.first };
+        let coded = (u64::from(entry.len) << 2) | entry.encoding as u64;
+        put_varints(&mut self.bytes, [u64::from(entry.page - page), further, coded]);
         if entry.encoding == Encoding::Difference {
-            put_varint(&mut self.bytes, entry.version - entry.base);
+            put_varints(&mut self.bytes, [entry.version - entry.base]);
         }
         self.bytes.extend(entry.check);
         self.last = Some((entry.page, entry.version));
-        self.count += 1;
-        self.frames_len += u64::from(entry.len);
+        self.place.count += 1;
+        self.place.frames_len += u64::from(entry.len);
     }
 }
 
@@ -115,13 +137,10 @@ pub(crate) struct BlockRef {
     pub(crate) block: u32,
     /// How many entries it has.
     pub(crate) count: u32,
-    /// Where it is, and how long.
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+    pub(crate) part: PartRef,
     /// Where its first frame begins, and how long all of them are.
     pub(crate) frames_at: u64,
     pub(crate) frames_len: u64,
-    pub(crate) check: Check,
 }
 
 impl BlockRef {
@@ -145,20 +164,15 @@ impl BlockRef {
             let is_in_order = page > start && page - start <= BLOCK_PAGES && !(same_page && further == 0);
             let coded = taker.varint()?;
             let (encoding, len) = (Encoding::of_bits(coded & 3)?, u32::try_from(coded >> 2).ok()?);
-            let base = match encoding {
-                Encoding::Difference => {
-                    let back = taker.varint()?;
-                    version.checked_sub(back).filter(|base| back > 0 && *base > 0)?
-                }
-                _ => 0,
+            let base = if encoding == Encoding::Difference {
+                let back = taker.varint()?;
+                version.checked_sub(back).filter(|base| back > 0 && *base > 0)?
+            } else {
+                0
             };
-            let fits = match encoding {
-                Encoding::Raw => len == page_size.bytes(),
-                Encoding::Zstd | Encoding::Difference | Encoding::Dictionary => {
-                    len > 0 && len < page_size.bytes()
-                }
-            };
-            if !is_in_order || !fits || version > last {
+            let is_whole = encoding == Encoding::Raw && len == page_size.bytes();
+            let is_shorter = encoding != Encoding::Raw && (1..page_size.bytes()).contains(&len);
+            if !is_in_order || !(is_whole || is_shorter) || version > last {
                 return None;
             }
             each(Entry { page, version, encoding, base, offset, len, check: taker.array()? });
@@ -167,6 +181,169 @@ impl BlockRef {
         }
         (taker.is_empty() && offset == self.frames_at + self.frames_len).then_some(())
     }
+}
+
+/// A version that a segment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionRef {
+    /// Its number.
+    pub(crate) number: u64,
+    /// How many pages it has.
+    pub(crate) page_count: u32,
+    /// What it took when it was written, in bytes.
+    pub(crate) bytes: u64,
+    /// Whether it has an entry for each of its pages, none of which lies upon an older version: it needs nothing older.
+    pub(crate) is_whole: bool,
+    /// Whether nothing that was written upon it needs anything older either. A version that was put back may be whole, and what was written
+    /// upon what it was before may need more.
+    pub(crate) stands_alone: bool,
+}
+
+/// What a segment has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Directory {
+    /// The size of every page.
+    pub(crate) page_size: PageSize,
+    /// The lowest and the highest version that an entry or a version is of.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// The versions, in order.
+    pub(crate) versions: Vec<VersionRef>,
+    /// The blocks that have entries, in bands: those of a band are in order, and so are their frames.
+    pub(crate) bands: Vec<Vec<BlockRef>>,
+    /// The descriptions of the versions, in order.
+    pub(crate) descriptions: Vec<PartRef>,
+    /// What whole pages are compressed with, if there is one, and once more: all of these pages need it.
+    pub(crate) dictionary: Option<[PartRef; 2]>,
+}
+
+impl Directory {
+    /// That of a segment which has nothing yet, of versions from `first` on.
+    pub(crate) fn new(page_size: PageSize, first: u64) -> Self {
+        let (versions, bands, descriptions) = (Vec::new(), vec![Vec::new()], Vec::new());
+        Self { page_size, first, last: first, versions, bands, descriptions, dictionary: None }
+    }
+
+    /// The directory as it is written.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let dictionary = self.dictionary.as_ref().map(|[first, _]| first);
+        let page_size = u64::from(self.page_size.bytes());
+        let dictionary_len = dictionary.map_or(0, |dictionary| dictionary.len);
+        put_varints(&mut bytes, [page_size, self.first, self.last - self.first, dictionary_len]);
+        dictionary.into_iter().for_each(|dictionary| bytes.extend(dictionary.check));
+        put_varints(&mut bytes, [len_of(&self.versions)]);
+        let mut before = 0;
+        for version in &self.versions {
+            let shape = u64::from(version.stands_alone) << 1 | u64::from(version.is_whole);
+            let shape = (u64::from(version.page_count) << 2) | shape;
+            put_varints(&mut bytes, [version.number - before, shape, version.bytes]);
+            before = version.number;
+        }
+        put_varints(&mut bytes, [len_of(&self.bands)]);
+        for band in &self.bands {
+            put_varints(&mut bytes, [len_of(band)]);
+            let mut before = 0;
+            for BlockRef { block, count, part, frames_len, .. } in band {
+                let numbers = [u64::from(block - before), u64::from(*count), part.len, *frames_len];
+                put_varints(&mut bytes, numbers);
+                bytes.extend(part.check);
+                before = *block;
+            }
+        }
+        put_varints(&mut bytes, [len_of(&self.descriptions)]);
+        for part in &self.descriptions {
+            put_varints(&mut bytes, [part.len]);
+            bytes.extend(part.check);
+        }
+        bytes
+    }
+
+    /// Reads a directory. Frames lie in `frames`, and blocks, descriptions and the dictionary in `rest`; `None` where they do not fill these, or where
+    /// something cannot have been written.
+    pub(crate) fn decode(bytes: &[u8], frames: Range<u64>, rest: Range<u64>) -> Option<Self> {
+        let mut taker = Taker(bytes);
+        let page_size = PageSize::new(taker.varint32()?)?;
+        let first = taker.varint()?;
+        let last = first.checked_add(taker.varint()?)?;
+        let (mut frames_at, mut offset) = (frames.start, rest.start);
+        let dictionary = match taker.varint()? {
+            0 => None,
+            len @ ..=MOST_DICTIONARY_BYTES => Some(PartRef::next(&mut offset, len, taker.array()?)?),
+            _ => return None,
+        };
+        let versions = take_versions(&mut taker, first..=last)?;
+        let mut bands = Vec::new();
+        for _ in 0..taker.varint()? {
+            bands.push(take_blocks(&mut taker, &mut frames_at, &mut offset)?);
+        }
+        let mut descriptions = Vec::new();
+        for _ in 0..taker.varint()? {
+            descriptions.push(PartRef::next(&mut offset, taker.varint()?, taker.array()?)?);
+        }
+        let dictionary = match dictionary {
+            Some(copy) => Some([copy, PartRef::next(&mut offset, copy.len, copy.check)?]),
+            None => None,
+        };
+        let is_described = descriptions.len() == versions.len().div_ceil(DESCRIBED_TOGETHER);
+        let is_full = taker.is_empty() && frames_at == frames.end && offset == rest.end;
+        let directory = Self { page_size, first, last, versions, bands, descriptions, dictionary };
+        (is_full && is_described && first > 0).then_some(directory)
+    }
+
+    /// A version that the segment has.
+    pub(crate) fn version(&self, number: u64) -> Option<&VersionRef> {
+        self.nth(number).and_then(|nth| self.versions.get(nth))
+    }
+
+    /// Its place among them.
+    pub(crate) fn nth(&self, number: u64) -> Option<usize> {
+        self.versions.binary_search_by_key(&number, |version| version.number).ok()
+    }
+
+    /// A block of each band that has entries of it.
+    pub(crate) fn blocks(&self, block: u32) -> impl Iterator<Item = &BlockRef> {
+        self.bands
+            .iter()
+            .filter_map(move |band| band.get(band.binary_search_by_key(&block, |block| block.block).ok()?))
+    }
+
+    /// Whether there are entries of a block.
+    pub(crate) fn has(&self, block: u32) -> bool {
+        self.blocks(block).next().is_some()
+    }
+}
+
+fn take_versions(taker: &mut Taker<'_>, range: RangeInclusive<u64>) -> Option<Vec<VersionRef>> {
+    let (mut versions, mut before) = (Vec::new(), 0_u64);
+    for _ in 0..taker.varint()? {
+        let step = taker.varint()?;
+        let number = before.checked_add(step).filter(|number| step > 0 && range.contains(number))?;
+        let coded = taker.varint()?;
+        let page_count = u32::try_from(coded >> 2).ok()?;
+        let (is_whole, stands_alone) = (coded & 1 == 1, coded & 2 == 2);
+        versions.push(VersionRef { number, page_count, bytes: taker.varint()?, is_whole, stands_alone });
+        before = number;
+    }
+    Some(versions)
+}
+
+fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> Option<Vec<BlockRef>> {
+    let (mut blocks, mut before) = (Vec::<BlockRef>::new(), 0_u32);
+    for _ in 0..taker.varint()? {
+        let step = taker.varint32()?;
+        let block = before.checked_add(step).filter(|_| blocks.is_empty() || step > 0)?;
+        let (count, len, frames_len) = (taker.varint32()?, taker.varint()?, taker.varint()?);
+        // No entry takes less, so a forged count allocates no more than a few times the length of the file.
+        if u64::from(count).checked_mul(11)? > len || count == 0 {
+            return None;
+        }
+        let part = PartRef::next(offset, len, taker.array()?)?;
+        blocks.push(BlockRef { block, count, part, frames_at: *frames_at, frames_len });
+        *frames_at = frames_at.checked_add(frames_len)?;
+        before = block;
+    }
+    Some(blocks).filter(|blocks| !blocks.is_empty())
 }
 
 #[cfg(test)]
@@ -199,15 +376,7 @@ mod tests {
     }
 
     fn decode(built: &BlockBuilder, bytes: &[u8]) -> Option<Vec<Entry>> {
-        let place = BlockRef {
-            block: built.block,
-            count: built.count,
-            offset: 0,
-            len: 0,
-            frames_at: 12,
-            frames_len: built.frames_len,
-            check: Check::default(),
-        };
+        let place = BlockRef { frames_at: 12, ..built.place };
         let mut entries = Vec::new();
         place.decode(bytes, (5, 59), PageSize::new(512)?, |entry| entries.push(entry)).map(|()| entries)
     }

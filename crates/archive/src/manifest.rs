@@ -1,11 +1,26 @@
-//! A manifest: of which segments an archive consists, and which versions of them were given up.
+//! What files say in JSON: of the archive, and of its versions.
 //!
-//! Every file of an archive has one, and the newest says all: there is nothing to replay. What was given up and is in a segment still
-//! is named here, in ranges, of which there are few.
+//! Every file of an archive has a manifest, and the newest says all: of which segments the archive consists, and which versions of
+//! them were given up. There is nothing to replay. What was given up and is in a segment still is named here, in ranges, of which there are few.
+//!
+//! A version is described where it is. The note is the publication's own attributes, opaque here: with it a lost catalogue can be
+//! rebuilt from the archive alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 
+use asat_core::{Fingerprint, PageSize, StoreName};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::index::DESCRIBED_TOGETHER;
+use crate::layout::len_of;
+
+/// No description is longer: it is read whole, and a hostile length must not fill the memory.
+const MOST_DESCRIBED_BYTES: u64 = 1 << 20;
+/// Descriptions are read seldom, and are alike.
+const DESCRIPTION_LEVEL: i32 = 9;
 
 /// What an archive is, as of one of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,29 +67,20 @@ impl Manifest {
     /// Reads a manifest; says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let ordered = manifest.segments.is_sorted_by_key(|segment| (segment.first, segment.file));
-        let fits = |segment: &SegmentRef| {
-            segment.first > 0 && segment.first <= segment.last && segment.file <= manifest.number
-        };
-        let files: BTreeSet<u64> = manifest.segments.iter().map(|segment| segment.file).collect();
-        let mut highest = manifest
-            .segments
-            .iter()
-            .map(|segment| segment.last)
-            .chain(manifest.retired.iter().map(|range| range.1));
+        let Self { number, segments, retired, voided, highest, .. } = &manifest;
         let is_range = |(first, last): &(u64, u64)| first <= last;
-        if ordered
-            && manifest.retired.is_sorted_by(|one, next| one.1 < next.0)
-            && manifest.retired.iter().all(is_range)
-            && files.len() == manifest.segments.len()
-            && manifest.segments.iter().all(fits)
-            && manifest.voided.iter().all(is_range)
-            && highest.all(|number| number <= manifest.highest)
-        {
-            Ok(manifest)
-        } else {
-            Err("what it says contradicts itself".to_owned())
-        }
+        let fits =
+            |segment: &SegmentRef| (1..=segment.last).contains(&segment.first) && segment.file <= *number;
+        let files: BTreeSet<u64> = segments.iter().map(|segment| segment.file).collect();
+        let ends = segments.iter().map(|segment| segment.last);
+        let mut ends = ends.chain(retired.iter().map(|range| range.1));
+        let holds = segments.is_sorted_by_key(|segment| (segment.first, segment.file))
+            && retired.is_sorted_by(|one, next| one.1 < next.0)
+            && retired.iter().chain(voided).all(is_range)
+            && files.len() == segments.len()
+            && segments.iter().all(fits)
+            && ends.all(|number| number <= *highest);
+        if holds { Ok(manifest) } else { Err("what it says contradicts itself".to_owned()) }
     }
 
     /// Whether a version was given up, and a segment may have it still.
@@ -107,11 +113,11 @@ impl Manifest {
     /// Forgets what was given up and is in no segment any more.
     pub(crate) fn forget(&mut self) {
         let segments = &self.segments;
-        let there = |first: u64, last: u64| {
-            segments.iter().any(|segment| segment.first <= last && segment.last >= first)
+        let is_there = |(first, last): &(u64, u64)| {
+            segments.iter().any(|segment| segment.first <= *last && segment.last >= *first)
         };
-        self.retired.retain(|(first, last)| there(*first, *last));
-        self.voided.retain(|(first, last)| there(*first, *last));
+        self.retired.retain(is_there);
+        self.voided.retain(is_there);
     }
 
     /// Puts a segment in its place among the others.
@@ -156,6 +162,87 @@ mod distances {
         let ranges: Option<Vec<(u64, u64)>> = pairs.iter().map(range).collect();
         ranges.filter(|_| rest.is_empty()).ok_or_else(|| de::Error::custom("ranges that there are not"))
     }
+}
+
+/// What is known of a version when its last page was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cut {
+    /// The store.
+    pub store: StoreName,
+    /// The instant at which the content was fixed.
+    pub cut_at: Timestamp,
+    /// Whether the store was in WAL mode.
+    pub wal: bool,
+    /// The caller's own attributes.
+    pub note: serde_json::Value,
+    /// Whether a version of its own is stored even where no page differs from the newest one, because somebody was
+    /// told of it already.
+    pub even_if_unchanged: bool,
+}
+
+/// The description of a version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The store.
+    pub store: StoreName,
+    /// The version's number.
+    pub number: u64,
+    /// The size of every page.
+    pub page_size: PageSize,
+    /// How many pages the version has.
+    pub page_count: u32,
+    /// The fingerprint of the version's content.
+    pub fingerprint: Fingerprint,
+    /// Whether the store was in WAL mode.
+    pub wal: bool,
+    /// The instant at which the content was fixed.
+    pub cut_at: Timestamp,
+    /// The caller's own attributes.
+    pub note: serde_json::Value,
+}
+
+impl Meta {
+    /// The version's length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.page_count) * u64::from(self.page_size.bytes())
+    }
+}
+
+/// What describes a version, as it is written. Of all the versions that are merged it is in memory at once, and takes far less there
+/// than what is read from it.
+pub(crate) struct Description(Box<[u8]>);
+
+impl Description {
+    pub(crate) fn of(meta: &Meta) -> Result<Self, Error> {
+        let unfit =
+            |error: serde_json::Error| Error::Misuse(format!("metadata that cannot be read back: {error}"));
+        let json = serde_json::to_vec(meta).map_err(unfit)?;
+        // A note can be nested more deeply than a reader follows.
+        serde_json::from_slice::<Meta>(&json).map_err(unfit)?;
+        if len_of(&json) >= MOST_DESCRIBED_BYTES {
+            let what = format!("metadata of {} bytes, above {MOST_DESCRIBED_BYTES}", json.len());
+            return Err(Error::Misuse(what));
+        }
+        Ok(Self(json.into()))
+    }
+
+    /// What describes versions together, as it is written.
+    pub(crate) fn join<'a>(descriptions: impl Iterator<Item = &'a Self>) -> Result<Vec<u8>, Error> {
+        let descriptions: Vec<&[u8]> = descriptions.map(|one| &*one.0).collect();
+        let json = [&b"["[..], &descriptions.join(&b','), b"]"].concat();
+        zstd::bulk::compress(&json, DESCRIPTION_LEVEL)
+            .map_err(|error| Error::Misuse(format!("metadata that cannot be compressed: {error}")))
+    }
+}
+
+/// Reads what describes versions together; says what is wrong with it.
+pub(crate) fn read_together(written: &[u8]) -> Result<Vec<Meta>, String> {
+    let decoder = zstd::stream::read::Decoder::new(written).map_err(|error| error.to_string())?;
+    let mut json = Vec::new();
+    let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER + 1).unwrap_or(u64::MAX);
+    decoder.take(most).read_to_end(&mut json).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

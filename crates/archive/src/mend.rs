@@ -10,17 +10,15 @@ use std::path::PathBuf;
 use asat_core::{PageSize, Problem};
 
 use crate::archive::{Archive, Inner};
-use crate::builder::{Builder, Description};
+use crate::builder::Builder;
 use crate::codec::Encoder;
-use crate::directory::VersionRef;
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::fingerprint::{Fingerprinter, page_hash};
 use crate::history::History;
-use crate::index::{Check, check_of};
+use crate::index::{Check, VersionRef, check_of};
 use crate::lock::lock;
-use crate::manifest::SegmentRef;
-use crate::merge::{Merged, Pace};
-use crate::meta::Meta;
+use crate::manifest::{Description, Meta, SegmentRef};
+use crate::merge::Pace;
 use crate::reader::Reader;
 use crate::state::State;
 
@@ -28,9 +26,9 @@ use crate::state::State;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Of each file the pages that do not come out, the versions at which they became that, and what they are checked against.
-    pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
+    pub(crate) pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
     /// The files whose bytes are not what was written, or that are lost; and their blocks that cannot be read and that nobody needs.
-    files: BTreeMap<u64, BTreeSet<u32>>,
+    pub(crate) files: BTreeMap<u64, BTreeSet<u32>>,
 }
 
 /// A file that was put right.
@@ -67,20 +65,6 @@ impl Damage {
     pub fn wanted(&self) -> impl Iterator<Item = Check> {
         self.pages.values().flat_map(|pages| pages.values().copied())
     }
-
-    pub(crate) fn note(&mut self, file: u64, pages: impl Iterator<Item = (u32, u64, Check)>) {
-        let known = self.pages.entry(file).or_default();
-        known.extend(pages.map(|(page, version, check)| ((page, version), check)));
-    }
-
-    /// Takes back that a file can be done without as it is: something of it is needed that cannot be read.
-    pub(crate) fn keep_file(&mut self, file: u64) {
-        self.files.remove(&file);
-    }
-
-    pub(crate) fn note_file(&mut self, file: u64, needless: impl Iterator<Item = u32>) {
-        self.files.entry(file).or_default().extend(needless);
-    }
 }
 
 /// What a page is checked against: whoever has contents looks for those that are wanted by this.
@@ -105,17 +89,14 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let mut repaired: Vec<PutRight> = Vec::new();
         for (file, pages) in &damage.pages {
-            let given: BTreeMap<(u32, u64), &Vec<u8>> = pages
-                .iter()
-                .filter_map(|(page, check)| {
-                    Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
-                })
-                .collect();
+            let given = pages.iter().filter_map(|(page, check)| {
+                Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
+            });
+            let given: BTreeMap<(u32, u64), &Vec<u8>> = given.collect();
             let state = archive.state();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
-            let page_size = segment.segment()?.page_size();
-            if self.put_pages(page_size, &given)? {
+            if self.put_pages(segment.segment()?.directory.page_size, &given)? {
                 let by = Remedy::Pages(given.values().map(|content| self::check(content)).collect());
                 let number = given.keys().map(|(_, version)| *version).max().unwrap_or(0);
                 repaired.push(PutRight { number, file: archive.objects.name(*file), by });
@@ -123,12 +104,8 @@ impl Archive {
         }
         for (file, needless) in &damage.files {
             let name = archive.objects.name(*file);
-            let number = match archive.replace(*file, needless, pace) {
-                Ok(number) => number,
-                // Something that is needed does not come out.
-                Err(error) if error.is_loss() => None,
-                Err(error) => return Err(error),
-            };
+            // If something that is needed does not come out, it stays as it is.
+            let number = unless_refused(archive.replace(*file, needless, pace))?.ok().flatten();
             if let Some(number) = number.filter(|_| repaired.iter().all(|repaired| repaired.file != name)) {
                 repaired.push(PutRight { number, file: name, by: Remedy::Itself });
             }
@@ -155,18 +132,14 @@ impl Archive {
         let archive = &*self.inner;
         let first = pages.keys().map(|(_, version)| *version).min().unwrap_or(1);
         let mut builder = Builder::new(&archive.objects, page_size, first)?;
-        let mut encoder = Encoder::new(page_size.as_usize())?;
+        let mut encoder = Encoder::new(page_size.as_usize(), None)?;
         for (at, content) in pages.iter().filter(|(_, content)| content.len() == page_size.as_usize()) {
             builder.add_whole(*at, content, &mut encoder)?;
         }
         if builder.count == 0 {
             return Ok(false);
         }
-        let committed = archive.commit(builder.seal(Vec::new())?, |_, segment, manifest| {
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
-            true
-        })?;
-        Ok(committed.is_some())
+        Ok(archive.commit(builder.seal(Vec::new())?, |_, _| true)?.is_some())
     }
 
     /// Writes a version anew, whole, from what `read` hands over; answers its file. Nothing of what was there of it is needed any more. Unless it
@@ -187,22 +160,17 @@ impl Archive {
         let (number, page_count) = (meta.number, meta.page_count);
         // What cannot be opened at the moment may be what it is put below.
         let state = archive.state();
-        let mut errors = state.slots.iter().filter_map(|slot| slot.segment().err());
-        if let Some(refused) = errors.find(|error| !error.is_loss()) {
-            return Err(refused.into());
-        }
+        state.slots.iter().try_for_each(|slot| unless_refused(slot.segment()).map(drop))?;
         let is_known = state.may_have(number);
-        let next = |state: &State| {
-            let live = state.live_from(0);
-            live.into_keys().find(|live| *live > number && !is_known)
-        };
+        let is_next = |live: &u64| *live > number && !is_known;
+        let next = |state: &State| state.live_from(number).into_keys().find(is_next);
         let expected = next(&state);
         let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
             above: above.filter(|above| above.meta().page_size == meta.page_size),
             page: vec![0; meta.page_size.as_usize()],
             builder: Builder::new(&archive.objects, meta.page_size, number)?,
-            encoder: Encoder::new(meta.page_size.as_usize())?,
+            encoder: Encoder::new(meta.page_size.as_usize(), None)?,
             fingerprinter: Fingerprinter::new(meta.page_size, page_count),
             pages: 0,
             meta,
@@ -215,18 +183,18 @@ impl Archive {
         let version = VersionRef { number, page_count, bytes: 0, is_whole: true, stands_alone: false };
         let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let mut is_disturbed = false;
-        let committed = archive.commit(sealed, |state, segment, manifest| {
+        let committed = archive.commit(sealed, |state, manifest| {
             // What is written lies upon what the version before showed, which no merge keeps once that is whole. And what would be seen of
             // this version in one that was written meanwhile was not compared with it.
             is_disturbed = *lock(&archive.writing) || next(state) != expected;
             // The file that it was written in has nothing else.
-            manifest.segments.retain(|other| (other.first, other.last) != (number, number));
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
+            let is_it = |segment: &SegmentRef| (segment.first, segment.last) == (number, number);
+            let written = manifest.number;
+            manifest.segments.retain(|segment| !is_it(segment) || segment.file == written);
             !is_disturbed && state.is_live(number) && (!must_live || state.live(number).is_some())
         })?;
         if is_disturbed {
-            let what = "another version is being written, or was";
-            return Err(Error::Busy { folder: archive.objects.place().to_owned(), what }.into());
+            return Err(Error::busy(self.folder(), "another version is being written, or was").into());
         }
         let state = committed.ok_or_else(|| state.no_such_version(number))?;
         *lock(&archive.head) = None;
@@ -243,13 +211,13 @@ impl Inner {
         if slot.segment().is_err() {
             return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
         }
-        for history in History::all(&state)? {
-            let Some(place) = history.segments.iter().position(|segment| segment.number == file) else {
+        for mut history in History::all(&state)? {
+            if history.segments.iter().all(|segment| segment.number != file) {
                 continue;
-            };
-            history.without.borrow_mut().extend(needless.iter().map(|block| (place, *block)));
-            history.pass_over_others(place)?;
-            if matches!(self.rewrite(&state, &history, file, pace)?, Merged::Done(_)) {
+            }
+            history.without.extend(needless.iter().map(|block| (file, *block)));
+            history.pass_over_others(file)?;
+            if self.merge(&history, &[file].into(), true, pace)?.is_some() {
                 return Ok(Some(last));
             }
         }

@@ -11,14 +11,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::archive::Inner;
-use crate::builder::{Builder, Description, Sealed};
-use crate::codec::{Decoder, Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
-use crate::directory::VersionRef;
-use crate::error::Error;
-use crate::fingerprint::page_hash;
-use crate::history::{Assembler, History, Item, Live, base_of, chain, needed};
-use crate::index::{Encoding, check_of};
-use crate::manifest::{Manifest, SegmentRef};
+use crate::builder::{Builder, Sealed};
+use crate::codec::{Dictionary, Encoder, MOST_WHEN_MERGED, Stored};
+use crate::error::{Error, unless_refused};
+use crate::head::Head;
+use crate::history::{Assembler, History, Item, chain, need, pages};
+use crate::index::{Encoding, Entry, VersionRef};
+use crate::manifest::{Description, Manifest};
 use crate::segment::Segment;
 use crate::state::State;
 use crate::view::View;
@@ -37,111 +36,84 @@ const SAMPLE_BYTES: usize = 4 << 20;
 /// How much is written between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
 
-/// What came of a merge.
-pub(crate) enum Merged {
-    /// One segment is there instead of several, in this file.
-    Done(u64),
-    /// What it was computed from has changed meanwhile, and it was dropped.
-    Changed,
-    /// A file is damaged, or there is no room for what is needed of it, and nothing was merged.
-    Damaged(u64, Error),
-}
-
 impl Inner {
-    /// Merges segments of a history, which are known by their files, into one.
+    /// Merges segments of a history, which are known by their files, into one; answers its file. If their bytes are not what was written,
+    /// that is an error, unless they `may_be_damaged`: then all that is needed of them must come out. `None`: what it was computed from
+    /// has changed meanwhile, and it was dropped.
     pub(crate) fn merge(
         &self,
-        state: &State,
         history: &History,
         files: &BTreeSet<u64>,
+        may_be_damaged: bool,
         pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
+    ) -> Result<Option<u64>, Error> {
         let inputs = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        let inputs: Vec<&Arc<Segment>> = inputs.collect();
         // What is copied is read once as it was written: nobody reads it anew for the sake of the next version.
         let mut go_on = |_| if pace(0).is_break() { Err(Error::Stopped) } else { Ok(()) };
-        let checked = inputs.into_iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
-        let merged = checked.and_then(|()| self.merge_unchecked(state, history, files, false, pace));
-        let damaged = merged.as_ref().err().filter(|error| error.is_loss());
-        let place = damaged.and_then(|error| history.segments.get(history.place_of(error)?));
-        match (place.map(|segment| segment.number).filter(|file| files.contains(file)), merged) {
-            // The others are merged without it.
-            (Some(file), Err(error)) => Ok(Merged::Damaged(file, error)),
-            (_, merged) => merged,
+        let sound = inputs.iter().try_for_each(|segment| segment.check_bytes(&mut go_on));
+        let is_compared = sound.as_ref().is_err_and(|error| may_be_damaged && error.is_loss());
+        if !is_compared {
+            sound?;
         }
-    }
-
-    fn merge_unchecked(
-        &self,
-        state: &State,
-        history: &History,
-        files: &BTreeSet<u64>,
-        is_compared: bool,
-        pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
-        let inputs: Vec<&Arc<Segment>> =
-            history.segments.iter().filter(|segment| files.contains(&segment.number)).collect();
         let first = inputs.iter().map(|segment| segment.directory.first).min().unwrap_or(1);
-        let last = inputs.iter().map(|segment| segment.directory.last).max().unwrap_or(1);
         let mut builder = Builder::new(&self.objects, history.page_size, first)?;
         builder.dictionary = dictionary(history, &inputs)?;
-        let mut work = Work { is_compared, ..Work::new(history, files, builder, pace)? };
+        let mut work = Work {
+            history,
+            files,
+            is_compared,
+            encoder: Encoder::new(history.page_size.as_usize(), builder.dictionary.as_deref())?,
+            builder,
+            assembler: Assembler::new(history.page_size)?,
+            below: Assembler::new(history.page_size)?,
+            again: vec![0; history.page_size.as_usize()],
+            pace,
+            told: 0,
+        };
         // Whoever reads the newest version finds its frames in a row, and nothing between that only older ones need.
         for is_newest in [true, false] {
             work.builder.begin_band();
             for block in history.blocks() {
                 if inputs.iter().any(|segment| segment.directory.has(block)) {
-                    history.pages(block, |items| work.page(items, is_newest))?;
+                    pages(&history.items(block)?).try_for_each(|items| work.page(items, is_newest))?;
                 }
             }
         }
-        let (builder, versions) = (work.builder, versions(&inputs, state)?);
+        let (builder, versions) = (work.builder, versions(&inputs, &history.state)?);
         let is_empty = builder.count == 0 && versions.is_empty();
         let sealed = if is_empty { Sealed::empty(&*self.objects)? } else { builder.seal(versions)? };
+        self.put_in_place(history, files, sealed)
+    }
+
+    /// Has a file take the place of several, which a merge was computed from.
+    fn put_in_place(
+        &self,
+        history: &History,
+        files: &BTreeSet<u64>,
+        sealed: Sealed,
+    ) -> Result<Option<u64>, Error> {
+        let replaced = history.segments.iter().filter(|segment| files.contains(&segment.number));
+        let first = replaced.clone().map(|segment| segment.directory.first).min().unwrap_or(1);
+        let last = replaced.map(|segment| segment.directory.last).max().unwrap_or(1);
         let overlap = |manifest: &Manifest| -> BTreeSet<u64> {
             let near = manifest.segments.iter().filter(|other| other.first <= last && other.last >= first);
             near.map(|segment| segment.file).collect()
         };
-        let expected = overlap(&state.manifest);
-        let committed = self.commit(sealed, |_, segment: Option<SegmentRef>, manifest| {
-            let holds = overlap(manifest) == expected;
+        let expected = overlap(&history.state.manifest);
+        let committed = self.commit(sealed, |state, manifest| {
             manifest.segments.retain(|other| !files.contains(&other.file));
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
             manifest.forget();
-            holds
+            overlap(&state.manifest) == expected
         })?;
-        let Some(after) = committed else { return Ok(Merged::Changed) };
-        let file = after.manifest.number;
-        self.rely_on(file, &after, |head| {
-            let known = head.as_mut().filter(|head| files.iter().all(|file| head.files.contains_key(file)));
-            let view = known.as_ref().and_then(|head| {
-                let view = View::without_lost(&after, head.number).ok();
-                view.filter(|view| view.lost == head.view.lost)
-            });
-            match (known, view) {
-                (Some(head), Some(view)) => {
-                    // What took their place is read from now on, and they need not stay open.
-                    head.view = Arc::new(view);
-                    true
-                }
-                _ => false,
-            }
+        let Some(after) = committed else { return Ok(None) };
+        self.rely_on(&after, |head| {
+            let head = head.filter(|head| files.iter().all(|file| head.files.contains_key(file)))?;
+            let view = View::without_lost(&after, head.view.number).ok()?;
+            // What took their place is read from now on, and they need not stay open.
+            (view.lost == head.view.lost).then(|| Head { view: Arc::new(view), ..head.clone() })
         });
-        Ok(Merged::Done(file))
-    }
-}
-
-impl Inner {
-    /// Writes a segment once more. If its bytes are not what was written, all that is needed of it must come out.
-    pub(crate) fn rewrite(
-        &self,
-        state: &State,
-        history: &History,
-        file: u64,
-        pace: Pace<'_>,
-    ) -> Result<Merged, Error> {
-        let segment = history.segments.iter().find(|segment| segment.number == file);
-        let is_sound = segment.is_some_and(|segment| segment.check_bytes(|_| Ok(())).is_ok());
-        self.merge_unchecked(state, history, &[file].into(), !is_sound, pace)
+        Ok(Some(after.manifest.number))
     }
 }
 
@@ -154,40 +126,37 @@ fn dictionary(history: &History, inputs: &[&Arc<Segment>]) -> Result<Option<Arc<
     if bytes < if known.is_some() { LEAST_TO_KEEP_A_DICTIONARY } else { LEAST_TO_MAKE_A_DICTIONARY } {
         return Ok(None);
     }
-    match known.map(|segment| segment.dictionary()) {
-        Some(Err(error)) if !error.is_loss() => Err(error),
-        Some(Ok(Some(known))) => Ok(Some(Arc::clone(known))),
-        _ => {
-            let pages = sample(history, inputs)?;
-            Ok(Dictionary::train(&pages, history.page_size.as_usize()).map(Arc::new))
-        }
+    if let Some(known) = known
+        && let Ok(Some(known)) = unless_refused(known.dictionary())?
+    {
+        return Ok(Some(Arc::clone(known)));
     }
+    let pages = sample(history, inputs)?;
+    Ok(Dictionary::train(&pages, history.page_size.as_usize()).map(Arc::new))
 }
 
 /// Some of the pages that are whole in segments, from everywhere in the store, one after another.
 fn sample(history: &History, inputs: &[&Arc<Segment>]) -> Result<Vec<u8>, Error> {
-    let is_input =
-        |item: &Item| inputs.iter().any(|input| history.segment(item).is_ok_and(|of| Arc::ptr_eq(of, input)));
-    let mut page = vec![0; history.page_size.as_usize()];
-    let most = (SAMPLE_BYTES / page.len()).min(SAMPLED_PAGES);
+    let is_input = |item: &Item<'_>| inputs.iter().any(|input| Arc::ptr_eq(item.segment, input));
+    let page_len = history.page_size.as_usize();
+    let most = (SAMPLE_BYTES / page_len).min(SAMPLED_PAGES);
     let has = |block: &u32| inputs.iter().any(|segment| segment.directory.has(*block));
     let blocks: Vec<u32> = history.blocks().into_iter().filter(has).collect();
     let per_block = most.div_ceil(blocks.len().max(1));
-    let (mut assembler, mut pages) = (Assembler::new()?, Vec::new());
+    let (mut assembler, mut sampled) = (Assembler::new(history.page_size)?, Vec::new());
     for block in blocks.iter().step_by(blocks.len().div_ceil(most).max(1)) {
-        let end = pages.len() + per_block * page.len();
-        history.pages(*block, |items| {
-            let is_whole = |item: &Item| item.entry.encoding != Encoding::Difference;
+        let end = sampled.len() + per_block * page_len;
+        for items in pages(&history.items(*block)?) {
+            let is_whole = |item: &Item<'_>| item.entry.encoding != Encoding::Difference;
             let whole = items.iter().rposition(|item| is_whole(item) && is_input(item));
-            if let Some(place) = whole.filter(|_| pages.len() < end)
-                && assembler.page(history, items, place, &mut page)?
+            if let Some(place) = whole.filter(|_| sampled.len() < end)
+                && assembler.page(items, place)?.is_some()
             {
-                pages.extend_from_slice(&page);
+                sampled.extend_from_slice(&assembler.page);
             }
-            Ok(())
-        })?;
+        }
     }
-    Ok(pages)
+    Ok(sampled)
 }
 
 /// The versions of segments that are merged, with their descriptions, but for those that were given up.
@@ -214,95 +183,61 @@ struct Work<'a> {
     builder: Builder,
     encoder: Encoder,
     assembler: Assembler,
-    page: Vec<u8>,
-    below: Vec<u8>,
-    /// Decodes what was stored again.
-    decoder: Decoder,
+    /// Puts together what a page is stored upon.
+    below: Assembler,
+    /// What was stored again, as it comes out.
     again: Vec<u8>,
     pace: Pace<'a>,
     told: u64,
 }
 
-impl<'a> Work<'a> {
-    fn new(
-        history: &'a History,
-        files: &'a BTreeSet<u64>,
-        builder: Builder,
-        pace: Pace<'a>,
-    ) -> Result<Self, Error> {
-        let page_len = history.page_size.as_usize();
-        let encoder = Encoder::with(page_len, builder.dictionary.as_deref())?;
-        let assembler = Assembler::new()?;
-        let [page, below, again] = [(); 3].map(|()| vec![0; page_len]);
-        Ok(Self {
-            history,
-            files,
-            is_compared: false,
-            builder,
-            encoder,
-            assembler,
-            page,
-            below,
-            decoder: Decoder::new()?,
-            again,
-            pace,
-            told: 0,
-        })
-    }
-
-    fn is_merged(&self, item: &Item) -> bool {
-        self.history.segments.get(item.segment).is_some_and(|segment| self.files.contains(&segment.number))
-    }
-
+impl Work<'_> {
     /// Writes what is needed of a page: what the newest version shows of it is made of, or the rest.
-    fn page(&mut self, items: &[Item], is_newest: bool) -> Result<(), Error> {
-        let plan = Plan::of(items, self.history, |item| self.is_merged(item));
-        for (place, item) in
-            items.iter().enumerate().filter(|(place, _)| plan.newest.contains(place) == is_newest)
-        {
-            match plan.deeds.get(place) {
-                Some(Deed::Copy) if self.is_made_otherwise(item)? => self.store(items, place, None)?,
-                Some(Deed::Copy) => {
+    fn page(&mut self, items: &[Item<'_>], is_newest: bool) -> Result<(), Error> {
+        let plan = plan(items, self.history, |item| self.files.contains(&item.segment.number));
+        for (place, (item, (deed, of_newest))) in items.iter().zip(plan).enumerate() {
+            match deed {
+                _ if of_newest != is_newest => {}
+                Deed::Leave => {}
+                Deed::Copy if self.is_made_otherwise(item)? => self.store(items, place, None)?,
+                Deed::Copy => {
                     if self.is_compared {
                         self.assemble(items, place)?;
                     }
-                    let frame = self.assembler.stored(self.history, item)?;
+                    let frame = self.assembler.stored(item)?;
                     self.builder.add(item.entry, frame)?;
                 }
-                Some(Deed::Store { upon }) => self.store(items, place, *upon)?,
-                Some(Deed::Leave) | None => {}
+                Deed::Store { upon } => self.store(items, place, upon)?,
             }
         }
         self.tell()
     }
 
     /// Whether a page is stored whole, and its frame was made with another dictionary than is at hand, or without.
-    fn is_made_otherwise(&self, item: &Item) -> Result<bool, Error> {
+    fn is_made_otherwise(&self, item: &Item<'_>) -> Result<bool, Error> {
         let at_hand = self.builder.dictionary.as_ref();
-        Ok(match item.entry.encoding {
-            Encoding::Raw | Encoding::Difference => false,
-            Encoding::Zstd => at_hand.is_some(),
-            Encoding::Dictionary => {
-                let dictionary = self.history.segment(item)?.dictionary()?;
-                dictionary.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes)
-            }
-        })
+        let made_with = match item.entry.encoding {
+            Encoding::Raw | Encoding::Difference => return Ok(false),
+            Encoding::Zstd => None,
+            Encoding::Dictionary => item.segment.dictionary()?,
+        };
+        Ok(made_with.map(|dictionary| &dictionary.bytes) != at_hand.map(|dictionary| &dictionary.bytes))
     }
 
     /// Stores a page again, upon what it was at another item, or whole.
-    fn store(&mut self, items: &[Item], place: usize, upon: Option<usize>) -> Result<(), Error> {
+    fn store(&mut self, items: &[Item<'_>], place: usize, upon: Option<usize>) -> Result<(), Error> {
         self.assemble(items, place)?;
-        let Self { history, assembler, page, below, again, encoder, decoder, builder, .. } = self;
+        let Self { assembler, below, again, encoder, builder, .. } = self;
         let Some(mut entry) = items.get(place).map(|item| item.entry) else { return Ok(()) };
         let upon = match upon {
-            Some(upon) if assembler.page(history, items, upon, below)? => items.get(upon),
+            Some(upon) if below.page(items, upon)?.is_some() => items.get(upon),
             _ => None,
         };
-        let (encoding, frame) = encoder.encode(page, upon.map(|_| below.as_slice()));
+        let (encoding, frame) = encoder.encode(&assembler.page, upon.map(|_| (0, below.page.as_slice())));
         // What it was made of is deleted: it must come out of this.
         let stored = Stored { encoding, frame, dictionary: builder.dictionary.as_deref() };
-        again.copy_from_slice(below);
-        if !decoder.decode(stored, again) || again != page {
+        again.copy_from_slice(&below.page);
+        if !below.decoder.decode(stored, again) || *again != assembler.page {
             let what = format!("page {} cannot be stored again: the memory is faulty", entry.page);
             return Err(Error::Misuse(what));
         }
@@ -312,18 +247,12 @@ impl<'a> Work<'a> {
     }
 
     /// Puts a page together as it became at an item.
-    fn assemble(&mut self, items: &[Item], place: usize) -> Result<(), Error> {
-        let Self { history, assembler, page, .. } = self;
-        let came_out = assembler.page(history, items, place, page)?;
-        match items.get(place) {
-            Some(Item { entry, segment, .. }) if !came_out || check_of(&page_hash(page)) != entry.check => {
-                let what =
-                    format!("page {} of version {} does not match its check", entry.page, entry.version);
-                let segment = history.segments.get(*segment);
-                Err(segment.map_or(Error::Misuse(what.clone()), |segment| segment.damaged(what)))
-            }
-            _ => Ok(()),
-        }
+    fn assemble(&mut self, items: &[Item<'_>], place: usize) -> Result<(), Error> {
+        let comes_out = self.assembler.page(items, place)?.is_some();
+        let Some(item) = items.get(place).filter(|_| !comes_out) else { return Ok(()) };
+        let Entry { page, version, .. } = item.entry;
+        let what = format!("page {page} of version {version} does not match its check");
+        Err(item.segment.object.damaged(what))
     }
 
     /// Tells the pace what was written.
@@ -348,100 +277,80 @@ enum Deed {
     Store { upon: Option<usize> },
 }
 
-/// What is done with the items of a page.
-struct Plan {
-    deeds: Vec<Deed>,
-    /// The places of those that the newest version that shows one is made of.
-    newest: BTreeSet<usize>,
-}
-
-impl Plan {
-    fn of(items: &[Item], history: &History, is_merged: impl Fn(&Item) -> bool) -> Self {
-        let mut deeds = vec![Deed::Leave; items.len()];
-        // As items are after the merge: what they lie upon, and as how many differences they are stored.
-        let mut after: Vec<Item> = items.to_vec();
-        let (mut depths, mut comes_out) = (vec![0_u32; items.len()], vec![false; items.len()]);
-        let mut shown_before = None;
-        for (place, item) in items.iter().enumerate() {
-            let base = base_of(items, &item.entry);
-            let depth_upon = |base: usize| depths.get(base).map_or(1, |depth| depth + 1);
-            let is_upon_shown = base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
-            let is_difference = item.entry.encoding == Encoding::Difference;
-            let mut depth = base.map_or(0, depth_upon);
-            // What it lies upon at last may be below this history, or lost: then it is kept as it is.
-            let can_store = base.map_or(!is_difference, |base| comes_out.get(base) == Some(&true));
-            comes_out.get_mut(place).into_iter().for_each(|comes_out| *comes_out = can_store);
-            let must_store = is_difference && can_store && (!is_upon_shown || depth > MOST_WHEN_MERGED);
-            if item.is_shown() && is_merged(item) && must_store {
-                // Those that show it see nothing below the last version that stands alone.
-                let floor = history.live.get(item.shown.0).map_or(0, Live::floor);
-                let is_seen = |upon: &usize| items.get(*upon).is_some_and(|upon| upon.entry.version >= floor);
-                let can_be_laid_upon = |upon: &usize| {
-                    comes_out.get(*upon) == Some(&true) && depth_upon(*upon) <= MOST_WHEN_MERGED
-                };
-                let upon = shown_before.filter(is_seen).filter(can_be_laid_upon);
-                depth = upon.map_or(0, depth_upon);
-                if let (Some(deed), Some(after)) = (deeds.get_mut(place), after.get_mut(place)) {
-                    *deed = Deed::Store { upon };
-                    let version = upon.and_then(|upon| items.get(upon)).map_or(0, |upon| upon.entry.version);
-                    after.entry.base = version;
-                    after.entry.encoding = if upon.is_some() { Encoding::Difference } else { Encoding::Zstd };
-                }
-            }
-            if let Some(known) = depths.get_mut(place) {
-                *known = depth;
-            }
-            if item.is_shown() {
-                shown_before = Some(place);
-            }
+/// What is done with each item of a page, and whether what the newest version shows of it is made of that.
+fn plan(items: &[Item<'_>], history: &History, is_merged: impl Fn(&Item<'_>) -> bool) -> Vec<(Deed, bool)> {
+    let mut plan: Vec<(Deed, bool)> = Vec::with_capacity(items.len());
+    // As items are after the merge: what they lie upon, and as how many differences they are stored.
+    let mut after: Vec<Item<'_>> = Vec::with_capacity(items.len());
+    let mut depths: Vec<u32> = Vec::with_capacity(items.len());
+    let mut shown_before = None;
+    for (place, item) in items.iter().enumerate() {
+        let depth_upon = |base: usize| depths.get(base).map_or(1, |depth| depth + 1);
+        let is_upon_shown = item.base.and_then(|base| items.get(base)).is_some_and(Item::is_shown);
+        let (mut base, mut deed) = (item.base, Deed::Leave);
+        let is_too_deep = base.map_or(0, depth_upon) > MOST_WHEN_MERGED;
+        // What it lies upon at last may be below this history, or lost: then it is kept as it is.
+        let must_store = base.is_some() && item.is_complete && (!is_upon_shown || is_too_deep);
+        if item.is_shown() && is_merged(item) && must_store {
+            // Those that show it see nothing below the last version that stands alone.
+            let floor = history.live.get(item.shown.0).map_or(0, |live| live.floor);
+            let can_be_laid_upon = |upon: &Item<'_>| upon.is_complete && upon.entry.version >= floor;
+            base = shown_before.filter(|upon| items.get(*upon).is_some_and(can_be_laid_upon));
+            base = base.filter(|upon| depth_upon(*upon) <= MOST_WHEN_MERGED);
+            deed = Deed::Store { upon: base };
         }
-        let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
-        let newest = shown_last.into_iter().flat_map(|place| chain(&after, place)).collect();
-        let needed = needed(&after);
-        for ((item, deed), needed) in items.iter().zip(&mut deeds).zip(needed) {
-            if *deed == Deed::Leave && needed && is_merged(item) {
-                *deed = Deed::Copy;
-            }
-        }
-        Self { deeds, newest }
+        depths.push(base.map_or(0, depth_upon));
+        after.push(Item { base, needed: item.shown, ..*item });
+        plan.push((deed, false));
+        shown_before = if item.is_shown() { Some(place) } else { shown_before };
     }
+    let shown_last = after.iter().rposition(|item| item.is_shown() && is_merged(item));
+    for place in shown_last.into_iter().flat_map(|place| chain(&after, place)) {
+        plan.get_mut(place).into_iter().for_each(|(_, is_newest)| *is_newest = true);
+    }
+    need(&mut after);
+    for (item, (deed, _)) in after.iter().zip(&mut plan) {
+        if *deed == Deed::Leave && item.is_needed() && is_merged(item) {
+            *deed = Deed::Copy;
+        }
+    }
+    plan
 }
 
 /// What of a segment no live version shows.
-#[derive(Clone, Default)]
-pub(crate) struct Spare {
+pub(crate) struct Spare<'a> {
+    pub(crate) segment: &'a Segment,
     /// How long its frames are.
     pub(crate) bytes: u64,
-    /// The segments, by their places, with what lies upon it and is shown: it goes if they are merged with it.
-    pub(crate) below: BTreeSet<usize>,
+    /// The files with what lies upon it and is shown: it is left out if they are merged with it.
+    pub(crate) below: BTreeSet<u64>,
 }
 
-/// What of a history's segments no live version shows, by their places; `alone`: of those, what nothing lies upon either.
-pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare>, Error> {
-    let mut spare = vec![Spare::default(); history.segments.len()];
+/// What of a history's segments no live version shows, in their order; `alone`: of those, what nothing lies upon either.
+pub(crate) fn spare(history: &History, alone: bool) -> Result<Vec<Spare<'_>>, Error> {
+    let none = |segment| Spare { segment, bytes: 0, below: BTreeSet::new() };
+    let segments = history.segments.iter();
+    let mut spare: BTreeMap<u64, Spare<'_>> =
+        segments.map(|segment| (segment.number, none(segment))).collect();
     for block in history.blocks() {
-        history.pages(block, |items| {
-            let stay: Vec<bool> = if alone {
-                needed(items)
-            } else {
-                // What cannot be stored again keeps what it lies upon.
-                Plan::of(items, history, |_| true).deeds.iter().map(|deed| *deed != Deed::Leave).collect()
-            };
-            for (item, stays) in items.iter().zip(stay) {
-                let mut below = Some(item).filter(|item| item.is_shown() && !alone);
-                if let Some(spare) = spare.get_mut(item.segment).filter(|_| !stays) {
+        for items in pages(&history.items(block)?) {
+            // What cannot be stored again keeps what it lies upon.
+            let plan = (!alone).then(|| plan(items, history, |_| true));
+            for (place, item) in items.iter().enumerate() {
+                let stays = match &plan {
+                    Some(plan) => plan.get(place).is_some_and(|(deed, _)| *deed != Deed::Leave),
+                    None => item.is_needed(),
+                };
+                if let Some(spare) = spare.get_mut(&item.segment.number).filter(|_| !stays) {
                     spare.bytes += u64::from(item.entry.len);
                 }
-                while let Some(base) = below.and_then(|item| items.get(base_of(items, &item.entry)?)) {
-                    below = Some(base).filter(|base| !base.is_shown());
-                    below
-                        .and_then(|base| spare.get_mut(base.segment))
-                        .into_iter()
-                        .for_each(|spare| _ = spare.below.insert(item.segment));
+                let below = chain(items, place).skip(1).filter_map(|below| items.get(below));
+                for below in below.take_while(|below| item.is_shown() && !below.is_shown() && !alone) {
+                    let spare = spare.get_mut(&below.segment.number).into_iter();
+                    spare.for_each(|spare| _ = spare.below.insert(item.segment.number));
                 }
             }
-            Ok(())
-        })?;
+        }
     }
-    Ok(spare)
+    Ok(history.segments.iter().filter_map(|segment| spare.remove(&segment.number)).collect())
 }

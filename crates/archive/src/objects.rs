@@ -12,9 +12,6 @@ use crate::error::Error;
 pub(crate) trait Objects: Debug + Send + Sync {
     /// An object that is being written. It has no number yet, and dropped it leaves nothing.
     fn draft(&self) -> Result<Box<dyn Draft>, Error>;
-    /// Gives a draft its number, durably. Fails if an object has that number: it is never replaced. After another error the object may
-    /// be there or not.
-    fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error>;
     /// Opens an object. It can be read to its end, whatever is deleted meanwhile.
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error>;
     /// The numbers of the objects, in order.
@@ -35,8 +32,9 @@ pub(crate) trait Draft: Send {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
     /// Makes what was appended durable, so that little is left to do when it is given its number.
     fn settle(&mut self) -> Result<(), Error>;
-    /// For whoever gives it its number.
-    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any>;
+    /// Gives it its number, durably. Fails if an object has that number: it is never replaced. After another error the object may
+    /// be there or not.
+    fn create(self: Box<Self>, number: u64) -> Result<(), Error>;
 }
 
 /// What tells whether an object is as it was when it was looked at before.
@@ -62,6 +60,11 @@ pub(crate) trait Object: Debug + Send + Sync {
 }
 
 impl dyn Object {
+    /// What is said of it if it is not what was written.
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        Error::damaged(self.name(), what)
+    }
+
     /// Reads a range whose length was compared with the object's.
     pub(crate) fn read_range(&self, range: std::ops::Range<u64>) -> Result<Vec<u8>, Error> {
         let refused = || Error::io("read", self.name(), std::io::ErrorKind::OutOfMemory.into());

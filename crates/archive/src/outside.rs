@@ -7,13 +7,12 @@ use std::path::Path;
 use asat_core::PageSize;
 
 use crate::codec::{Decoder, Encoder, Stored};
-use crate::directory::Directory;
 use crate::error::Error;
 use crate::folder::{Folder, name_of, number_of};
-use crate::index::{BlockBuilder, BlockRef, Check, Encoding};
+use crate::index::{BlockBuilder, BlockRef, Directory, Encoding, PartRef};
 use crate::layout::{Footer, HEADER_LEN};
 use crate::manifest::Manifest;
-use crate::segment::Opened;
+use crate::segment::Ends;
 
 /// What a block has to keep within.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +51,7 @@ pub fn directory(bytes: &[u8], frames_end: u64, end: u64) -> Option<Vec<u8>> {
 #[must_use]
 pub fn block(bytes: &[u8], bounds: Bounds) -> Option<Vec<u8>> {
     let Bounds { block, count, frames_len, versions, page_size } = bounds;
-    let (offset, len, frames_at, check) = (0, crate::bytes::len_of(bytes), HEADER_LEN, Check::default());
-    let place = BlockRef { block, count, offset, len, frames_at, frames_len, check };
+    let place = BlockRef { block, count, part: PartRef::of(bytes), frames_at: HEADER_LEN, frames_len };
     let mut builder = BlockBuilder::new(block, versions.0);
     place.decode(bytes, versions, page_size, |entry| builder.add(&entry))?;
     Some(builder.bytes)
@@ -69,8 +67,8 @@ pub fn frame(is_difference: bool, frame: &[u8], before: &[u8]) -> Result<Option<
 
 /// The frame of a page, if it is one, and whether it is a difference.
 pub fn framed(page: &[u8], before: &[u8]) -> Result<Option<(bool, Vec<u8>)>, Error> {
-    let mut encoder = Encoder::new(page.len())?;
-    let (encoding, frame) = encoder.encode(page, Some(before));
+    let mut encoder = Encoder::new(page.len(), None)?;
+    let (encoding, frame) = encoder.encode(page, Some((0, before)));
     let is_difference = encoding == Encoding::Difference;
     Ok((encoding != Encoding::Raw).then(|| (is_difference, frame.to_vec())))
 }
@@ -78,7 +76,7 @@ pub fn framed(page: &[u8], before: &[u8]) -> Result<Option<(bool, Vec<u8>)>, Err
 /// Reads file 1 of a folder, but for its frames; answers how many entries it has.
 pub fn segment(folder: &Path) -> Result<usize, Error> {
     let (folder, _) = Folder::open(folder)?;
-    let opened = Opened::open(&folder, 1)?;
+    let opened = Ends::open(&folder, 1)?;
     opened.manifest()?;
     let Some(segment) = opened.segment(1)? else { return Ok(0) };
     let mut entries = 0;

@@ -4,7 +4,7 @@
 //! together, as one span, and what lies between spans is left out. Every page is compared with its check.
 
 use crate::codec::{Decoder, Stored};
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::fingerprint::{PageHash, hash_pages};
 use crate::index::check_of;
 use crate::view::{Frame, View};
@@ -59,7 +59,7 @@ impl Pages {
         out: &mut [u8],
         is_expected: bool,
     ) -> Result<(), Error> {
-        let page_len = view.page_size().as_usize();
+        let page_len = view.page_size.as_usize();
         self.lost.clear();
         self.gather(view, pages.clone())?;
         if !is_expected && self.spans.len() > 1 {
@@ -121,7 +121,7 @@ impl Pages {
     fn expect(&self, view: &View) {
         for span in &self.spans {
             if let Some(segment) = view.segment(span.segment) {
-                segment.expect(span.start, span.end - span.start);
+                segment.object.expect(span.start, span.end - span.start);
             }
         }
     }
@@ -136,11 +136,7 @@ impl Pages {
         for span in &mut self.spans {
             let bytes = self.bytes.get_mut(span.at..span.at + span.len());
             let (Some(segment), Some(bytes)) = (view.segment(span.segment), bytes) else { continue };
-            span.is_read = match segment.read(span.start, bytes) {
-                Ok(()) => true,
-                Err(error) if error.is_loss() => false,
-                Err(error) => return Err(error),
-            };
+            span.is_read = unless_refused(segment.object.read(span.start, bytes))?.is_ok();
         }
         Ok(())
     }
@@ -149,8 +145,11 @@ impl Pages {
     fn decode(&mut self, view: &View, frames: &[Frame], page: &mut [u8]) -> Result<bool, Error> {
         let Self { decoder, spans, bytes, .. } = self;
         for frame in frames.iter().rev() {
-            let Some(stored) = stored(view, spans, bytes, frame)? else { return Ok(false) };
-            if !decoder.decode(stored, page) {
+            let (read, segment) = (read(spans, bytes, frame), view.segment(frame.segment));
+            let (Some(read), Some(segment)) = (read, segment) else { return Ok(false) };
+            let dictionary = unless_refused(segment.dictionary_for(frame.encoding))?;
+            let stored = |dictionary| Stored { encoding: frame.encoding, frame: read, dictionary };
+            if !dictionary.is_ok_and(|dictionary| decoder.decode(stored(dictionary), page)) {
                 return Ok(false);
             }
         }
@@ -158,24 +157,7 @@ impl Pages {
     }
 }
 
-/// A frame as it is stored, out of what was read. `None`: it cannot be read, or its segment's dictionary cannot.
-fn stored<'a>(
-    view: &'a View,
-    spans: &[Span],
-    bytes: &'a [u8],
-    frame: &Frame,
-) -> Result<Option<Stored<'a>>, Error> {
-    let (Some(bytes), Some(segment)) = (read(spans, bytes, frame), view.segment(frame.segment)) else {
-        return Ok(None);
-    };
-    match segment.dictionary_for(frame.encoding) {
-        Ok(dictionary) => Ok(Some(Stored { encoding: frame.encoding, frame: bytes, dictionary })),
-        Err(error) if error.is_loss() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// A frame's bytes.
+/// A frame's bytes, unless they could not be read.
 fn read<'a>(spans: &[Span], bytes: &'a [u8], frame: &Frame) -> Option<&'a [u8]> {
     let after = spans.partition_point(|span| (span.segment, span.start) <= (frame.segment, frame.offset));
     let span = spans.get(after.checked_sub(1)?).filter(|span| span.is_read)?;

@@ -12,7 +12,7 @@ use asat_core::Fingerprint;
 use crate::error::Error;
 use crate::fingerprint::Fingerprinter;
 use crate::lock::lock;
-use crate::meta::Meta;
+use crate::manifest::Meta;
 use crate::pages::Pages;
 use crate::view::View;
 
@@ -116,7 +116,7 @@ impl Reader {
         self.with_scratch(|scratch| {
             if within > 0 {
                 let (head, after) = rest.split_at_mut(rest.len().min(self.page_len - within));
-                self.fill_part(nth, within, head, scratch)?;
+                self.fill_part((nth, within), head, scratch)?;
                 (rest, nth) = (after, nth + 1);
             }
             let (whole, tail) = rest.split_at_mut(rest.len() - rest.len() % self.page_len);
@@ -124,7 +124,7 @@ impl Reader {
             if tail.is_empty() {
                 Ok(())
             } else {
-                self.fill_part(nth + whole.len() / self.page_len, 0, tail, scratch)
+                self.fill_part((nth + whole.len() / self.page_len, 0), tail, scratch)
             }
         })?;
         Ok(wanted)
@@ -204,7 +204,7 @@ impl Reader {
         let idle = lock(&self.idle).pop();
         let mut scratch = match idle {
             Some(scratch) => scratch,
-            None => Scratch::new()?,
+            None => Scratch { pages: Pages::new()?, page: Vec::new() },
         };
         let result = work(&mut scratch);
         lock(&self.idle).push(scratch);
@@ -227,10 +227,7 @@ impl Reader {
             *lock(&self.ahead) = Some(nth);
         }
         scratch.pages.read(&self.view, nth..nth + count, pages, told > 0)?;
-        match scratch.pages.lost.first() {
-            Some(place) => Err(self.damaged(nth + place)),
-            None => Ok(()),
-        }
+        scratch.pages.lost.first().map_or(Ok(()), |place| Err(self.damaged(nth + place)))
     }
 
     /// What is said of a page, counted from 0, that does not come out.
@@ -239,8 +236,8 @@ impl Reader {
         let segments = self.view.page(nth).map(|page| page.frames.to_vec()).unwrap_or_default();
         let named = segments.first().and_then(|frame| self.view.segment(frame.segment));
         let what = format!("page {} of version {number} does not match its check", nth + 1);
-        match named.or(self.view.segments().first()) {
-            Some(segment) => segment.damaged(what),
+        match named.or(self.view.segments.first()) {
+            Some(segment) => segment.object.damaged(what),
             None => Error::Misuse(what),
         }
     }
@@ -276,8 +273,7 @@ impl Reader {
     /// Fills `part` with bytes from within the `nth` page.
     fn fill_part(
         &self,
-        nth: usize,
-        within: usize,
+        (nth, within): (usize, usize),
         part: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
@@ -289,11 +285,5 @@ impl Reader {
         }
         scratch.page = page;
         result
-    }
-}
-
-impl Scratch {
-    fn new() -> Result<Self, Error> {
-        Ok(Self { pages: Pages::new()?, page: Vec::new() })
     }
 }

@@ -1,49 +1,39 @@
 //! A segment that is open for reading: entries and frames of pages, and descriptions of versions.
 
-use std::io::Read as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use asat_core::PageSize;
-
-use crate::bytes::in_memory;
 use crate::codec::Dictionary;
-use crate::directory::{DESCRIBED_TOGETHER, Directory, PartRef, VersionRef};
 use crate::error::Error;
 use crate::fingerprint::{hash, matches};
-use crate::index::{BlockRef, Check, Encoding, Entry, check_of};
-use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit};
+use crate::index::{
+    BLOCK_PAGES, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, check_of,
+};
+use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit, in_memory, len_of};
 use crate::lock::lock;
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
-use crate::objects::{Object, Objects, Stamp};
+use crate::manifest::{Manifest, Meta, SegmentRef, read_together};
+use crate::objects::{Object, Objects};
 
 /// What is read at a file's end at once: of a small one, everything that opening it needs.
 const END_BYTES: u64 = 8 << 10;
-/// No description is longer: it is read whole, and a hostile length must not fill the memory.
-pub(crate) const MOST_DESCRIBED_BYTES: u64 = 1 << 20;
 /// Whole files are read in pieces of this many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A file of the archive, open.
+/// A file of the archive, open, with what its ends say.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Ends {
     object: Arc<dyn Object>,
     footer: Footer,
     /// What lies at the end of the file, from this place on.
     end: (u64, Vec<u8>),
 }
 
-impl Opened {
+impl Ends {
     /// Opens a file and reads both of its ends.
     pub(crate) fn open(objects: &dyn Objects, number: u64) -> Result<Self, Error> {
         let object = objects.open(number)?;
         let len = object.len();
         if len < HEADER_LEN + FOOTER_LEN {
-            return Err(Error::damaged(
-                object.name(),
-                format!("it is {len} bytes long, too short for a segment"),
-            ));
+            return Err(object.damaged(format!("it is {len} bytes long, too short for a segment")));
         }
         let mut header = [0; 12];
         object.read(0, &mut header)?;
@@ -51,7 +41,7 @@ impl Opened {
         let end = object.read_range(at..len)?;
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
         let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
-            Unfit::Damaged(what) => Error::damaged(object.name(), what),
+            Unfit::Damaged(what) => object.damaged(what),
             Unfit::Format(found) => Error::Format { path: object.name().to_owned(), found },
         })?;
         Ok(Self { object, footer, end: (at, end) })
@@ -60,8 +50,8 @@ impl Opened {
     /// What the archive was when the file was written.
     pub(crate) fn manifest(&self) -> Result<Manifest, Error> {
         let bytes = self.part(self.footer.manifest(), &self.footer.manifest_hash, "its manifest")?;
-        Manifest::decode(&bytes)
-            .map_err(|why| Error::damaged(self.object.name(), format!("its manifest cannot be read: {why}")))
+        let wrong = |why| self.object.damaged(format!("its manifest cannot be read: {why}"));
+        Manifest::decode(&bytes).map_err(wrong)
     }
 
     /// The segment that it is, unless it has only a manifest.
@@ -72,7 +62,7 @@ impl Opened {
         let bytes = self.part(self.footer.directory(), &self.footer.directory_hash, "its directory")?;
         let rest = self.footer.frames_end..self.footer.directory_at;
         let directory = Directory::decode(&bytes, HEADER_LEN..self.footer.frames_end, rest)
-            .ok_or_else(|| Error::damaged(self.object.name(), "its directory is malformed"))?;
+            .ok_or_else(|| self.object.damaged("its directory is malformed"))?;
         let alone = directory.versions.iter().filter(|version| version.stands_alone);
         let alone = alone.map(|version| version.number).collect();
         let (dictionary, described) = (OnceLock::new(), Mutex::default());
@@ -92,7 +82,7 @@ impl Opened {
         if matches(&bytes, expected) {
             Ok(bytes)
         } else {
-            Err(Error::damaged(self.object.name(), format!("{what} does not match its checksum")))
+            Err(self.object.damaged(format!("{what} does not match its checksum")))
         }
     }
 }
@@ -102,7 +92,7 @@ impl Opened {
 pub(crate) struct Segment {
     /// The number of its file. Of two entries of one page and version, that of the higher number counts.
     pub(crate) number: u64,
-    object: Arc<dyn Object>,
+    pub(crate) object: Arc<dyn Object>,
     footer: Footer,
     pub(crate) directory: Directory,
     /// Its versions that stand alone, in order.
@@ -117,17 +107,7 @@ impl Segment {
     /// What a manifest says of it.
     pub(crate) fn reference(&self) -> SegmentRef {
         let Directory { first, last, .. } = self.directory;
-        SegmentRef { file: self.number, first, last, bytes: self.bytes(), identity: self.identity() }
-    }
-
-    /// What tells it from another file of its number.
-    pub(crate) fn identity(&self) -> u64 {
-        identity(&self.footer.directory_hash)
-    }
-
-    /// How it is called in messages.
-    pub(crate) fn name(&self) -> &Path {
-        self.object.name()
+        SegmentRef { file: self.number, first, last, bytes: self.bytes(), identity: self.footer.identity() }
     }
 
     /// How long its file is up to the manifest.
@@ -135,29 +115,18 @@ impl Segment {
         self.footer.manifest_at
     }
 
-    /// What its file is like now.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
-        self.object.stamp()
-    }
-
-    /// The size of its pages.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.directory.page_size
-    }
-
-    /// A version that it has.
-    pub(crate) fn version(&self, number: u64) -> Option<&VersionRef> {
-        self.directory.version(number)
+    /// The newest version that it has and that is one of these.
+    pub(crate) fn newest(&self, is_it: impl Fn(&u64) -> bool) -> Option<u64> {
+        self.directory.versions.iter().rev().map(|version| version.number).find(is_it)
     }
 
     /// The entries of a block: those of each band are in order.
     pub(crate) fn entries(&self, block: u32, mut each: impl FnMut(Entry)) -> Result<(), Error> {
         for block in self.directory.blocks(block) {
-            let bytes =
-                self.checked(block.offset..block.offset + block.len, block.check, || block_name(block))?;
+            let bytes = self.checked(&block.part, || block_name(block))?;
             let range = (self.directory.first, self.directory.last);
             let decoded = block.decode(&bytes, range, self.directory.page_size, &mut each);
-            decoded.ok_or_else(|| self.damaged(format!("{} is malformed", block_name(block))))?;
+            decoded.ok_or_else(|| self.object.damaged(format!("{} is malformed", block_name(block))))?;
         }
         Ok(())
     }
@@ -169,9 +138,8 @@ impl Segment {
             return Ok(Some(known));
         }
         let read = |copy: &PartRef| {
-            let bytes = self
-                .checked(copy.offset..copy.offset + copy.len, copy.check, || "its dictionary".to_owned())?;
-            Dictionary::new(bytes).ok_or_else(|| self.damaged("its dictionary is none"))
+            let bytes = self.checked(copy, || "its dictionary".to_owned())?;
+            Dictionary::new(bytes).ok_or_else(|| self.object.damaged("its dictionary is none"))
         };
         let [first, second] = copies;
         let dictionary =
@@ -186,92 +154,59 @@ impl Segment {
 
     /// Has the system begin to read a block.
     pub(crate) fn expect_block(&self, block: u32) {
-        self.directory.blocks(block).for_each(|block| self.object.expect(block.offset, block.len));
-    }
-
-    /// Reads stored bytes into `buffer`, whose length says how many.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
-        self.object.read(offset, buffer)
-    }
-
-    /// Has the system begin to read bytes that are asked for soon.
-    pub(crate) fn expect(&self, offset: u64, len: u64) {
-        self.object.expect(offset, len);
+        self.directory.blocks(block).for_each(|block| self.object.expect(block.part.offset, block.part.len));
     }
 
     /// What it says about a version.
     pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
-        let nth = self
-            .directory
-            .nth(number)
-            .ok_or_else(|| self.damaged(format!("version {number} is not in it")))?;
+        let missing = || self.object.damaged(format!("version {number} is not in it"));
+        let nth = self.directory.nth(number).ok_or_else(missing)?;
         let mut known = lock(&self.described);
         if known.0 != Some(nth / DESCRIBED_TOGETHER) {
             *known = (Some(nth / DESCRIBED_TOGETHER), self.descriptions(nth / DESCRIBED_TOGETHER)?);
         }
         let meta = known.1.get(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
-        meta.cloned().ok_or_else(|| self.damaged(format!("it describes another version than {number}")))
+        meta.cloned()
+            .ok_or_else(|| self.object.damaged(format!("it describes another version than {number}")))
     }
 
     /// The descriptions of the versions that are described together at a place.
     pub(crate) fn descriptions(&self, nth: usize) -> Result<Vec<Meta>, Error> {
         let Some(place) = self.directory.descriptions.get(nth) else { return Ok(Vec::new()) };
-        let what = || "a description of versions".to_owned();
-        let bytes = self.checked(place.offset..place.offset + place.len, place.check, what)?;
-        let wrong = |why: String| self.damaged(format!("a description of versions cannot be read: {why}"));
-        let decoder =
-            zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| wrong(error.to_string()))?;
-        let mut json = Vec::new();
-        let most = MOST_DESCRIBED_BYTES * u64::try_from(DESCRIBED_TOGETHER + 1).unwrap_or(u64::MAX);
-        decoder.take(most).read_to_end(&mut json).map_err(|error| wrong(error.to_string()))?;
-        serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))
+        let bytes = self.checked(place, || "a description of versions".to_owned())?;
+        let wrong = |why| self.object.damaged(format!("a description of versions cannot be read: {why}"));
+        read_together(&bytes).map_err(wrong)
     }
 
-    /// Reads the whole file and compares it with its checksum; `progress` hears of every piece read.
-    pub(crate) fn check_bytes(
-        &self,
-        mut progress: impl FnMut(u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Reads the whole file and compares it with its checksum; `go_on` hears of every piece read.
+    pub(crate) fn check_bytes(&self, mut go_on: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
         let (mut state, mut at) = (blake3::Hasher::new(), 0);
         let end = self.footer.file_len - FOOTER_LEN;
         while at < end {
             let piece = self.object.read_range(at..end.min(at + PIECE_BYTES))?;
             state.update(&piece);
-            at += crate::bytes::len_of(&piece);
-            progress(crate::bytes::len_of(&piece))?;
+            at += len_of(&piece);
+            go_on(len_of(&piece))?;
         }
         if cfg!(fuzzing) || state.finalize() == self.footer.body_hash {
             Ok(())
         } else {
-            Err(self.damaged("its bytes do not match the checksum of the whole file"))
+            Err(self.object.damaged("its bytes do not match the checksum of the whole file"))
         }
     }
 
-    pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
-        Error::damaged(self.object.name(), what)
-    }
-
-    fn checked(
-        &self,
-        range: std::ops::Range<u64>,
-        check: Check,
-        what: impl FnOnce() -> String,
-    ) -> Result<Vec<u8>, Error> {
-        let bytes = self.object.read_range(range)?;
-        if cfg!(fuzzing) || check_of(&hash(&bytes)) == check {
+    /// A part of the file that was compared with its check.
+    fn checked(&self, part: &PartRef, what: impl FnOnce() -> String) -> Result<Vec<u8>, Error> {
+        let bytes = self.object.read_range(part.offset..part.offset + part.len)?;
+        if cfg!(fuzzing) || check_of(&hash(&bytes)) == part.check {
             Ok(bytes)
         } else {
-            Err(self.damaged(format!("{} does not match its checksum", what())))
+            Err(self.object.damaged(format!("{} does not match its checksum", what())))
         }
     }
-}
-
-/// What tells a segment with this directory from others.
-pub(crate) fn identity(directory_hash: &[u8; 32]) -> u64 {
-    directory_hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 fn block_name(block: &BlockRef) -> String {
-    let first = u64::from(block.block) * u64::from(crate::index::BLOCK_PAGES) + 1;
+    let first = u64::from(block.block) * u64::from(BLOCK_PAGES) + 1;
     format!("its index from page {first} on")
 }

@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::directory::VersionRef;
-use crate::error::Error;
-use crate::manifest::{Manifest, SegmentRef};
-use crate::meta::Meta;
+use crate::error::{Error, unless_refused};
+use crate::index::VersionRef;
+use crate::manifest::{Manifest, Meta, SegmentRef};
 use crate::objects::Objects;
-use crate::segment::{Opened, Segment};
+use crate::segment::{Ends, Segment};
 
 /// A segment that a manifest names. It is opened when something of it is needed first.
 #[derive(Debug)]
@@ -23,17 +22,12 @@ pub(crate) struct Slot {
 impl Slot {
     /// Whether its file is open, and not there any more under its name.
     pub(crate) fn is_gone(&self) -> bool {
-        self.opened.get().is_some_and(|segment| segment.stamp().is_none())
+        self.opened.get().is_some_and(|segment| segment.object.stamp().is_none())
     }
 
     /// Whether a version is between its first one and its last.
     fn covers(&self, number: u64) -> bool {
         (self.reference.first..=self.reference.last).contains(&number)
-    }
-
-    /// Whether it has a version, or may have it, as it cannot be opened.
-    pub(crate) fn may_have(&self, number: u64) -> bool {
-        self.covers(number) && self.segment().map_or(true, |segment| segment.version(number).is_some())
     }
 
     /// The segment. One that cannot be opened may have been put back when it is asked for again.
@@ -47,22 +41,17 @@ impl Slot {
     /// Opens the segment, be it open already: whoever opens it next has nothing else.
     pub(crate) fn open(&self) -> Result<Segment, Error> {
         let file = self.reference.file;
-        let segment = Opened::open(&*self.objects, file)?.segment(file)?;
-        let is_it = |segment: &Segment| segment.identity() == self.reference.identity;
-        match segment.filter(is_it) {
-            Some(segment) => Ok(segment),
-            None => {
-                let name = self.objects.name(file);
-                Err(Error::damaged(&name, "it is another file than the one of this number"))
-            }
-        }
+        let segment = Ends::open(&*self.objects, file)?.segment(file)?;
+        let is_it = |segment: &Segment| segment.reference().identity == self.reference.identity;
+        let what = "it is another file than the one of this number";
+        segment.filter(is_it).ok_or_else(|| Error::damaged(&self.objects.name(file), what))
     }
 }
 
 /// What the archive is. Making one takes as long as there are segments, however many versions these have.
 #[derive(Debug)]
 pub(crate) struct State {
-    objects: Arc<dyn Objects>,
+    pub(crate) objects: Arc<dyn Objects>,
     pub(crate) manifest: Manifest,
     /// The segments, in the order of the manifest. The versions of one that cannot be opened are not known.
     pub(crate) slots: Vec<Arc<Slot>>,
@@ -95,7 +84,7 @@ impl State {
     /// A version that can be read.
     pub(crate) fn live(&self, number: u64) -> Option<VersionRef> {
         let segment = self.described_in(number).ok()?;
-        segment.version(number).copied().filter(|_| self.is_live(number))
+        segment.directory.version(number).copied().filter(|_| self.is_live(number))
     }
 
     /// Whether a version was not given up.
@@ -105,25 +94,22 @@ impl State {
 
     /// The versions that can be read, by number, from one on.
     pub(crate) fn live_from(&self, first: u64) -> BTreeMap<u64, VersionRef> {
-        let mut newest_first: Vec<&Arc<Slot>> =
+        let mut slots: Vec<&Arc<Slot>> =
             self.slots.iter().filter(|slot| slot.reference.last >= first).collect();
-        newest_first.sort_by_key(|slot| std::cmp::Reverse(slot.reference.file));
+        // Of several the one counts that was written last.
+        slots.sort_by_key(|slot| slot.reference.file);
         let mut live = BTreeMap::new();
-        for segment in newest_first.into_iter().filter_map(|slot| slot.segment().ok()) {
+        for segment in slots.into_iter().filter_map(|slot| slot.segment().ok()) {
             let versions = segment.directory.versions.iter().filter(|version| version.number >= first);
-            for version in versions.filter(|version| self.is_live(version.number)) {
-                live.entry(version.number).or_insert(*version);
-            }
+            let versions = versions.filter(|version| self.is_live(version.number));
+            live.extend(versions.map(|version| (version.number, *version)));
         }
         live
     }
 
     /// The newest version that can be read.
     pub(crate) fn newest(&self) -> Option<u64> {
-        let newest = |slot: &Arc<Slot>| {
-            let versions = &slot.segment().ok()?.directory.versions;
-            versions.iter().rev().map(|version| version.number).find(|number| self.is_live(*number))
-        };
+        let newest = |slot: &Arc<Slot>| slot.segment().ok()?.newest(|number| self.is_live(*number));
         self.slots.iter().filter_map(newest).max()
     }
 
@@ -131,16 +117,10 @@ impl State {
     pub(crate) fn newest_beside(&self, number: u64) -> Option<u64> {
         let is_it = |other: &u64| *other != number && self.is_live(*other);
         let newest = |slot: &Arc<Slot>| match slot.segment() {
-            Ok(segment) => segment.directory.versions.iter().rev().map(|version| version.number).find(is_it),
+            Ok(segment) => segment.newest(is_it),
             Err(_) => (slot.reference.first..=slot.reference.last).rev().find(is_it),
         };
         self.slots.iter().filter_map(newest).max()
-    }
-
-    /// The files of segments that cannot be opened.
-    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> {
-        let lost = self.slots.iter().filter(|slot| slot.segment().is_err());
-        lost.map(|slot| slot.reference.file)
     }
 
     /// The lost files that a version may need.
@@ -159,16 +139,9 @@ impl State {
 
     /// Whether a version was not given up that is there, or is in a lost segment.
     pub(crate) fn may_have(&self, number: u64) -> bool {
-        self.is_live(number) && self.slots.iter().any(|slot| slot.may_have(number))
-    }
-
-    /// The versions that stand alone, in order.
-    pub(crate) fn alone(&self) -> Vec<u64> {
-        let segments = self.slots.iter().filter_map(|slot| slot.segment().ok());
-        let alone = segments.flat_map(|segment| segment.alone.iter().copied());
-        let mut alone: Vec<u64> = alone.filter(|number| !self.manifest.is_void(*number)).collect();
-        alone.sort_unstable();
-        alone
+        let has = |segment: &Arc<Segment>| segment.directory.version(number).is_some();
+        let mut covering = self.slots.iter().filter(|slot| slot.covers(number));
+        self.is_live(number) && covering.any(|slot| slot.segment().map_or(true, has))
     }
 
     /// The version below which nothing is seen in one: itself if it is whole, or the newest up to it that stands alone.
@@ -188,11 +161,8 @@ impl State {
     /// The segments of which something may be seen in a version, newest first.
     pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
         let floor = self.floor(number);
-        let mut seen: Vec<&Arc<Slot>> = self
-            .slots
-            .iter()
-            .filter(|slot| slot.reference.first <= number && slot.reference.last >= floor)
-            .collect();
+        let is_seen = |slot: &&Arc<Slot>| slot.reference.first <= number && slot.reference.last >= floor;
+        let mut seen: Vec<&Arc<Slot>> = self.slots.iter().filter(is_seen).collect();
         seen.sort_by_key(|slot| std::cmp::Reverse((slot.reference.last, slot.reference.file)));
         seen.into_iter()
     }
@@ -206,13 +176,12 @@ impl State {
     pub(crate) fn described_in(&self, number: u64) -> Result<Arc<Segment>, Error> {
         let (mut found, mut lost): (Option<&Arc<Segment>>, _) = (None, None);
         for slot in self.slots.iter().filter(|slot| slot.covers(number)) {
-            match slot.segment() {
-                Ok(segment) if segment.version(number).is_none() => {}
+            match unless_refused(slot.segment())? {
+                Ok(segment) if segment.directory.version(number).is_none() => {}
                 Ok(segment) if found.is_some_and(|found| found.number > segment.number) => {}
                 Ok(segment) => found = Some(segment),
                 // Another one may describe it, too.
-                Err(error) if error.is_loss() => lost = Some(error),
-                Err(error) => return Err(error),
+                Err(error) => lost = Some(error),
             }
         }
         found.cloned().ok_or_else(|| lost.unwrap_or_else(|| self.no_such_version(number)))

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
 
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::index::{BLOCK_PAGES, Check, Encoding, Entry};
 use crate::segment::Segment;
 use crate::state::State;
@@ -56,17 +56,18 @@ struct Block {
 }
 
 /// A version's pages. Segments that it needs stay open, so what is merged later does not concern it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct View {
     /// The version.
     pub(crate) number: u64,
-    page_size: PageSize,
+    pub(crate) page_size: PageSize,
     page_count: usize,
     /// The version below which nothing is seen.
     floor: u64,
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
-    segments: Vec<Arc<Segment>>,
+    /// The segments of which something may be seen.
+    pub(crate) segments: Vec<Arc<Segment>>,
     /// The files that it may need and that are lost.
     pub(crate) lost: BTreeSet<u64>,
     blocks: Vec<OnceLock<Arc<Block>>>,
@@ -88,14 +89,13 @@ impl View {
     /// The same without the segments that are lost. Nothing may be believed of it then unless all of it has the version's fingerprint.
     pub(crate) fn without_lost(state: &State, number: u64) -> Result<Self, Error> {
         let version = state.live(number).ok_or_else(|| state.no_such_version(number))?;
-        let page_size = state.described_in(number)?.page_size();
+        let page_size = state.described_in(number)?.directory.page_size;
         let (mut segments, mut lost) = (Vec::new(), BTreeSet::new());
         for slot in state.seen_in(number) {
-            match slot.segment() {
-                Ok(segment) if segment.page_size() == page_size => segments.push(Arc::clone(segment)),
+            match unless_refused(slot.segment())? {
+                Ok(segment) if segment.directory.page_size == page_size => segments.push(Arc::clone(segment)),
                 Ok(_) => {}
-                Err(error) if error.is_loss() => _ = lost.insert(slot.reference.file),
-                Err(error) => return Err(error),
+                Err(_) => _ = lost.insert(slot.reference.file),
             }
         }
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
@@ -108,39 +108,24 @@ impl View {
     /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
     /// the others of that.
     pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
-        let segments = self.segments.iter().chain([segment]).cloned().collect();
         let place = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
-        let mut blocks = Vec::new();
-        for block in 0..page_count.div_ceil(BLOCK_PAGES) {
-            let nth = usize::try_from(block).unwrap_or(usize::MAX);
+        let mut next = Self { number, page_count: pages, ..self.clone() };
+        next.segments.push(Arc::clone(segment));
+        next.blocks.resize_with(pages.div_ceil(per_block), OnceLock::new);
+        for (block, (nth, known)) in (0..).zip(next.blocks.iter_mut().enumerate()) {
             let end = (nth + 1) * per_block;
-            let is_as_long = self.page_count.min(end) == pages.min(end);
-            let known = self.blocks.get(nth).and_then(OnceLock::get).filter(|_| is_as_long);
-            let next = match known {
-                Some(known) if segment.directory.has(block) => {
-                    known.with(segment, place, block)?.map(Arc::new)
-                }
-                known => known.cloned(),
-            };
-            blocks.push(next.map_or_else(OnceLock::new, OnceLock::from));
+            if self.page_count.min(end) != pages.min(end) {
+                known.take();
+            } else if segment.directory.has(block)
+                && let Some(below) = known.take()
+                && let Some(with) = below.with(segment, place, block)?
+            {
+                *known = OnceLock::from(Arc::new(with));
+            }
         }
-        Ok(Self {
-            number,
-            page_size: self.page_size,
-            page_count: pages,
-            floor: self.floor,
-            voided: self.voided.clone(),
-            segments,
-            lost: self.lost.clone(),
-            blocks,
-        })
-    }
-
-    /// The size of a page.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.page_size
+        Ok(next)
     }
 
     /// How many pages there are.
@@ -151,11 +136,6 @@ impl View {
     /// A segment by its place.
     pub(crate) fn segment(&self, place: u32) -> Option<&Arc<Segment>> {
         self.segments.get(usize::try_from(place).unwrap_or(usize::MAX))
-    }
-
-    /// The segments of which something may be seen.
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
     }
 
     /// How a page, counted from 0, comes about.

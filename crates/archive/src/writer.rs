@@ -1,22 +1,20 @@
 //! Writes a version: every page is taken, hashed and compared; those that changed are kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use asat_core::{Fingerprint, PageSize, boundary};
 
 use crate::archive::{Archive, Inner};
-use crate::builder::{Builder, Description, Sealed};
+use crate::builder::{Builder, Sealed};
 use crate::compress::{Compressor, Told};
-use crate::directory::VersionRef;
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
-use crate::head::Head;
+use crate::head::{GoOn, Head, room_for};
+use crate::index::VersionRef;
 use crate::lock::lock;
-use crate::meta::{Cut, Meta};
+use crate::manifest::{Cut, Description, Meta};
 use crate::view::View;
-
-/// The hashes of a version's pages may take this part of the machine's memory.
-const MEMORY_PART: u64 = 8;
 
 /// How a version ended up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +39,11 @@ pub enum Kept {
 
 /// A version being written. Dropped unfinished, it leaves nothing.
 pub struct Writer {
-    /// Dropped after what is being written.
-    _writing: Writing,
-    archive: Arc<Inner>,
+    writing: Writing,
     number: u64,
     page_size: PageSize,
     page_count: u32,
-    /// The version compared with.
+    /// The version compared with: the newest one if its pages have the same size.
     head: Option<Head>,
     /// Pages that were taken and not looked at yet: several at once are hashed faster.
     waiting: Vec<u8>,
@@ -67,47 +63,63 @@ impl Archive {
     /// Begins version `number`, which must be above every version that the archive ever had. Where what the newest one was is not known any
     /// more because of damage, this one is compared with none, and stands alone.
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
-        let mut writer = Writer {
-            _writing: self.inner.reserve(number)?,
-            archive: Arc::clone(&self.inner),
+        let writing = self.inner.reserve(number)?;
+        // Were what is lost above it put back, that would be seen in a version that lies upon this one.
+        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
+        let head = match self.newest().filter(|newest| !is_lost_above(newest)) {
+            Some(newest) => unless_refused(self.inner.head(newest, &|| true))?.ok(),
+            None => None,
+        };
+        Ok(Writer {
+            writing,
             number,
             page_size,
             page_count,
-            head: None,
+            head: head.filter(|head| head.view.page_size == page_size),
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
-            hashes: Vec::new(),
+            hashes: room_for(number, page_count)?,
             pages_changed: 0,
             compressor: None,
             told: None,
             hurries: false,
             broken: false,
-        };
-        // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
-        if let Some(newest) = self.newest().filter(|newest| !is_lost_above(newest)) {
-            writer.head = match self.inner.head(newest, &|| true) {
-                Ok(head) => Some(head),
-                Err(error) if error.is_loss() => None,
-                Err(error) => return Err(error),
-            };
-        }
-        make_room(&mut writer.hashes, number, page_count)?;
-        Ok(writer)
+        })
     }
-}
 
-/// Makes room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
-/// so they may take only a part of the machine's memory.
-pub(crate) fn make_room<T>(hashes: &mut Vec<T>, number: u64, page_count: u32) -> Result<(), Error> {
-    let refused = || Error::TooManyPages { number, page_count };
-    let count = usize::try_from(page_count).map_err(|_| refused())?;
-    let bytes = u64::try_from(count.saturating_mul(size_of::<T>())).unwrap_or(u64::MAX);
-    let system = rustix::system::sysinfo();
-    let memory = system.totalram.saturating_mul(u64::from(system.mem_unit));
-    if bytes > memory / MEMORY_PART {
-        return Err(refused());
+    /// Waits until no version is being written, for so long at most.
+    #[must_use]
+    pub fn wait_for_writer(&self, most: Duration) -> bool {
+        let writing = lock(&self.inner.writing);
+        let waited = self.inner.written.wait_timeout_while(writing, most, |writing| *writing);
+        waited.is_ok_and(|(writing, _)| !*writing)
     }
-    hashes.try_reserve_exact(count).map_err(|_| refused())
+
+    /// Reads those pages of the newest version that the next one may rely on and that were not read yet. [`Self::begin`] does the same;
+    /// if somebody is held up while a version is written, this is called before. Answers how many pages cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if `go_on` says so; or if the machine refuses.
+    pub fn read_newest(&self, go_on: GoOn<'_>) -> Result<usize, Error> {
+        let Some(number) = self.newest() else { return Ok(0) };
+        match self.inner.head(number, go_on) {
+            Ok(head) => Ok(head.lost.len()),
+            // The next version relies on nothing then.
+            Err(error) if error.is_loss() || matches!(error, Error::NoSuchVersion { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether files are not there any more that are open still.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.inner.state().slots.iter().any(|slot| slot.is_gone())
+    }
+
+    /// Whether this is the newest version and all of its pages were read since their files were last changed. Nothing is read for that.
+    #[must_use]
+    pub fn was_read(&self, number: u64) -> bool {
+        self.newest() == Some(number) && self.inner.known_head(number).is_some()
+    }
 }
 
 impl Inner {
@@ -123,16 +135,27 @@ impl Inner {
         let _unchanging = self.unchanging();
         let mut writing = lock(&self.writing);
         if *writing {
-            let folder = self.objects.place().to_owned();
-            return Err(Error::Busy { folder, what: "another version is being written" });
+            return Err(Error::busy(self.objects.place(), "another version is being written"));
         }
         *writing = true;
         Ok(Writing { archive: Arc::clone(self) })
     }
+
+    /// The newest version, all pages of which were read since their files were last changed.
+    fn head(&self, number: u64, go_on: GoOn<'_>) -> Result<Head, Error> {
+        let _alone = lock(&self.reading);
+        let known = lock(&self.head).clone().filter(|known| known.view.number == number);
+        if let Some(known) = known.as_ref().filter(|known| known.is_as_read(&self.state())) {
+            return Ok(known.clone());
+        }
+        let head = self.look(number, |state| Head::read(state, number, known.as_ref(), go_on))?;
+        *lock(&self.head) = Some(head.clone());
+        Ok(head)
+    }
 }
 
 /// Says that a version is being written, as long as it lives.
-pub(crate) struct Writing {
+struct Writing {
     archive: Arc<Inner>,
 }
 
@@ -148,7 +171,7 @@ impl Writer {
     /// The version that this one is compared with, where its pages have the same size.
     #[must_use]
     pub fn compared_with(&self) -> Option<u64> {
-        self.comparable().map(|head| head.number)
+        self.head.as_ref().map(|head| head.view.number)
     }
 
     /// Has `told` hear from another thread how many of the pages that changed are stored. It is said before the first page comes.
@@ -175,9 +198,8 @@ impl Writer {
         if self.broken || !self.is_next(number) {
             return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
         }
-        let Some(hash) = self.comparable().and_then(|head| head.hash(nth)).copied() else {
-            return Ok(false);
-        };
+        let known = self.head.as_ref().and_then(|head| head.hash(nth));
+        let Some(hash) = known.copied() else { return Ok(false) };
         self.look_at_waiting()?;
         self.hashes.push(hash);
         Ok(true)
@@ -222,7 +244,7 @@ impl Writer {
     /// Keeps a page, counted from 0, if it is another than in the version before.
     fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
         let hash = self.hashes.get(nth).copied().unwrap_or_default();
-        if self.comparable().and_then(|head| head.hash(nth)) == Some(&hash) {
+        if self.head.as_ref().and_then(|head| head.hash(nth)) == Some(&hash) {
             return Ok(());
         }
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
@@ -230,22 +252,12 @@ impl Writer {
         let compressor = match self.compressor.as_mut() {
             Some(compressor) => compressor,
             None => {
-                let builder = Builder::new(&self.archive.objects, self.page_size, self.number)?;
-                let before = self.comparable().map(|head| Arc::clone(&head.view));
-                let told = self.told.clone();
-                let compressor =
-                    Compressor::start(builder, self.number, self.page_size, before, told, self.hurries)?;
-                self.compressor.insert(compressor)
+                let before = self.head.as_ref().map(|head| Arc::clone(&head.view));
+                let (builder, told) = (self.builder()?, self.told.clone());
+                self.compressor.insert(Compressor::start(builder, before, told, self.hurries)?)
             }
         };
-        match compressor.page(number, page, hash) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.why_broken()),
-            Err(source) => {
-                self.broken = true;
-                Err(Error::io("read back what waited in", self.archive.objects.place(), source))
-            }
-        }
+        if compressor.page(number, page, hash)? { Ok(()) } else { Err(self.why_broken()) }
     }
 
     /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
@@ -256,18 +268,21 @@ impl Writer {
         }
         self.look_at_waiting()?;
         let fingerprint = Fingerprinter::of_hashes(self.page_size, self.page_count, &self.hashes);
-        if let Some(same_as) = self.unchanged_since().filter(|_| !cut.even_if_unchanged) {
-            return Ok(Kept::Unchanged { same_as, fingerprint });
+        let is_unchanged = |head: &&Head| self.pages_changed == 0 && head.hashes.len() == self.hashes.len();
+        if let Some(head) = self.head.as_ref().filter(is_unchanged).filter(|_| !cut.even_if_unchanged) {
+            return Ok(Kept::Unchanged { same_as: head.view.number, fingerprint });
         }
         let builder = match self.compressor.take() {
             // What was kept of the version before tells of pages that cannot be had any more.
-            Some(compressor) => compressor.finish().inspect_err(|_| *lock(&self.archive.head) = None)?,
-            None => Builder::new(&self.archive.objects, self.page_size, self.number)?,
+            Some(compressor) => compressor.finish().inspect_err(|_| *lock(&self.archive().head) = None)?,
+            None => self.builder()?,
         };
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
-        let (number, page_count) = (self.number, self.page_count);
+        let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
         let version = VersionRef { number, page_count, bytes: 0, is_whole: stands_alone, stands_alone };
-        let sealed = builder.seal(vec![(version, Description::of(&self.meta(cut, fingerprint))?)])?;
+        let Cut { store, cut_at, wal, note, .. } = cut;
+        let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
+        let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let bytes = self.publish(sealed, stands_alone)?;
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
     }
@@ -275,59 +290,42 @@ impl Writer {
     /// Puts the version into the archive; answers what it takes. What it leaves out is there as long as the version that it was compared with
     /// lives, however segments are merged.
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
-        let upon = self.comparable().map(|head| head.number).filter(|_| !stands_alone);
-        let number = self.number;
-        let state = self.archive.commit(sealed, |state, segment, manifest| {
-            let holds = upon.is_none_or(|upon| state.live(upon).is_some()) && manifest.highest < number;
-            manifest.highest = manifest.highest.max(number);
-            segment.into_iter().for_each(|segment| manifest.insert(segment));
-            holds
+        let (number, hashes) = (self.number, std::mem::take(&mut self.hashes));
+        let (archive, upon) = (self.archive(), self.head.as_ref().filter(|_| !stands_alone));
+        let state = archive.commit(sealed, |state, _| {
+            let is_there = upon.is_none_or(|upon| state.live(upon.view.number).is_some());
+            is_there && state.manifest.highest < number
         })?;
         let Some(state) = state else {
             let what = "the version that this one lies upon was given up meanwhile";
-            return Err(Error::Busy { folder: self.archive.objects.place().to_owned(), what });
+            return Err(Error::busy(archive.objects.place(), what));
         };
-        let before = self.head.as_ref().map(|head| head.number);
-        let segment = state.described_in(number);
-        let view = segment.and_then(|segment| match self.comparable().filter(|_| !stands_alone) {
+        let view = state.described_in(number).and_then(|segment| match upon {
             Some(head) => head.view.next(&segment, number, self.page_count),
             None => View::new(&state, number),
         });
         // It is stored. If it cannot be opened now, the next version reads it first.
         let head = view.ok().map(|view| Head {
-            number,
             view: Arc::new(view),
-            page_size: self.page_size,
-            hashes: Arc::new(std::mem::take(&mut self.hashes)),
+            hashes: Arc::new(hashes),
             lost: Arc::default(),
-            files: self.comparable().map(|head| Arc::clone(&head.files)).unwrap_or_default(),
+            files: self.head.as_ref().map(|head| Arc::clone(&head.files)).unwrap_or_default(),
         });
-        self.archive.rely_on(state.manifest.number, &state, |known| {
+        archive.rely_on(&state, |known| {
             // Somebody may have found damage meanwhile, or given up the version before.
-            let is_known = before.is_none() || known.as_ref().map(|known| known.number) == before;
-            if is_known {
-                *known = head;
-            }
-            is_known
+            let number = |head: &Head| head.view.number;
+            let before = self.head.as_ref().map(number);
+            head.filter(|_| before.is_none() || known.map(number) == before)
         });
         Ok(state.live(number).map_or(0, |version| version.bytes))
     }
 
-    fn unchanged_since(&self) -> Option<u64> {
-        let head = self.head.as_ref()?;
-        let same_shape = head.page_size == self.page_size && head.hashes.len() == self.hashes.len();
-        (same_shape && self.pages_changed == 0).then_some(head.number)
+    fn archive(&self) -> &Inner {
+        &self.writing.archive
     }
 
-    /// The version before, where its pages have the same size.
-    fn comparable(&self) -> Option<&Head> {
-        self.head.as_ref().filter(|head| head.page_size == self.page_size)
-    }
-
-    fn meta(&self, cut: Cut, fingerprint: Fingerprint) -> Meta {
-        let Cut { store, cut_at, wal, note, .. } = cut;
-        let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
-        Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note }
+    fn builder(&self) -> Result<Builder, Error> {
+        Builder::new(&self.archive().objects, self.page_size, self.number)
     }
 
     /// The compressing thread ended early: it knows why.

@@ -30,10 +30,6 @@ impl Objects for Noting {
         self.folder.draft()
     }
 
-    fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error> {
-        self.folder.create(number, draft)
-    }
-
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
         Ok(Arc::new(NotingObject { object: self.folder.open(number)?, told: Arc::clone(&self.told) }))
     }

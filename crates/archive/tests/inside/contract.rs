@@ -33,7 +33,7 @@ fn draft(objects: &dyn Objects, pieces: &[&[u8]]) -> Box<dyn Draft> {
 }
 
 fn create(objects: &dyn Objects, number: u64, bytes: &[u8]) -> Result<(), Error> {
-    objects.create(number, draft(objects, &[bytes]))
+    draft(objects, &[bytes]).create(number)
 }
 
 fn content(objects: &dyn Objects, number: u64) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn what_was_appended_is_there_whole_also_after_a_start() {
         let mut settled = draft(&*objects, &[b"one", b"", b"two", &long]);
         settled.settle().unwrap();
         settled.append(b"three").unwrap();
-        objects.create(1, settled).unwrap();
+        settled.create(1).unwrap();
         create(&*objects, 2, b"").unwrap();
         drop(objects);
         let objects = open(place).unwrap();
@@ -180,7 +180,7 @@ fn nobody_else_can_open_a_place() {
         let under_way = draft(&*objects, &[b"draft"]);
         let refused = open(place).err().unwrap();
         assert!(matches!(refused, Error::Busy { .. }), "{refused}");
-        objects.create(2, under_way).unwrap();
+        under_way.create(2).unwrap();
         let object = objects.open(1).unwrap();
         drop(objects);
         let again = open(place).unwrap();

@@ -1,6 +1,5 @@
 //! A disk that is full, whatever is tried at the moment: nothing is lost, it is said clearly, and it works when there is room.
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
@@ -63,8 +62,12 @@ impl Draft for TightDraft {
         self.draft.settle()
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
+    fn create(self: Box<Self>, number: u64) -> Result<(), Error> {
+        let has_room = self.room.take("rename", &self.place);
+        if has_room.is_ok() || self.room.is_done.load(Ordering::Relaxed) {
+            self.draft.create(number)?;
+        }
+        has_room
     }
 }
 
@@ -73,15 +76,6 @@ impl Objects for Tight {
         self.room.take("create", self.place())?;
         let (draft, place) = (self.folder.draft()?, self.place().to_owned());
         Ok(Box::new(TightDraft { draft, place, room: Arc::clone(&self.room) }))
-    }
-
-    fn create(&self, number: u64, draft: Box<dyn Draft>) -> Result<(), Error> {
-        let draft = draft.into_any().downcast::<TightDraft>().unwrap().draft;
-        let has_room = self.room.take("rename", self.place());
-        if has_room.is_ok() || self.room.is_done.load(Ordering::Relaxed) {
-            self.folder.create(number, draft)?;
-        }
-        has_room
     }
 
     fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
