@@ -98,6 +98,8 @@ impl<H: Host> Driver<H> {
             self.take_in(message);
         }
         self.ports.performers.end();
+        // Its log goes with it if it is sound. What is wrong with it is told by whoever had it checked.
+        let _ = self.ports.catalogue.wait_for_check();
     }
 
     /// Takes in what was done, which may be told of after the end, too.

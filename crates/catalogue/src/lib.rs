@@ -185,12 +185,8 @@ impl Catalogue {
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
         self.check()?;
+        self.wait_for_check()?;
         let refused = |error| Error::sqlite(doing, &self.path, error);
-        if let Some(checked) = &self.checked {
-            checked.wait()?;
-            keep_log(&self.connection, false).map_err(refused)?;
-            self.checked = None;
-        }
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior).map_err(refused)?;
         self.keeping.go_on_from(&self.seal);
@@ -263,6 +259,19 @@ impl Catalogue {
         let register = read::read(&self.connection, &self.path)?;
         self.checked = Some(check.outcome());
         Ok((register, check))
+    }
+
+    /// Waits until it is checked, if that is under way.
+    ///
+    /// # Errors
+    /// What the check has found.
+    pub fn wait_for_check(&mut self) -> Result<(), Error> {
+        if let Some(checked) = &self.checked {
+            checked.wait()?;
+            keep_log(&self.connection, false).map_err(|error| Error::sqlite("read", &self.path, error))?;
+            self.checked = None;
+        }
+        Ok(())
     }
 
     /// Reads everything as [`Self::load`] does, beside somebody who may have the catalogue open for writing, and holds it against what
