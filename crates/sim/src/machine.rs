@@ -362,6 +362,7 @@ impl Sim {
         }
         Survey {
             archived: self.world.archive.iter().map(describe).collect(),
+            uncompacted: Vec::new(),
             copies: self.world.copies.iter().chain(shown).cloned().collect(),
             snapshots: found.into_values().collect(),
             // Its catalogue is never lost.

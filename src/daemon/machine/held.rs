@@ -46,6 +46,13 @@ impl Machine {
         }
         Ok(archived)
     }
+
+    /// The stores whose archives are worth compacting.
+    pub(super) fn uncompacted(&self) -> Vec<StoreName> {
+        let archives = self.archives();
+        let worth = archives.open.iter().filter(|(_, archive)| archive.is_worth_compacting());
+        worth.map(|(store, _)| store.clone()).collect()
+    }
 }
 
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is

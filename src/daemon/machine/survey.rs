@@ -19,7 +19,8 @@ impl Machine {
         }
         copies.extend(self.copies.survey()?);
         let (archived, tree) = (self.look_at_archives(register, &found)?, self.has_tree());
-        Ok(Survey { archived, copies, snapshots, found, tree, remarks })
+        let uncompacted = self.uncompacted();
+        Ok(Survey { archived, uncompacted, copies, snapshots, found, tree, remarks })
     }
 
     /// What there is of versions where nothing is recorded of any.

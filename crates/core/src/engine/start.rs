@@ -58,7 +58,7 @@ impl Engine {
         draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);
         self.move_on(draft);
-        self.tidy_archives(draft);
+        self.tidy_archives(draft, survey);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
@@ -71,13 +71,13 @@ impl Engine {
         is_kept && version.is_archived() && version.snapshot().is_some() && !is_given
     }
 
-    /// Gives back what interrupted retirements left in the archives.
-    fn tidy_archives(&self, draft: &mut Draft<'_>) {
+    /// Gives back what interrupted retirements left in the archives, and does what interrupted compactions left to do: the next
+    /// publication, after which one is due, may be far off, and until then what was published last is read from many files.
+    fn tidy_archives(&self, draft: &mut Draft<'_>, survey: &Survey) {
         for history in self.register.stores() {
-            if history
-                .versions
-                .values()
-                .any(|entry| entry.version.state == State::Retired && entry.version.grace().is_none())
+            let is_left = |version: &Version| version.state == State::Retired && version.grace().is_none();
+            if survey.uncompacted.contains(&history.store.name)
+                || history.versions.values().any(|entry| is_left(&entry.version))
             {
                 draft.intend(Effect::Compact { store: history.store.name.clone() });
             }

@@ -1,15 +1,17 @@
 //! What a daemon that starts finds on the machine.
 
-use crate::VersionId;
 use crate::check::CheckResult;
 use crate::snapshot::Snapshot;
 use crate::version::{Attributes, Content, SetPublication};
+use crate::{StoreName, VersionId};
 
 /// What the machine holds, as seen at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Every version whose pages the archive holds.
     pub archived: Vec<Archived>,
+    /// The stores whose archives a compaction would make shorter, or have fewer files.
+    pub uncompacted: Vec<StoreName>,
     /// Every as-at copy that is whole, be it in the cache or in a mounted snapshot.
     pub copies: Vec<VersionId>,
     /// Every snapshot that the register speaks of, in holdings and in open intents.
