@@ -275,7 +275,7 @@ impl Drop for SmallDisk {
 fn a_publication_that_does_not_fit_fails_whole_and_room_lets_the_next_one_through() {
     // What later versions need of the file of one that is given up is written once more before that goes: with so many pages more than
     // the versions take there is room for it or not.
-    for (pages, given_up) in [(60, 1), (40, 2)] {
+    for (pages, given_up) in [(61, 1), (41, 2)] {
         fill_and_give_up(&mut SmallDisk::new(3 * MIB + pages * PAGE), given_up);
     }
 }

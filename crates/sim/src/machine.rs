@@ -368,6 +368,7 @@ impl Sim {
         Survey {
             as_recorded,
             archived,
+            uncompacted: Vec::new(),
             copies: self.world.copies.iter().chain(shown).cloned().collect(),
             snapshots: found.into_values().collect(),
             // Its catalogue is never lost.

@@ -50,6 +50,13 @@ impl Machine {
         }
         Ok(held)
     }
+
+    /// The stores whose archives are worth compacting.
+    pub(super) fn uncompacted(&self) -> Vec<StoreName> {
+        let archives = self.archives();
+        let worth = archives.open.iter().filter(|(_, archive)| archive.is_worth_compacting());
+        worth.map(|(store, _)| store.clone()).collect()
+    }
 }
 
 /// What the archives have.

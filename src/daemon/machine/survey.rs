@@ -21,7 +21,8 @@ impl Machine {
         copies.extend(self.copies.survey()?);
         let (HeldByArchives { as_recorded, archived }, tree) =
             (self.look_at_archives(register, &found)?, self.has_tree());
-        Ok(Survey { as_recorded, archived, copies, snapshots, found, tree, remarks })
+        let uncompacted = self.uncompacted();
+        Ok(Survey { as_recorded, archived, uncompacted, copies, snapshots, found, tree, remarks })
     }
 
     /// What there is of versions where nothing is recorded of any.

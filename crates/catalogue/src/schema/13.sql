@@ -7,4 +7,4 @@ create table chunk (
     packed blob    not null,
     hash   blob    not null check (length(hash) = 32), -- the BLAKE3 of `packed`
     primary key (store, number)
-) strict;
+) strict, without rowid;

@@ -58,7 +58,7 @@ impl Engine {
         draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);
         self.move_on(draft);
-        self.tidy_archives(draft);
+        self.tidy_archives(draft, survey);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
@@ -71,11 +71,13 @@ impl Engine {
         is_kept && version.is_archived() && version.snapshot().is_some() && !is_given
     }
 
-    /// Gives back what interrupted retirements left in the archives.
-    fn tidy_archives(&self, draft: &mut Draft<'_>) {
+    /// Gives back what interrupted retirements left in the archives, and does what interrupted compactions left to do: the next
+    /// publication, after which one is due, may be far off, and until then what was published last is read from many files.
+    fn tidy_archives(&self, draft: &mut Draft<'_>, survey: &Survey) {
         for history in self.register.stores() {
             let is_over = |headline: &Headline| headline.state == State::Retired && !headline.is_in_grace;
-            if history.versions.headlines().any(is_over) {
+            let is_left = history.versions.headlines().any(is_over);
+            if is_left || survey.uncompacted.contains(&history.store.name) {
                 draft.intend(Effect::Compact { store: history.store.name.clone() });
             }
         }

@@ -117,6 +117,27 @@ fn archives_from_which_versions_retired_are_compacted() {
 }
 
 #[test]
+fn a_compaction_that_ended_with_the_daemon_is_begun_again() {
+    let mut world = World::with_versions(2);
+    world.settle();
+    world.restart();
+    assert_eq!(world.open_effects(), [""; 0]);
+    world.uncompacted.insert(store("report"));
+    for _ in 0..2 {
+        world.restart();
+        assert_eq!(
+            world.open_effects(),
+            ["compact report"],
+            "once, although the last one was interrupted too"
+        );
+    }
+    world.uncompacted.clear();
+    world.settle();
+    world.restart();
+    assert_eq!(world.open_effects(), [""; 0]);
+}
+
+#[test]
 fn a_version_whose_pages_are_gone_is_lost_and_may_be_found_again() {
     let mut world = World::with_versions(2);
     world.ask(&World::pinning("report@1", None)).unwrap();

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) archive: BTreeMap<VersionId, Described>,
     /// Those of them that cannot be read, and say nothing of themselves.
     pub(crate) damaged: BTreeSet<VersionId>,
+    /// The stores whose archives have many files when a daemon starts.
+    pub(crate) uncompacted: BTreeSet<StoreName>,
     /// The snapshots on the machine, with the content that each holds.
     pub(crate) snapshots: BTreeMap<VersionId, Volume>,
     /// Whether the volume group is there.
@@ -183,6 +185,7 @@ impl World {
             group_is_there: true,
             with_wal: false,
             copies: BTreeSet::new(),
+            uncompacted: BTreeSet::new(),
             tree: false,
             told_of_copies: BTreeSet::new(),
             last_cuts: BTreeMap::new(),
@@ -702,6 +705,7 @@ impl World {
         Survey {
             as_recorded,
             archived,
+            uncompacted: self.uncompacted.iter().cloned().collect(),
             copies: self.copies.iter().chain(self.shown()).cloned().collect(),
             snapshots: self.surveyed(),
             found: self.found(),
