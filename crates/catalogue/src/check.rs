@@ -59,6 +59,14 @@ impl Drop for Check {
 }
 
 impl Outcome {
+    /// What the check has found, if it is over.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn so_far(&self) -> Result<(), Error> {
+        self.0.get().and_then(Option::as_ref).map_or(Ok(()), |found| Err(Error::Checked(Arc::clone(found))))
+    }
+
     /// Waits for the end of the check.
     ///
     /// # Errors

@@ -210,14 +210,15 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Finds out whether anything can be recorded: the catalogue's files have to be where they were.
+    /// Finds out whether anything can be recorded: the catalogue's files have to be where they were, and nothing wrong was found.
     ///
     /// # Errors
-    /// [`Error::Gone`] and [`Error::Unsure`].
+    /// [`Error::Gone`], [`Error::Unsure`] and [`Error::Checked`].
     pub fn check(&self) -> Result<(), Error> {
         if let Some(what) = &self.unsure {
             return Err(Error::Unsure { path: self.path.clone(), what: what.clone() });
         }
+        self.checked.as_ref().map_or(Ok(()), check::Outcome::so_far)?;
         self.place.check()
     }
 

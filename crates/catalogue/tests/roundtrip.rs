@@ -228,6 +228,7 @@ fn nothing_is_recorded_before_what_was_read_is_checked() {
     drop(broken_off);
     let refused = twin.catalogue.record(&[Change::Discarded(id(2))]).unwrap_err().to_string();
     assert!(refused.contains("were not checked"), "{refused}");
+    assert_eq!(twin.catalogue.check().unwrap_err().to_string(), refused);
 }
 
 #[test]
