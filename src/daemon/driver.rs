@@ -59,6 +59,7 @@ impl<H: Host> Driver<H> {
 
     /// Works until it is told to stop, then waits for the effects under way.
     pub(super) fn run(mut self) {
+        self.shell.tidy(&mut self.ports);
         let mut next = None;
         loop {
             let wait = self.shell.until_next_tick(&self.ports);

@@ -143,6 +143,7 @@ impl Engine {
         let mut draft = Draft::new(&self.register, now, began.unwrap_or(by).clone());
         let answer = match event {
             Event::Started(survey) => self.start(&mut draft, survey),
+            Event::Tidy(uncompacted) => self.tidy(&mut draft, uncompacted),
             Event::Pack => self.pack(&mut draft),
             Event::Configured => self.take_up_stores(&mut draft),
             Event::Publish(request) => self.publish(&mut draft, request),

@@ -33,6 +33,8 @@ pub use survey::{Archived, Condition, Damaged, Described, Found, Held, Survey, S
 pub enum Event {
     /// The daemon has started and looked at what the machine holds.
     Started(Survey),
+    /// The daemon is ready, and has time for the archives of these stores, which a start has found not to be compact.
+    Tidy(Vec<StoreName>),
     /// Chunks of histories may be at rest by now: they are kept as bytes from then on.
     Pack,
     /// The configuration has changed: the engine has another policy than before.

@@ -47,6 +47,8 @@ pub struct Driver<L> {
     /// Whether nothing more is begun than what is in a lane already.
     is_closed: bool,
     ticked_at: Timestamp,
+    /// The stores whose archives the start has found not to be compact.
+    uncompacted: Vec<StoreName>,
     /// The archives that were weighed: how large they were, and when.
     weighed: BTreeMap<StoreName, (u64, Timestamp)>,
 }
@@ -72,6 +74,7 @@ impl<L> Driver<L> {
             unrecorded: Vec::new(),
             is_closed: false,
             ticked_at: ports.now(),
+            uncompacted: Vec::new(),
             weighed: BTreeMap::new(),
         };
         if let Some(anchor) = witnessed {
@@ -79,9 +82,19 @@ impl<L> Driver<L> {
         }
         let clocks = Event::Clock(ports.clocks());
         driver.commit(ports, &By::asat(), &clocks)?;
+        let uncompacted = survey.uncompacted.clone();
         driver.commit(ports, &By::asat(), &Event::Started(survey))?;
-        driver.pack(ports);
+        driver.uncompacted = uncompacted;
         Ok(driver)
+    }
+
+    /// Does what a start has left to do, for which nobody who starts has to wait.
+    pub fn tidy<P: Ports<Listener = L>>(&mut self, ports: &mut P) {
+        let event = Event::Tidy(std::mem::take(&mut self.uncompacted));
+        if let Err(problem) = self.commit(ports, &By::asat(), &event) {
+            tracing::warn!("archives are compacted after the next start, or as they change: {problem}");
+        }
+        self.pack(ports);
     }
 
     /// Takes a request. It is answered at once, or when an effect is over.

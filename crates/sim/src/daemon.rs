@@ -80,7 +80,7 @@ impl Sim {
         if let Some(daemon) = &mut self.daemon {
             daemon.driver = Some(driver);
         }
-        Ok(())
+        self.drive(Driver::tidy)
     }
 
     /// The records, while there is a daemon that knows them.

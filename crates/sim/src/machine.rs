@@ -7,10 +7,10 @@ use asat_core::event::{
     Outcome, Repaired, Retired, Survey, Surveyed,
 };
 use asat_core::guard;
-use asat_core::register::Register;
+use asat_core::register::{Headline, Register};
 use asat_core::retention::Weight;
 use asat_core::snapshot::{Cost, Hold, Snapshot};
-use asat_core::version::{Attributes, Content};
+use asat_core::version::{Attributes, Content, State};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId, sizing};
 use jiff::{SignedDuration, Timestamp};
 
@@ -365,10 +365,12 @@ impl Sim {
             let surveyed = Surveyed { version: id.clone(), snapshot: snapshot.clone(), condition };
             found.insert(id.clone(), surveyed);
         }
+        let is_over = |headline: &Headline| headline.state == State::Retired && !headline.is_in_grace;
+        let given_up = register.stores().filter(|history| history.versions.headlines().any(is_over));
         Survey {
             as_recorded,
             archived,
-            uncompacted: Vec::new(),
+            uncompacted: given_up.map(|history| history.store.name.clone()).collect(),
             copies: self.world.copies.iter().chain(shown).cloned().collect(),
             snapshots: found.into_values().collect(),
             // Its catalogue is never lost.

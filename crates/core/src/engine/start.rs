@@ -58,7 +58,6 @@ impl Engine {
         draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);
         self.move_on(draft);
-        self.tidy_archives(draft, survey);
         Ok(Answer::Now(Ok(Reply::Done)))
     }
 
@@ -73,14 +72,10 @@ impl Engine {
 
     /// Gives back what interrupted retirements left in the archives, and does what interrupted compactions left to do: the next
     /// publication, after which one is due, may be far off, and until then what was published last is read from many files.
-    fn tidy_archives(&self, draft: &mut Draft<'_>, survey: &Survey) {
-        for history in self.register.stores() {
-            let is_over = |headline: &Headline| headline.state == State::Retired && !headline.is_in_grace;
-            let is_left = history.versions.headlines().any(is_over);
-            if is_left || survey.uncompacted.contains(&history.store.name) {
-                draft.intend(Effect::Compact { store: history.store.name.clone() });
-            }
-        }
+    pub(super) fn tidy(&self, draft: &mut Draft<'_>, uncompacted: &[StoreName]) -> Result<Answer, Problem> {
+        let known = uncompacted.iter().filter(|store| self.register.history(store).is_ok());
+        known.for_each(|store| self.compact(draft, store));
+        Ok(Answer::Now(Ok(Reply::Done)))
     }
 
     /// Takes in what a changed configuration adds. What it takes away stays on record, and can be read.

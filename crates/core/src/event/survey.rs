@@ -14,7 +14,7 @@ pub struct Survey {
     pub as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
     /// Every other version whose pages the archives hold, or of which they are damaged.
     pub archived: Vec<Archived>,
-    /// The stores whose archives a compaction would make shorter, or have fewer files.
+    /// The stores whose archives a compaction may make shorter, or have fewer files: [`Event::Tidy`](super::Event::Tidy) is about them.
     pub uncompacted: Vec<StoreName>,
     /// Every as-at copy that is whole, be it in the cache or in a mounted snapshot.
     pub copies: Vec<VersionId>,

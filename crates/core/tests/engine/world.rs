@@ -14,7 +14,7 @@ use asat_core::event::{
     SetCut, SetMember, Survey, Surveyed,
 };
 use asat_core::harm::Finding;
-use asat_core::register::{Entry, Register};
+use asat_core::register::{Entry, Headline, Register};
 use asat_core::retention::{Part, Retention, Weight};
 use asat_core::snapshot::{BackendKind, Cost, Hold, Origin, Snapshot};
 use asat_core::version::{Attributes, Content, LeaseId, SetPublication, State, Version};
@@ -705,13 +705,21 @@ impl World {
         Survey {
             as_recorded,
             archived,
-            uncompacted: self.uncompacted.iter().cloned().collect(),
+            uncompacted: self.uncompacted(),
             copies: self.copies.iter().chain(self.shown()).cloned().collect(),
             snapshots: self.surveyed(),
             found: self.found(),
             tree: self.tree,
             remarks: Vec::new(),
         }
+    }
+
+    /// The stores whose archives have something that nobody needs, or too many files.
+    fn uncompacted(&self) -> Vec<StoreName> {
+        let is_over = |headline: &Headline| headline.state == State::Retired && !headline.is_in_grace;
+        let given_up = self.register().stores().filter(|history| history.versions.headlines().any(is_over));
+        let given_up: BTreeSet<StoreName> = given_up.map(|history| history.store.name.clone()).collect();
+        given_up.union(&self.uncompacted).cloned().collect()
     }
 
     /// The snapshots that the register does not speak of, as they speak for themselves.
@@ -767,7 +775,9 @@ impl World {
             leases.map(|lease| lease.id.clone()).filter(|id| self.told_of_copies.contains(id)).collect();
         self.told_of_copies = still;
         let survey = self.survey();
+        let uncompacted = survey.uncompacted.clone();
         self.ask(&Event::Started(survey)).unwrap();
+        self.ask(&Event::Tidy(uncompacted)).unwrap();
         let cutting = self.versions().find(|version| version.state == State::Cutting);
         assert_eq!(cutting, None, "after a start nothing is being cut");
         let lost = |version: &&Version| version.state == State::Lost && self.group_is_there;
