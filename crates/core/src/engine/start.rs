@@ -19,7 +19,7 @@ use crate::{By, Problem, StoreName, VersionId};
 impl Engine {
     pub(super) fn start(&self, draft: &mut Draft<'_>, survey: &Survey) -> Result<Answer, Problem> {
         self.add_stores(draft);
-        let archives = Archives::of(survey);
+        let archives = ArchiveSurvey::of(survey);
         let mut settled = BTreeSet::new();
         for intent in self.register.intents() {
             draft.changes.push(Change::Concluded(intent.id));
@@ -63,7 +63,7 @@ impl Engine {
 
     /// Whether nothing but its snapshot has the pages of a version, although it is recorded as archived: that was to go, and must
     /// not now.
-    fn is_in_snapshot_alone(&self, id: &VersionId, archives: &Archives<'_>) -> bool {
+    fn is_in_snapshot_alone(&self, id: &VersionId, archives: &ArchiveSurvey<'_>) -> bool {
         let Ok(Entry { version, .. }) = self.register.entry(id) else { return false };
         let is_given = matches!(archives.held(id), Held::AsRecorded | Held::Described(Ok(_)));
         let is_kept = matches!(version.state, State::Ready | State::Lost);
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Ends an effect that was interrupted: adopted if it had happened, undone or done again if not.
-    fn settle_intent(&self, draft: &mut Draft<'_>, intent: &Intent, archives: &Archives<'_>) {
+    fn settle_intent(&self, draft: &mut Draft<'_>, intent: &Intent, archives: &ArchiveSurvey<'_>) {
         match &intent.effect {
             Effect::Cut { version: id, then_restore, .. } => {
                 if let Some(wanted) = then_restore {
@@ -161,7 +161,7 @@ impl Engine {
                 }
             }
             // Nobody was told of the lease, unless the copy is one that is made again; what is left of it is deleted with the other copies.
-            // Archives are tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
+            // ArchiveSurvey are tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
             Effect::MakeCopy { .. }
             | Effect::Compact { .. }
             | Effect::Weigh { .. }
@@ -343,12 +343,12 @@ impl Engine {
 }
 
 /// What the archives hold, by version.
-struct Archives<'a> {
+struct ArchiveSurvey<'a> {
     as_recorded: &'a BTreeMap<StoreName, BTreeSet<u64>>,
     described: BTreeMap<&'a VersionId, &'a Result<Box<Described>, Damaged>>,
 }
 
-impl<'a> Archives<'a> {
+impl<'a> ArchiveSurvey<'a> {
     fn of(survey: &'a Survey) -> Self {
         let described = survey.archived.iter().map(|found| (&found.version, &found.described)).collect();
         Self { as_recorded: &survey.as_recorded, described }
@@ -366,7 +366,7 @@ impl<'a> Archives<'a> {
 
 /// The versions of a store that may be otherwise than the archives are. Of most nothing is to be done, and it takes time to look at each:
 /// they are in the archive as they are recorded, or over and not there.
-fn unlike<'a>(history: &'a History, archives: &Archives<'a>) -> Vec<&'a Version> {
+fn unlike<'a>(history: &'a History, archives: &ArchiveSurvey<'a>) -> Vec<&'a Version> {
     let store = &history.store.name;
     let mut held = archives.as_recorded.get(store).into_iter().flatten().copied().peekable();
     let described: BTreeSet<u64> =

@@ -128,17 +128,17 @@ pub(super) fn pack(headlines: &[Headline], entries: &[Entry]) -> Arc<[u8]> {
 pub(super) struct Outline {
     pub(super) headlines: Vec<Headline>,
     /// Where each version is.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Offsets>,
     /// All publications of all versions.
     pub(super) indexed: Vec<Indexed>,
 }
 
 /// Where a version is in the bytes of its chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Where its headline begins.
+pub(super) struct Offsets {
+    /// Its headline.
     head: usize,
-    /// Where the rest of it begins, from the end of all headlines, until it is known where that is, and then from the beginning.
+    /// The rest of it.
     body: usize,
 }
 
@@ -149,7 +149,7 @@ pub(super) fn read_outline(packed: &[u8]) -> Option<Outline> {
     let mut outline = Outline::default();
     let mut length = 0_usize;
     for _ in 0..reader.number().filter(|count| *count <= SPAN)? {
-        outline.places.push(Place { head: packed.len() - reader.0.len(), body: length });
+        outline.places.push(Offsets { head: packed.len() - reader.0.len(), body: length });
         let headline = read_head(&mut reader, &mut outline.indexed)?;
         let is_first =
             |last: &Headline| last.number < headline.number && last.number / SPAN == headline.number / SPAN;
@@ -157,13 +157,14 @@ pub(super) fn read_outline(packed: &[u8]) -> Option<Outline> {
         outline.headlines.push(headline);
         length = length.checked_add(reader.length()?)?;
     }
+    // Until here, bodies were counted from the end of all headlines.
     let bodies = packed.len() - reader.0.len();
     outline.places.iter_mut().for_each(|place| place.body += bodies);
     (reader.0.len() == length).then_some(outline)
 }
 
 /// One version with its publications; `None` if it is not at this place.
-pub(super) fn read_entry(store: &StoreName, packed: &[u8], place: Place) -> Option<Entry> {
+pub(super) fn read_entry(store: &StoreName, packed: &[u8], place: Offsets) -> Option<Entry> {
     let mut indexed = Vec::new();
     let mut head = Reader(packed.get(place.head..)?);
     let headline = read_head(&mut head, &mut indexed)?;

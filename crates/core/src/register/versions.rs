@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::chunk::{self, Chunk, Headline, Indexed, Outline, Place, SPAN};
+use super::chunk::{self, Chunk, Headline, Indexed, Offsets, Outline, SPAN};
 use super::history::Entry;
 use crate::StoreName;
 use crate::version::{Publication, Version};
@@ -35,11 +35,11 @@ impl Clone for Count {
 #[derive(Clone, Debug, Default)]
 struct Loaded {
     headlines: Vec<Headline>,
-    content: Content,
+    form: Form,
 }
 
 #[derive(Clone, Debug)]
-enum Content {
+enum Form {
     /// Its versions, as something is to be done about one of them, or they have changed lately.
     Loose(Vec<Entry>),
     /// They are at rest.
@@ -50,7 +50,7 @@ enum Content {
 #[derive(Clone, Debug)]
 struct Packed {
     bytes: Arc<[u8]>,
-    places: Vec<Place>,
+    places: Vec<Offsets>,
     /// Those that somebody has asked for.
     entries: Vec<OnceLock<Box<Entry>>>,
 }
@@ -174,8 +174,8 @@ impl Versions {
         let Outline { headlines, places, indexed } = chunk::read_outline(&bytes)?;
         (headlines.first()?.number / SPAN == number).then_some(())?;
         let entries = places.iter().map(|_| OnceLock::new()).collect();
-        let content = Content::Packed(Packed { bytes, places, entries });
-        self.chunks.insert(number, Loaded { headlines, content });
+        let form = Form::Packed(Packed { bytes, places, entries });
+        self.chunks.insert(number, Loaded { headlines, form });
         Some(indexed)
     }
 
@@ -183,7 +183,7 @@ impl Versions {
     pub(super) fn to_be_packed(&self) -> impl Iterator<Item = Chunk> {
         let newest = self.chunks.last_key_value().map_or(0, |(number, _)| *number);
         let settled = self.chunks.iter().take_while(move |(number, _)| **number + 1 < newest);
-        let loose = settled.filter(|(_, chunk)| matches!(chunk.content, Content::Loose(_)));
+        let loose = settled.filter(|(_, chunk)| matches!(chunk.form, Form::Loose(_)));
         loose.filter_map(|(number, chunk)| {
             Some(Chunk { store: self.store.clone(), number: *number, packed: chunk.packed()? })
         })
@@ -201,16 +201,16 @@ impl Versions {
         }
         *self.looked_at.0.get_mut() = 0;
         for chunk in self.chunks.values_mut() {
-            if let Content::Packed(Packed { entries, .. }) = &mut chunk.content {
+            if let Form::Packed(Packed { entries, .. }) = &mut chunk.form {
                 entries.iter_mut().for_each(|entry| _ = entry.take());
             }
         }
     }
 
     fn entry<'a>(&self, chunk: &'a Loaded, place: usize) -> Option<&'a Entry> {
-        let Packed { bytes, places, entries } = match &chunk.content {
-            Content::Loose(entries) => return entries.get(place),
-            Content::Packed(packed) => packed,
+        let Packed { bytes, places, entries } = match &chunk.form {
+            Form::Loose(entries) => return entries.get(place),
+            Form::Packed(packed) => packed,
         };
         let (known, place) = (entries.get(place)?, *places.get(place)?);
         if known.get().is_none() {
@@ -230,24 +230,24 @@ impl Versions {
     ) -> T {
         let Self { store, chunks, .. } = self;
         let chunk = chunks.entry(number / SPAN).or_default();
-        let mut entries = match std::mem::take(&mut chunk.content) {
-            Content::Loose(entries) => entries,
-            Content::Packed(Packed { bytes, places, .. }) => {
+        let mut entries = match std::mem::take(&mut chunk.form) {
+            Form::Loose(entries) => entries,
+            Form::Packed(Packed { bytes, places, .. }) => {
                 places.iter().filter_map(|place| chunk::read_entry(store, &bytes, *place)).collect()
             }
         };
         let place = chunk.place_of(number);
         let changed = change(place, &mut chunk.headlines, &mut entries);
-        chunk.content = Content::Loose(entries);
+        chunk.form = Form::Loose(entries);
         changed
     }
 }
 
 impl Loaded {
     fn packed(&self) -> Option<Arc<[u8]>> {
-        match &self.content {
-            Content::Packed(packed) => Some(Arc::clone(&packed.bytes)),
-            Content::Loose(entries) => {
+        match &self.form {
+            Form::Packed(packed) => Some(Arc::clone(&packed.bytes)),
+            Form::Loose(entries) => {
                 let can_be = entries.iter().all(|entry| chunk::can_be_packed(&entry.version));
                 can_be.then(|| chunk::pack(&self.headlines, entries))
             }
@@ -260,7 +260,7 @@ impl Loaded {
     }
 }
 
-impl Default for Content {
+impl Default for Form {
     fn default() -> Self {
         Self::Loose(Vec::new())
     }
