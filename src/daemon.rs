@@ -22,6 +22,7 @@ mod tree;
 mod upgrade;
 mod watch;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -116,9 +117,9 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let (found, damage) = tokio::sync::watch::channel(None);
     let checking = std::thread::Builder::new().name("catalogue-check".to_owned());
     let checking = checking.spawn(move || {
-        if let Err(error) = check.run() {
-            found.send_replace(Some(Problem::from(error)));
-        }
+        let checked = catch_unwind(AssertUnwindSafe(|| check.run()));
+        let problem = checked.map_or_else(|_| Some(unchecked()), |checked| checked.err().map(Problem::from));
+        found.send_replace(problem);
     });
     let checking = checking.map_err(|error| failed("start its check of the catalogue", &error))?;
     let engine = Engine::new(config.policy(&backings), register);
@@ -248,6 +249,15 @@ fn let_go_of_volumes() {
             tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
+}
+
+fn unchecked() -> Problem {
+    let detail = "the check of the catalogue has ended with a panic, and nothing is recorded without it";
+    Problem::new(
+        Code::Internal,
+        detail,
+        "this is a defect of asat: report what the log says before this, and start asat anew",
+    )
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Problem {

@@ -61,7 +61,7 @@ pub(crate) fn read(connection: &Connection, path: &Path) -> Result<Register, Err
         for number in chunks.get(&store).into_iter().flatten() {
             let numbers = numbers_in(*number);
             loader.versions(&store, first..=*numbers.start() - 1)?;
-            first = numbers.end() + 1;
+            first = numbers.end().saturating_add(1);
         }
         loader.versions(&store, first..=i64::MAX)?;
     }

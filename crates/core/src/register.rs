@@ -237,15 +237,13 @@ impl Register {
     /// no set.
     pub fn publications_with(&self, number: u64) -> impl Iterator<Item = &Publication> {
         let first = self.publication(number);
-        let together = move |other: &&Publication| {
-            first.is_some_and(|first| {
-                other.number == first.number || first.of_set.is_some() && other.of_set == first.of_set
-            })
-        };
-        // The publications of a set have numbers in a row.
-        let from_there =
-            self.publications.range(number..).filter_map(|(number, _)| self.publication(*number));
-        from_there.take_while(together)
+        let of_set = first.and_then(|first| first.of_set.as_ref());
+        // Numbers in a row, unless they were taken over from the archives, store by store: so it is looked as far as there are others.
+        let others = of_set.map(|_| self.publications.range(number + 1..)).into_iter().flatten();
+        let others = others
+            .filter(move |(_, version)| first.is_some_and(|first| version.store != first.version.store));
+        let others = others.filter_map(|(number, _)| self.publication(*number));
+        first.into_iter().chain(others.filter(move |other| other.of_set.as_ref() == of_set))
     }
 
     /// All publications, oldest first.

@@ -164,7 +164,9 @@ impl<L> Driver<L> {
                 Ok(_) => self.asked(ports, request),
             }
         }
-        self.pack(ports);
+        if self.unrecorded.is_empty() {
+            self.pack(ports);
+        }
     }
 
     /// Has what is at rest kept as bytes. Nobody waits for it, and what cannot be recorded now is packed later.

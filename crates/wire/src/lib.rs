@@ -22,7 +22,7 @@ mod version;
 mod watch;
 mod whole;
 
-use asat_core::register::{Entry, History};
+use asat_core::register::{Entry, Headline, History};
 use asat_core::version::{self as core, Free, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -328,14 +328,14 @@ impl Store {
     /// A store as it is written.
     #[must_use]
     pub fn new(history: &History, backend: &str, configured: bool, archive_bytes: u64) -> Self {
-        let readable = |entry: &&Entry| entry.version.state == core::State::Ready;
+        let readable = |headline: &&Headline| headline.state == core::State::Ready;
         let newest = history.newest_readable();
         Self {
             name: history.store.name.to_string(),
             path: history.store.path.display().to_string(),
             backend: backend.to_owned(),
             configured,
-            versions: history.versions.values().filter(readable).count(),
+            versions: history.versions.headlines().filter(readable).count(),
             newest: newest.map(|entry| entry.version.id.to_string()),
             newest_cut_at: newest.map(|entry| entry.version.listed_at()),
             archive_bytes,

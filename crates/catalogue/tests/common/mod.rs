@@ -134,8 +134,13 @@ pub(crate) fn attributes(dice: &mut Dice) -> Attributes {
 }
 
 fn free(dice: &mut Dice) -> Free {
-    let values = [json!("größer"), json!(-41), json!(u64::MAX), json!(0.1), json!(true)];
-    (0..dice.below(4)).map(|number| (format!("key {number}"), values[dice.below(5)].clone())).collect()
+    // Numbers that few readers read exactly: any fraction, and integers that are too large for one.
+    let fraction = f64::from_bits(dice.roll());
+    let fraction = if fraction.is_finite() { fraction } else { 9.937242460346578e-5 };
+    let large: serde_json::Value = serde_json::from_str(&format!("{}{}", u64::MAX, dice.roll())).unwrap();
+    let values =
+        [json!("größer"), json!(-41), json!(u64::MAX), json!(0.1), json!(true), json!(fraction), large];
+    (0..dice.below(4)).map(|number| (format!("key {number}"), values[dice.below(7)].clone())).collect()
 }
 
 pub(crate) fn version(dice: &mut Dice, id: VersionId, state: State) -> Version {

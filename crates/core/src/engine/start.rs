@@ -161,7 +161,7 @@ impl Engine {
                 }
             }
             // Nobody was told of the lease, unless the copy is one that is made again; what is left of it is deleted with the other copies.
-            // ArchiveSurvey are tidied in any case, hot versions are archived in any case, and what is too large is weighed again.
+            // Archives that are not compact are compacted next, hot versions are archived in any case, and what is too large is weighed again.
             Effect::MakeCopy { .. }
             | Effect::Compact { .. }
             | Effect::Weigh { .. }

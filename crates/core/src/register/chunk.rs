@@ -159,8 +159,9 @@ pub(super) fn read_outline(packed: &[u8]) -> Option<Outline> {
     }
     // Until here, bodies were counted from the end of all headlines.
     let bodies = packed.len() - reader.0.len();
+    (reader.0.len() == length).then_some(())?;
     outline.places.iter_mut().for_each(|place| place.body += bodies);
-    (reader.0.len() == length).then_some(outline)
+    Some(outline)
 }
 
 /// One version with its publications; `None` if it is not at this place.

@@ -249,3 +249,26 @@ fn a_set_that_finds_no_space_waits_for_snapshots_that_can_go() {
     world.settle();
     assert_eq!(publish(&mut world).len(), 2);
 }
+
+#[test]
+fn a_set_that_was_adopted_is_told_whole() {
+    let mut world = two();
+    for key in ["first", "second"] {
+        world.write("ledger");
+        world.write("report");
+        let effect = world.begin(&World::publishing_set("all", Some(key)));
+        world.perform(effect).unwrap();
+        world.settle();
+    }
+    // The archives are taken over store by store.
+    let mut anew = two();
+    (anew.archive, anew.snapshots) = (world.archive.clone(), world.snapshots.clone());
+    anew.now = world.now;
+    anew.restart();
+    let told = |world: &World| -> Vec<String> {
+        let first = world.register().publication_by_key("first").unwrap().number;
+        world.register().publications_with(first).map(|said| said.version.to_string()).collect()
+    };
+    assert_eq!(told(&world), ["ledger@1", "report@1"]);
+    assert_eq!(told(&anew), ["ledger@1", "report@1"]);
+}
