@@ -22,7 +22,7 @@ mod version;
 mod watch;
 mod whole;
 
-use asat_core::register::{Entry, Headline, History};
+use asat_core::register::{Headline, History};
 use asat_core::version::{self as core, Free, LeaseId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
