@@ -114,17 +114,15 @@ impl Archive {
         let before = self.bytes();
         let (mut is_newest, mut is_written_upon) = (false, false);
         let committed = archive.commit_manifest(|state, manifest| {
-            let below = state.newest_beside(number).unwrap_or(0);
             // What cannot be read may lie upon it.
-            is_newest = below < number && manifest.unread.values().all(|up_to| *up_to < number);
+            let below =
+                manifest.unread.values().copied().chain(state.newest_beside(number)).max().unwrap_or(0);
+            is_newest = below < number;
             is_written_upon = is_newest && *lock(&archive.writing);
             manifest.retire(number);
             if is_newest {
                 // What is between and was not given up may be in a file that cannot be read.
-                let above = manifest.retired.iter().filter(|range| range.1 > below);
-                let above = above.map(|(first, last)| ((*first).max(below + 1), *last));
-                manifest.voided.retain(|range| range.0 <= below);
-                manifest.voided.extend(above);
+                manifest.void_above(below);
                 manifest.segments.retain(|segment| segment.first <= below);
             }
             manifest.forget();

@@ -207,11 +207,16 @@ pub(crate) fn pages<'a, 'b>(items: &'b [Item<'a>]) -> impl Iterator<Item = &'b [
     items.chunk_by(is_same_page)
 }
 
-/// Has what an item of a page lies upon be needed by whoever needs that item.
+/// Has what an item of a page lies upon be needed by whoever needs that item. If that is lost, it may lie upon anything older.
 pub(crate) fn need(mut items: &mut [Item<'_>]) {
     while let Some((item, below)) = items.split_last_mut() {
         let (from, to) = item.needed;
-        if let Some(base) = item.base.and_then(|base| below.get_mut(base)).filter(|_| from < to) {
+        let upon = match item.base {
+            Some(base) => base..base + 1,
+            None if item.is_complete => 0..0,
+            None => 0..below.partition_point(|other| other.entry.version < item.entry.base),
+        };
+        for base in below.get_mut(upon).into_iter().flatten().filter(|_| from < to) {
             let (first, last) = base.needed;
             base.needed = if first < last { (first.min(from), last.max(to)) } else { (from, to) };
         }

@@ -110,6 +110,14 @@ impl Manifest {
         self.voided.iter().any(|(first, last)| (*first..=*last).contains(&version))
     }
 
+    /// Has nothing be seen any more of what was given up above a version: what is written next lies upon that one.
+    pub(crate) fn void_above(&mut self, below: u64) {
+        let above = self.retired.iter().filter(|range| range.1 > below);
+        let above = above.map(|(first, last)| ((*first).max(below + 1), *last));
+        self.voided.retain(|range| range.0 <= below);
+        self.voided.extend(above);
+    }
+
     /// Forgets what was given up and is in no segment any more.
     pub(crate) fn forget(&mut self) {
         let segments = &self.segments;

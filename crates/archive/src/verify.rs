@@ -135,18 +135,19 @@ impl<'a> Check<'a> {
     /// Puts these versions together.
     fn versions(mut self, which: impl Fn(u64) -> bool) -> Result<Report, Error> {
         for mut history in History::all(self.state)? {
-            // Only these show anything then, and nothing is needed but for them.
-            history.live.retain(|live| !live.is_lost && which(live.number));
+            // Only these show anything then, and nothing is needed but for them. What others need is not known.
+            let others = history.live.extract_if(.., |live| live.is_lost || !which(live.number)).collect();
             if !history.live.is_empty() {
-                self.history(history)?;
+                self.history(history, others)?;
             }
         }
         Ok(self.report)
     }
 
     /// Puts all pages together that live versions show.
-    fn history(&mut self, mut history: History) -> Result<(), Error> {
+    fn history(&mut self, mut history: History, others: Vec<Live>) -> Result<(), Error> {
         let (mut work, mut blocked) = (Work::new(self.state, &history)?, Blocked::new());
+        let mut may_be_needed = BTreeSet::new();
         for block in history.blocks() {
             while let Err(error) = history.items(block).and_then(|items| work.block(&items)) {
                 let Some(segment) = history.pass_over(block, &error) else { return Err(error) };
@@ -154,6 +155,9 @@ impl<'a> Check<'a> {
                 let refused = history.live.iter().filter(|live| live.may_need(&segment, block));
                 let refused = refused.map(|live| live.number);
                 blocked.entry(segment.number).or_insert((error, BTreeSet::new())).1.extend(refused);
+                may_be_needed.extend(
+                    others.iter().any(|live| live.may_need(&segment, block)).then_some(segment.number),
+                );
             }
             self.advance(0)?;
         }
@@ -171,15 +175,21 @@ impl<'a> Check<'a> {
             work.versions.into_iter().filter_map(Version::judge).collect();
         judged.iter().for_each(|(number, _)| _ = well.remove(number));
         self.archive.note_needless(self.state, well);
-        self.judge(&history, blocked, judged);
+        self.judge(&history, blocked, &may_be_needed, judged);
         Ok(())
     }
 
     /// Says of which files blocks cannot be read, and which versions are wrong for no other reason that is known.
-    fn judge(&mut self, history: &History, blocked: Blocked, mut judged: Vec<(u64, Option<Error>)>) {
+    fn judge(
+        &mut self,
+        history: &History,
+        blocked: Blocked,
+        may_be_needed: &BTreeSet<u64>,
+        mut judged: Vec<(u64, Option<Error>)>,
+    ) {
         let is_wrong: BTreeSet<u64> = judged.iter().map(|(number, _)| *number).collect();
         for (file, (error, affects)) in blocked {
-            if affects.is_disjoint(&is_wrong) {
+            if affects.is_disjoint(&is_wrong) && !may_be_needed.contains(&file) {
                 let needless = history.without.iter().filter(|(other, _)| *other == file);
                 self.report.damage.files.entry(file).or_default().extend(needless.map(|(_, block)| block));
             } else {

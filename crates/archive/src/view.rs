@@ -107,11 +107,18 @@ impl View {
 
     /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
     /// the others of that.
-    pub(crate) fn next(&self, segment: &Arc<Segment>, number: u64, page_count: u32) -> Result<Self, Error> {
+    pub(crate) fn next(
+        &self,
+        state: &State,
+        segment: &Arc<Segment>,
+        number: u64,
+        page_count: u32,
+    ) -> Result<Self, Error> {
         let place = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
-        let mut next = Self { number, page_count: pages, ..self.clone() };
+        let voided = state.manifest.voided.clone();
+        let mut next = Self { number, page_count: pages, voided, ..self.clone() };
         next.segments.push(Arc::clone(segment));
         next.blocks.resize_with(pages.div_ceil(per_block), OnceLock::new);
         for (block, (nth, known)) in (0..).zip(next.blocks.iter_mut().enumerate()) {

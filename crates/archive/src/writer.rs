@@ -292,7 +292,9 @@ impl Writer {
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
         let (number, hashes) = (self.number, std::mem::take(&mut self.hashes));
         let (archive, upon) = (self.archive(), self.head.as_ref().filter(|_| !stands_alone));
-        let state = archive.commit(sealed, |state, _| {
+        let state = archive.commit(sealed, |state, manifest| {
+            // It was kept for a file that could not be read, and may be forgotten by now.
+            upon.into_iter().for_each(|upon| manifest.void_above(upon.view.number));
             let is_there = upon.is_none_or(|upon| state.live(upon.view.number).is_some());
             is_there && state.manifest.highest < number
         })?;
@@ -301,7 +303,7 @@ impl Writer {
             return Err(Error::busy(archive.objects.place(), what));
         };
         let view = state.described_in(number).and_then(|segment| match upon {
-            Some(head) => head.view.next(&segment, number, self.page_count),
+            Some(head) => head.view.next(&state, &segment, number, self.page_count),
             None => View::new(&state, number),
         });
         // It is stored. If it cannot be opened now, the next version reads it first.

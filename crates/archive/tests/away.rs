@@ -1,0 +1,138 @@
+//! What is written, given up, merged and repaired while a file is damaged or away: nothing else is served then, and nothing is lost that
+//! the file needs when it is back.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods
+)]
+
+mod common;
+
+use asat_archive::Contents;
+use common::{Content, files, go_on, open, page, read, verify, write};
+
+/// A report of one version is no ground for leaving out what others need.
+#[test]
+fn repair_by_a_report_of_one_version_changes_no_other() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, 1..=4);
+    write(&archive, 1, &content).unwrap();
+    content.pages[0] = page(512, 50);
+    write(&archive, 2, &content).unwrap(); // file 2: page 1 alone
+    let second = content.bytes();
+    content.pages[0] = page(512, 60);
+    write(&archive, 3, &content).unwrap(); // page 1 again: version 3 needs nothing of file 2
+    drop(archive);
+    let path = folder.path().join("000000000002.segment");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len() - 172;
+    let frames_end = u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize;
+    bytes[frames_end] ^= 1; // its one block
+    std::fs::write(&path, &bytes).unwrap();
+    let archive = open(folder.path());
+    assert!(read(&archive, 2).is_err(), "damaged, and said so");
+    let report = verify(&archive, Some(3));
+    archive.repair(&report.damage, &Contents::new(), &mut go_on).unwrap();
+    let now = read(&archive, 2);
+    assert!(now.is_err() || now.unwrap() == second, "version 2 is served as something else");
+}
+
+/// A file is lost, another one damaged, both are in the backup. The lost one is put back.
+#[test]
+fn what_a_lost_version_needs_is_not_left_out() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, 1..=4);
+    write(&archive, 1, &content).unwrap();
+    content.pages[0] = page(512, 50);
+    write(&archive, 2, &content).unwrap();
+    content.pages[1] = page(512, 51);
+    write(&archive, 3, &content).unwrap();
+    let third = content.bytes();
+    content.pages[0] = page(512, 60);
+    content.pages[1] = page(512, 61);
+    write(&archive, 4, &content).unwrap();
+    archive.retire(2).unwrap();
+    drop(archive);
+    let backup = files(folder.path());
+    let path = folder.path().join("000000000002.segment");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len() - 172;
+    let frames_end = u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize;
+    bytes[frames_end] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::remove_file(folder.path().join("000000000003.segment")).unwrap();
+    let archive = open(folder.path());
+    let report = verify(&archive, None);
+    let _ = archive.repair(&report.damage, &Contents::new(), &mut go_on);
+    drop(archive);
+    // What is missing or damaged is put back from the backup.
+    for (name, bytes) in backup.iter().take(3) {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let archive = open(folder.path());
+    let now = read(&archive, 3);
+    assert!(now.unwrap() == third, "version 3 is served as something else");
+}
+
+/// A file is away while a compaction runs, and comes back.
+#[test]
+fn what_lies_below_a_lost_file_is_kept() {
+    for away in [2u64, 3] {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        let mut content = Content::new(512, 1..=4);
+        content.pages[1] = page(512, 3); // incompressible
+        let mut last = Vec::new();
+        for number in 1..=4 {
+            write(&archive, number, &content).unwrap();
+            last = content.bytes();
+            content.edit(1, 40 * number as usize, 77);
+        }
+        (1..=3).for_each(|number| _ = archive.retire(number).unwrap());
+        drop(archive);
+        let name = format!("{away:012}.segment");
+        let file = std::fs::read(folder.path().join(&name)).unwrap();
+        std::fs::remove_file(folder.path().join(&name)).unwrap();
+        let archive = open(folder.path());
+        assert!(read(&archive, 4).is_err());
+        let _ = archive.compact(&mut go_on);
+        drop(archive);
+        std::fs::write(folder.path().join(&name), &file).unwrap();
+        let archive = open(folder.path());
+        assert!(read(&archive, 4).is_ok_and(|read| read == last), "away {away}");
+    }
+}
+
+/// Given up while a newer file is unread; that is forgotten then.
+#[test]
+fn what_was_given_up_below_an_unread_file_is_not_seen() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, 1..=4);
+    write(&archive, 1, &content).unwrap();
+    let first = content.clone();
+    content.pages[0] = page(512, 50);
+    write(&archive, 2, &content).unwrap();
+    content.pages[1] = page(512, 51);
+    write(&archive, 3, &content).unwrap();
+    drop(archive);
+    let path = folder.path().join("000000000003.segment");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..100]).unwrap();
+    let archive = open(folder.path());
+    archive.retire(2).unwrap();
+    archive.forget_unread().unwrap();
+    let mut content = first;
+    content.pages[2] = page(512, 70);
+    write(&archive, 4, &content).unwrap();
+    assert!(read(&archive, 4).unwrap() == content.bytes());
+    drop(archive);
+    let archive = open(folder.path());
+    assert!(read(&archive, 4).unwrap() == content.bytes(), "version 4 is served as something else");
+}
