@@ -99,7 +99,7 @@ impl<H: Host> Driver<H> {
             self.take_in(message);
         }
         self.ports.performers.end();
-        // Its log goes with it if it is sound. What is wrong with it is told by whoever had it checked.
+        // SQLite deletes the log of a sound catalogue as it is closed. If it is not sound, the daemon has said so.
         let _ = self.ports.catalogue.wait_for_check();
     }
 

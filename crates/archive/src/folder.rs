@@ -260,7 +260,7 @@ impl Draft for Unfinished {
         let sync = || rustix::fs::fsync(&place.handle);
         let synced = between("archive: fsync folder", "archive: folder fsynced", sync);
         synced.map_err(|errno| {
-            // Nobody is told of it, so it must not count after a crash either.
+            // The caller is told that it failed, so it must not be there after a crash either.
             let _ = place.unlink(&name);
             Error::io("sync", &place.path, errno.into())
         })

@@ -207,7 +207,8 @@ pub(crate) fn pages<'a, 'b>(items: &'b [Item<'a>]) -> impl Iterator<Item = &'b [
     items.chunk_by(is_same_page)
 }
 
-/// Has what an item of a page lies upon be needed by whoever needs that item. If that is lost, it may lie upon anything older.
+/// Marks what each item lies upon as needed by the versions that need the item. If what it lies upon is lost, that may lie upon any older
+/// item, so all of these are needed.
 pub(crate) fn need(mut items: &mut [Item<'_>]) {
     while let Some((item, below)) = items.split_last_mut() {
         let (from, to) = item.needed;

@@ -6,14 +6,29 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
     clippy::disallowed_methods
 )]
 
 mod common;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use asat_archive::Contents;
-use common::{Content, files, go_on, open, page, read, verify, write};
+use common::{Content, files, go_on, open, page, put_files, read, verify, write};
+
+fn segment(folder: &tempfile::TempDir, number: u64) -> PathBuf {
+    folder.path().join(format!("{number:012}.segment"))
+}
+
+/// Flips a bit of the index of a segment that has one block: it begins where the frames end, which the footer says.
+fn damage_only_block(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let footer = bytes.len() - 172;
+    let frames_end = u64::from_le_bytes(bytes[footer..footer + 8].try_into().unwrap());
+    bytes[usize::try_from(frames_end).unwrap()] ^= 1;
+    fs::write(path, &bytes).unwrap();
+}
 
 /// A report of one version is no ground for leaving out what others need.
 #[test]
@@ -23,17 +38,14 @@ fn repair_by_a_report_of_one_version_changes_no_other() {
     let mut content = Content::new(512, 1..=4);
     write(&archive, 1, &content).unwrap();
     content.pages[0] = page(512, 50);
-    write(&archive, 2, &content).unwrap(); // file 2: page 1 alone
+    // The second file has page 1 alone.
+    write(&archive, 2, &content).unwrap();
     let second = content.bytes();
     content.pages[0] = page(512, 60);
-    write(&archive, 3, &content).unwrap(); // page 1 again: version 3 needs nothing of file 2
+    // The third has it once more, so version 3 needs nothing of the second.
+    write(&archive, 3, &content).unwrap();
     drop(archive);
-    let path = folder.path().join("000000000002.segment");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let end = bytes.len() - 172;
-    let frames_end = u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize;
-    bytes[frames_end] ^= 1; // its one block
-    std::fs::write(&path, &bytes).unwrap();
+    damage_only_block(&segment(&folder, 2));
     let archive = open(folder.path());
     assert!(read(&archive, 2).is_err(), "damaged, and said so");
     let report = verify(&archive, Some(3));
@@ -60,21 +72,14 @@ fn what_a_lost_version_needs_is_not_left_out() {
     archive.retire(2).unwrap();
     drop(archive);
     let backup = files(folder.path());
-    let path = folder.path().join("000000000002.segment");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let end = bytes.len() - 172;
-    let frames_end = u64::from_le_bytes(bytes[end..end + 8].try_into().unwrap()) as usize;
-    bytes[frames_end] ^= 1;
-    std::fs::write(&path, &bytes).unwrap();
-    std::fs::remove_file(folder.path().join("000000000003.segment")).unwrap();
+    damage_only_block(&segment(&folder, 2));
+    fs::remove_file(segment(&folder, 3)).unwrap();
     let archive = open(folder.path());
     let report = verify(&archive, None);
     let _ = archive.repair(&report.damage, &Contents::new(), &mut go_on);
     drop(archive);
     // What is missing or damaged is put back from the backup.
-    for (name, bytes) in backup.iter().take(3) {
-        std::fs::write(folder.path().join(name), bytes).unwrap();
-    }
+    put_files(folder.path(), &backup[..3]);
     let archive = open(folder.path());
     let now = read(&archive, 3);
     assert!(now.unwrap() == third, "version 3 is served as something else");
@@ -83,27 +88,27 @@ fn what_a_lost_version_needs_is_not_left_out() {
 /// A file is away while a compaction runs, and comes back.
 #[test]
 fn what_lies_below_a_lost_file_is_kept() {
-    for away in [2u64, 3] {
+    for away in [2, 3] {
         let folder = common::folder();
         let archive = open(folder.path());
         let mut content = Content::new(512, 1..=4);
-        content.pages[1] = page(512, 3); // incompressible
+        // It cannot be compressed, so what follows is stored as a difference.
+        content.pages[1] = page(512, 3);
         let mut last = Vec::new();
-        for number in 1..=4 {
+        for number in 1..=4_u64 {
             write(&archive, number, &content).unwrap();
             last = content.bytes();
-            content.edit(1, 40 * number as usize, 77);
+            content.edit(1, 40 * usize::try_from(number).unwrap(), 77);
         }
         (1..=3).for_each(|number| _ = archive.retire(number).unwrap());
         drop(archive);
-        let name = format!("{away:012}.segment");
-        let file = std::fs::read(folder.path().join(&name)).unwrap();
-        std::fs::remove_file(folder.path().join(&name)).unwrap();
+        let file = fs::read(segment(&folder, away)).unwrap();
+        fs::remove_file(segment(&folder, away)).unwrap();
         let archive = open(folder.path());
         assert!(read(&archive, 4).is_err());
         let _ = archive.compact(&mut go_on);
         drop(archive);
-        std::fs::write(folder.path().join(&name), &file).unwrap();
+        fs::write(segment(&folder, away), &file).unwrap();
         let archive = open(folder.path());
         assert!(read(&archive, 4).is_ok_and(|read| read == last), "away {away}");
     }
@@ -122,9 +127,8 @@ fn what_was_given_up_below_an_unread_file_is_not_seen() {
     content.pages[1] = page(512, 51);
     write(&archive, 3, &content).unwrap();
     drop(archive);
-    let path = folder.path().join("000000000003.segment");
-    let bytes = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &bytes[..100]).unwrap();
+    let bytes = fs::read(segment(&folder, 3)).unwrap();
+    fs::write(segment(&folder, 3), &bytes[..100]).unwrap();
     let archive = open(folder.path());
     archive.retire(2).unwrap();
     archive.forget_unread().unwrap();

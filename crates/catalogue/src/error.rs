@@ -126,7 +126,7 @@ pub enum Error {
         /// Why not.
         what: String,
     },
-    /// What the check of a catalogue has found, as whoever wants to record something hears it.
+    /// The check of a catalogue has found this, and nothing is recorded in it any more.
     #[error("{0}")]
     Checked(Arc<Error>),
     /// What is there is no file.

@@ -195,9 +195,9 @@ impl Engine {
         self.register.evolve(change);
     }
 
-    /// Lets go of what is in memory only because somebody looked at it.
-    pub fn rest(&mut self) {
-        self.register.rest();
+    /// Frees what is in memory only because somebody asked for it.
+    pub fn free_unpacked(&mut self) {
+        self.register.free_unpacked();
     }
 
     /// Says which versions somebody holds at this moment without a lease; they are not given up.

@@ -26,7 +26,7 @@ pub use outcome::{
     ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
 };
 pub use request::{Open, Publish, PublishSet, Restore};
-pub use survey::{Archived, Condition, Damaged, Described, Found, Held, Survey, Surveyed};
+pub use survey::{Archived, Condition, Damaged, Described, Found, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]

@@ -49,7 +49,7 @@ impl Filter {
     /// The states that a list shows when nobody says which.
     pub const DEFAULT_STATES: [State; 2] = [State::Ready, State::Lost];
 
-    /// Whether a version is in the list. It is looked at itself only if its headline does not say it.
+    /// Whether a version is in the list. It is unpacked only if its headline does not decide that.
     fn matches(&self, history: &History, headline: &Headline) -> bool {
         let states = self.states.as_deref().unwrap_or(&Self::DEFAULT_STATES);
         let at = headline.listed_at;

@@ -143,9 +143,9 @@ impl Register {
         self.stores().flat_map(|history| history.versions.to_be_packed())
     }
 
-    /// Lets go of what was only unpacked as somebody looked at it.
-    pub fn rest(&mut self) {
-        self.stores.values_mut().for_each(|history| history.versions.rest());
+    /// Frees the versions that are unpacked only because somebody asked for them, if these are many.
+    pub fn free_unpacked(&mut self) {
+        self.stores.values_mut().for_each(|history| history.versions.free_unpacked());
     }
 
     /// What was believed of the machine's clock last.
@@ -238,7 +238,7 @@ impl Register {
     pub fn publications_with(&self, number: u64) -> impl Iterator<Item = &Publication> {
         let first = self.publication(number);
         let of_set = first.and_then(|first| first.of_set.as_ref());
-        // Numbers in a row, unless they were taken over from the archives, store by store: so it is looked as far as there are others.
+        // They have numbers in a row, unless they were adopted from the archives, store by store: then the others are anywhere after it.
         let others = of_set.map(|_| self.publications.range(number + 1..)).into_iter().flatten();
         let others = others
             .filter(move |(_, version)| first.is_some_and(|first| version.store != first.version.store));

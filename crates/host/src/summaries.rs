@@ -102,7 +102,7 @@ impl Summaries {
 
 fn begin_anew(path: &Path, warn: fn(&str), why: &rusqlite::Error) -> Option<Connection> {
     warn(&format!("{} cannot be used, and is begun anew: {why}", path.display()));
-    // What is not there need not be removed; what cannot be is told of next. SQLite itself removes a journal without its file.
+    // If it cannot be removed, opening it fails next and says why. SQLite itself removes a journal without its file.
     let _ = fs::remove_file(path);
     let connection = open(path).inspect_err(|error| {
         warn(&format!("{} cannot be made, so that summaries are not kept: {error}", path.display()));

@@ -35,7 +35,7 @@ impl SharedEngine {
     pub(crate) fn evolve(&self, changes: &[Change]) {
         self.change(|engine| {
             changes.iter().for_each(|change| engine.evolve(change));
-            engine.rest();
+            engine.free_unpacked();
         });
     }
 

@@ -5,7 +5,7 @@
 use super::publish::{ready, take_over, unheard_of};
 use super::{Draft, Engine};
 use crate::VersionId;
-use crate::event::{Damaged, Described, Found, Held};
+use crate::event::{Damaged, Described, Found};
 use crate::snapshot::Snapshot;
 use crate::version::{Holding, State, Version};
 
@@ -134,11 +134,7 @@ pub(super) fn lose_pages(draft: &mut Draft<'_>, version: &Version, damaged: &Dam
 
 /// Has a version be in its snapshot alone, as it was before it came into the archive: that cannot give its pages any more. It
 /// comes into it again, unless a later one has by now.
-pub(super) fn read_from_snapshot(draft: &mut Draft<'_>, version: &Version, found: Held<'_>) {
-    let why = match found {
-        Held::Described(Err(damaged)) => &damaged.why,
-        _ => "no file of the archive has it",
-    };
+pub(super) fn read_from_snapshot(draft: &mut Draft<'_>, version: &Version, why: &str) {
     say_in_snapshot(draft, &version.id, why);
     draft.put(version.clone().without_pages());
 }

@@ -8,8 +8,8 @@ use super::tiering::{archived as filed_as, lose, with_lost_snapshot, without_sna
 use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{
-    Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Held, Intent, Remark, Reply,
-    Survey, Surveyed,
+    Answer, Archived, Change, Condition, Damaged, Described, Effect, Filed, Intent, Remark, Reply, Survey,
+    Surveyed,
 };
 use crate::register::{Entry, Headline, History};
 use crate::snapshot::Snapshot;
@@ -42,7 +42,11 @@ impl Engine {
         for version in unlike.filter(|version| !settled.contains(&version.id)) {
             let found = archives.held(&version.id);
             if whole.contains(&version.id) && self.is_in_snapshot_alone(&version.id, &archives) {
-                read_from_snapshot(draft, version, found);
+                let why = match found {
+                    Held::Described(Err(damaged)) => &damaged.why,
+                    _ => "no file of the archive has it",
+                };
+                read_from_snapshot(draft, version, why);
             } else {
                 self.settle_version(draft, version, found);
             }
@@ -340,6 +344,17 @@ impl Engine {
     fn has_copy(&self, id: &VersionId) -> bool {
         self.register.entry(id).is_ok_and(|entry| entry.version.copy.is_some())
     }
+}
+
+/// What the archives hold of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held<'a> {
+    /// Nothing.
+    Nothing,
+    /// What is recorded.
+    AsRecorded,
+    /// What they say of it, as it is not recorded, or why it cannot be had.
+    Described(&'a Result<Box<Described>, Damaged>),
 }
 
 /// What the archives hold, by version.

@@ -29,17 +29,6 @@ pub struct Survey {
     pub remarks: Vec<String>,
 }
 
-/// What the archives hold of a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held<'a> {
-    /// Nothing.
-    Nothing,
-    /// What is recorded.
-    AsRecorded,
-    /// What they say of it, as it is not recorded, or why it cannot be had.
-    Described(&'a Result<Box<Described>, Damaged>),
-}
-
 /// A snapshot, and what has become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surveyed {

@@ -10,16 +10,16 @@ use super::history::Entry;
 use crate::StoreName;
 use crate::version::{Publication, Version};
 
-/// So many versions of packed chunks that somebody has looked at may stay as they are.
-const LOOKED_AT: usize = 4096;
+/// So many versions of packed chunks that somebody has asked for may stay in memory.
+const MOST_UNPACKED: usize = 4096;
 
 /// The versions of a store, by their numbers, each with its publications.
 #[derive(Clone, Debug)]
 pub struct Versions {
     store: StoreName,
     chunks: BTreeMap<u64, Loaded>,
-    /// How many versions of packed chunks were looked at.
-    looked_at: Count,
+    /// How many versions of packed chunks are unpacked.
+    unpacked: Count,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ struct Packed {
 
 impl Versions {
     pub(super) fn new(store: StoreName) -> Self {
-        Self { store, chunks: BTreeMap::new(), looked_at: Count::default() }
+        Self { store, chunks: BTreeMap::new(), unpacked: Count::default() }
     }
 
     /// The version with a number.
@@ -194,12 +194,12 @@ impl Versions {
         self.chunks.get(&number)?.packed()
     }
 
-    /// Lets go of versions in packed chunks that somebody has looked at, if these are many.
-    pub(super) fn rest(&mut self) {
-        if *self.looked_at.0.get_mut() <= LOOKED_AT {
+    /// Frees the versions of packed chunks that somebody has asked for, if these are many.
+    pub(super) fn free_unpacked(&mut self) {
+        if *self.unpacked.0.get_mut() <= MOST_UNPACKED {
             return;
         }
-        *self.looked_at.0.get_mut() = 0;
+        *self.unpacked.0.get_mut() = 0;
         for chunk in self.chunks.values_mut() {
             if let Form::Packed(Packed { entries, .. }) = &mut chunk.form {
                 entries.iter_mut().for_each(|entry| _ = entry.take());
@@ -216,7 +216,7 @@ impl Versions {
         if known.get().is_none() {
             // The bytes were made by `pack`, or have the hash of such ones, so they can be read.
             let entry = chunk::read_entry(&self.store, bytes, place)?;
-            self.looked_at.0.fetch_add(1, Ordering::Relaxed);
+            self.unpacked.0.fetch_add(1, Ordering::Relaxed);
             return Some(known.get_or_init(|| Box::new(entry)));
         }
         known.get().map(|entry| &**entry)

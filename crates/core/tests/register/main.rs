@@ -27,8 +27,8 @@ enum Step {
     Becomes(Index, State, bool),
     /// What is at rest is packed.
     Pack,
-    /// What was looked at is let go of.
-    Rest,
+    /// What was unpacked to be read is freed.
+    Free,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<Index>().prop_map(Step::Again),
         3 => (any::<Index>(), state, any::<bool>()).prop_map(|(of, state, pinned)| Step::Becomes(of, state, pinned)),
         4 => Just(Step::Pack),
-        1 => Just(Step::Rest),
+        1 => Just(Step::Free),
     ]
 }
 
@@ -159,7 +159,7 @@ impl Twins {
                 chunks.iter().for_each(|chunk| self.packing.evolve(chunk));
                 assert_eq!(self.packing.to_be_packed().count(), 0);
             }
-            Step::Rest => self.packing.rest(),
+            Step::Free => self.packing.free_unpacked(),
         }
     }
 
