@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use asat_catalogue::Catalogue;
+use asat_catalogue::{Catalogue, Check};
 use asat_core::{Backing, Code, Engine, Problem};
 use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, socket};
@@ -61,8 +61,8 @@ pub struct Daemon {
     driving: tokio::sync::watch::Receiver<()>,
     /// Reads what the next versions rely on.
     reading: JoinHandle<()>,
-    /// Checks the catalogue as it was at the start.
-    checking: JoinHandle<()>,
+    /// Checks the catalogue as it was at the start, if that takes its time.
+    checking: Option<JoinHandle<()>>,
     /// What is wrong with it, once that is known.
     damage: tokio::sync::watch::Receiver<Option<Problem>>,
     guard: Guarding,
@@ -112,16 +112,17 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let metrics = Arc::<Metrics>::default();
     let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone(), &metrics)?;
     let machine = Arc::new(machine);
-    let (register, check) = catalogue.read()?;
+    let (register, check) = if catalogue.is_short()? {
+        (catalogue.load()?, None)
+    } else {
+        let (register, check) = catalogue.read()?;
+        (register, Some(check))
+    };
     // It is under way before anything is recorded, which waits for it.
     let (found, damage) = tokio::sync::watch::channel(None);
-    let checking = std::thread::Builder::new().name("catalogue-check".to_owned());
-    let checking = checking.spawn(move || {
-        let checked = catch_unwind(AssertUnwindSafe(|| check.run()));
-        let problem = checked.map_or_else(|_| Some(unchecked()), |checked| checked.err().map(Problem::from));
-        found.send_replace(problem);
-    });
-    let checking = checking.map_err(|error| failed("start its check of the catalogue", &error))?;
+    let begin =
+        |check| begin_check(check, found).map_err(|error| failed("start its check of the catalogue", &error));
+    let checking = check.map(begin).transpose()?;
     let engine = Engine::new(config.policy(&backings), register);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
@@ -222,7 +223,7 @@ impl Daemon {
         }
         watchers.join();
         let _ = self.reading.join();
-        let _ = self.checking.join();
+        let _ = self.checking.map(JoinHandle::join);
     }
 }
 
@@ -249,6 +250,18 @@ fn let_go_of_volumes() {
             tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
+}
+
+/// Has a catalogue checked in a thread of its own, and says what is wrong with it.
+fn begin_check(
+    check: Check,
+    found: tokio::sync::watch::Sender<Option<Problem>>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("catalogue-check".to_owned()).spawn(move || {
+        let checked = catch_unwind(AssertUnwindSafe(|| check.run()));
+        let problem = checked.map_or_else(|_| Some(unchecked()), |checked| checked.err().map(Problem::from));
+        found.send_replace(problem);
+    })
 }
 
 fn unchecked() -> Problem {

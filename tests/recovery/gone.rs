@@ -100,6 +100,28 @@ fn a_log_that_is_damaged_after_a_kill_is_refused_with_what_to_do() {
     assert_eq!(recorded(&world), before);
 }
 
+/// A long one is checked while versions can be read already.
+#[test]
+fn a_record_that_changes_in_a_long_catalogue_ends_the_daemon_and_nothing_is_recorded() {
+    let mut world = world();
+    let path = world.path("state/catalogue.db");
+    (0..700).for_each(|number| _ = world.publish(&format!("again {number}")));
+    at_rest(&world);
+    assert!(world.stop().success());
+    assert!(fs::metadata(&path).unwrap().len() > 256 << 10, "a short one is checked before it is read");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("update publication set label = 'close 9' where label = 'again 7'").unwrap();
+    other.close().unwrap();
+    let damaged = fs::read(&path).unwrap();
+    let mut running = world.spawn();
+    let said = running.wait_for("not what was committed");
+    assert!(said.is_ok(), "{said:?}");
+    assert!(!running.exit().success());
+    assert!(fs::read(&path).unwrap() == damaged, "something was recorded on top of the damage");
+    let log = fs::metadata(world.path("state/catalogue.db-wal"));
+    assert!(log.map_or(true, |log| log.len() == 0), "something was recorded on top of the damage");
+}
+
 #[test]
 fn a_record_that_changes_in_the_catalogue_is_found_by_verify_by_doctor_and_at_the_start() {
     let mut world = world();

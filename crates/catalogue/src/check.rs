@@ -1,7 +1,7 @@
 //! Checking: whether the records are those that were committed.
 //!
 //! Reading them shows some damage; the rest is found by going through all of it, which takes as long as the history is. So a daemon that
-//! starts has it done beside its work, and records nothing until it is over.
+//! starts on a long one has it done beside its work, and records nothing until it is over.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -248,6 +248,18 @@ impl Catalogue {
         })
     }
 
+    /// Whether it is so short that to check it takes no longer than the rest of a start.
+    ///
+    /// # Errors
+    /// What SQLite answered.
+    pub fn is_short(&self) -> Result<bool, Error> {
+        const SHORT_BYTES: i64 = 256 << 10;
+        let sql = "select page_count * page_size from pragma_page_count, pragma_page_size";
+        let bytes = self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let bytes = bytes.map_err(|error| Error::sqlite("read", &self.path, error))?;
+        Ok(bytes <= SHORT_BYTES)
+    }
+
     /// Reads the records, and leaves it to the caller to have them checked: that takes the longer, the longer the history is, and reading
     /// them does not. Nothing is recorded until the check is over, or ever if it finds something.
     ///
