@@ -32,7 +32,7 @@ pub struct Archive {
 pub(crate) struct Inner {
     pub(crate) objects: Arc<dyn Objects>,
     state: Mutex<Arc<State>>,
-    /// Held while the archive changes: the highest number that a file ever had.
+    /// Held while the archive changes.
     commit: Mutex<Files>,
     /// How long all files are together, in bytes.
     bytes: AtomicU64,
@@ -57,10 +57,11 @@ pub(crate) struct Inner {
 struct Files {
     /// Each with its length in bytes.
     there: BTreeMap<u64, u64>,
-    /// The highest number of one. The next one gets the number after it, so that of two that write to one archive only one can go on.
+    /// The highest number that a file had since the archive was opened, be it deleted by now. The next one gets the number after it, so that
+    /// of two that write to one archive only one can go on.
     highest: u64,
-    /// What the manifest before the newest needs.
-    fallback: BTreeSet<u64>,
+    /// The manifest before the newest: should that be damaged, it says what the archive was.
+    fallback: Manifest,
 }
 
 impl Archive {
@@ -113,42 +114,29 @@ impl Archive {
     /// archive is opened again.
     #[must_use]
     pub fn unread(&self) -> Vec<Error> {
-        let state = self.inner.state();
-        let lost = state.slots.iter().filter_map(|slot| slot.segment().err());
-        lost.chain(self.inner.unread(&state)).collect()
+        self.inner.look(|state| {
+            let lost = state.slots.iter().filter_map(|slot| slot.segment().err());
+            lost.chain(self.inner.unread(state)).collect()
+        })
     }
 
     /// Versions that files may have which cannot be read, each with what is in the way: those of a segment that is lost; and one for each
     /// file that was written last, if that was a version.
     #[must_use]
     pub fn lost(&self) -> BTreeMap<u64, Error> {
-        let (state, objects) = (self.inner.state(), &*self.inner.objects);
-        let is_unknown = |number: &u64| state.is_live(*number) && state.live(*number).is_none();
-        let mut lost = BTreeMap::new();
-        for slot in &state.slots {
-            let unknown = (slot.reference.first..=slot.reference.last).filter(is_unknown);
-            lost.extend(unknown.filter_map(|number| Some((number, slot.segment().err()?))));
-        }
-        let (unread, mut below) = (&state.manifest.unread, u64::MAX);
-        let last = unread.iter().rev().map(|(file, up_to)| {
-            below = below.saturating_sub(1).min(*up_to);
-            (below, file)
-        });
-        let last = last.filter(|(number, _)| is_unknown(number));
-        lost.extend(last.filter_map(|(number, file)| Some((number, manifest_of(objects, *file).err()?))));
-        lost
+        self.inner.look(|state| self.inner.lost(state))
     }
 
     /// The live versions, oldest first.
     #[must_use]
     pub fn live(&self) -> Vec<u64> {
-        self.inner.state().live_from(0).into_keys().collect()
+        self.inner.look(|state| state.live_from(0).iter().map(|version| version.number).collect())
     }
 
     /// The highest number of a live version.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
-        self.inner.state().newest()
+        self.inner.look(|state| state.newest())
     }
 
     /// Whether nothing was stored of versions from this number on.
@@ -160,12 +148,12 @@ impl Archive {
     /// Whether a version can be read.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
-        self.inner.state().live(number).is_some()
+        self.inner.look(|state| state.live(number).is_some())
     }
 
     /// What is recorded of a live version. Whether its pages can be had, [`Self::read`] finds out.
     pub fn describe(&self, number: u64) -> Result<Meta, Error> {
-        self.inner.look(number, |state| state.describe(number))
+        self.inner.look_at(number, |state| state.describe(number))
     }
 
     /// What all files take on disk, in bytes.
@@ -177,12 +165,12 @@ impl Archive {
     /// What a live version took when it was written; older ones may hold pages of it too.
     #[must_use]
     pub fn stored_bytes(&self, number: u64) -> Option<u64> {
-        self.inner.state().live(number).map(|version| version.bytes)
+        self.inner.look(|state| state.live(number).map(|version| version.bytes))
     }
 
     /// Opens a version for reading. What is given up or merged later does not disturb the reader.
     pub fn read(&self, number: u64) -> Result<Reader, Error> {
-        self.inner.look(number, |state| self.inner.open_version(state, number))
+        self.inner.look_at(number, |state| self.inner.open_version(state, number))
     }
 }
 
@@ -198,8 +186,25 @@ impl Inner {
         lock(&self.commit)
     }
 
-    /// Looks at a live version. Files may vanish that a state names before they are open: then it looks again at the state that it is then.
-    pub(crate) fn look<T>(&self, number: u64, look: impl Fn(&State) -> Result<T, Error>) -> Result<T, Error> {
+    /// Looks at the archive as it is now. Files that a state names may be deleted before they are open, because another state has followed:
+    /// then it looks again.
+    pub(crate) fn look<T>(&self, look: impl Fn(&Arc<State>) -> T) -> T {
+        loop {
+            let state = self.state();
+            let seen = look(&state);
+            let is_open = state.is_open() && state.manifest.unread.is_empty();
+            if is_open || Arc::ptr_eq(&state, &self.state()) {
+                return seen;
+            }
+        }
+    }
+
+    /// Looks at a live version, in the same way.
+    pub(crate) fn look_at<T>(
+        &self,
+        number: u64,
+        look: impl Fn(&State) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         loop {
             let state = self.state();
             if !state.is_live(number) {
@@ -210,6 +215,14 @@ impl Inner {
                 result => return result,
             }
         }
+    }
+
+    /// The archive as it is now, with all segments open that can be.
+    pub(crate) fn opened(&self) -> Arc<State> {
+        self.look(|state| {
+            state.slots.iter().for_each(|slot| _ = slot.segment());
+            Arc::clone(state)
+        })
     }
 
     /// Opens a version.
@@ -306,7 +319,7 @@ impl Inner {
         }
         files.highest = number;
         files.there.insert(number, len_of(&*self.objects, number));
-        files.fallback = before.manifest.files().collect();
+        files.fallback = before.manifest.clone();
         let after = Arc::new(before.then(manifest));
         boundary::step("archive: take the new state");
         *lock(&self.state) = Arc::clone(&after);
@@ -314,12 +327,13 @@ impl Inner {
         published.map(|()| Some(after))
     }
 
-    /// Writes the manifest once more if the one before names files that the newest does not, so that these are deleted.
+    /// Writes the manifest once more if the one before names segments that the newest does not: these are deleted then, and nothing of
+    /// them comes back should the newest file be damaged.
     pub(crate) fn let_go(&self) -> Result<(), Error> {
-        let needed: BTreeSet<u64> = self.state().manifest.files().collect();
-        let spare = lock(&self.commit).fallback.difference(&needed).count();
-        // A single one is the manifest before.
-        if spare < 2 { Ok(()) } else { self.commit_manifest(|_, _| true).map(drop) }
+        let newest = self.state();
+        let is_needed = |segment: &SegmentRef| newest.has(segment);
+        let is_let_go = lock(&self.commit).fallback.segments.iter().all(is_needed);
+        if is_let_go { Ok(()) } else { self.commit_manifest(|_, _| true).map(drop) }
     }
 
     /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up
@@ -332,7 +346,7 @@ impl Inner {
         match commit() {
             Err(Error::Full { .. }) => {
                 let mut files = lock(&self.commit);
-                files.fallback.clear();
+                files.fallback = Manifest::default();
                 self.sweep(&mut files);
                 drop(files);
                 commit()
@@ -344,15 +358,37 @@ impl Inner {
     /// Files that were newer than the newest one that could be read, each with what is wrong.
     pub(crate) fn unread(&self, state: &State) -> Vec<Error> {
         let unread = state.manifest.unread.keys();
-        unread.filter_map(|file| manifest_of(&*self.objects, *file).err()).collect()
+        let wrong = unread.filter_map(|file| Some((file, manifest_of(&*self.objects, *file).err()?)));
+        // What was forgotten meanwhile is deleted.
+        let is_unread = |file: &u64| self.state().manifest.unread.contains_key(file);
+        wrong.filter(|(file, _)| is_unread(file)).map(|(_, error)| error).collect()
+    }
+
+    /// Versions that files may have which cannot be read, each with what is in the way.
+    fn lost(&self, state: &State) -> BTreeMap<u64, Error> {
+        let is_unknown = |number: &u64| state.is_live(*number) && state.live(*number).is_none();
+        let mut lost = BTreeMap::new();
+        for slot in &state.slots {
+            let unknown = (slot.reference.first..=slot.reference.last).filter(is_unknown);
+            lost.extend(unknown.filter_map(|number| Some((number, slot.segment().err()?))));
+        }
+        let (unread, mut below) = (&state.manifest.unread, u64::MAX);
+        let last = unread.iter().rev().map(|(file, up_to)| {
+            below = below.saturating_sub(1).min(*up_to);
+            (below, file)
+        });
+        let last = last.filter(|(number, _)| is_unknown(number));
+        lost.extend(
+            last.filter_map(|(number, file)| Some((number, manifest_of(&*self.objects, *file).err()?))),
+        );
+        lost
     }
 
     /// Deletes the files that nothing needs. The newest manifest and what it names are needed, and so are those of the one before: should
     /// the newest file be damaged, that says what the archive was. What cannot be deleted now is deleted after the next change.
     fn sweep(&self, files: &mut Files) -> Vec<u64> {
         let state = self.state();
-        let mut needed: BTreeSet<u64> =
-            state.manifest.files().chain(files.fallback.iter().copied()).collect();
+        let mut needed: BTreeSet<u64> = state.manifest.files().chain(files.fallback.files()).collect();
         needed.extend(state.manifest.unread.keys());
         let spare = files.there.keys().copied().filter(|file| !needed.contains(file));
         let gone: Vec<u64> = spare.filter(|file| self.objects.delete(*file).is_ok()).collect();
@@ -375,7 +411,7 @@ fn newest_manifest(objects: &dyn Objects) -> Result<(Manifest, Files), Error> {
             Ok(mut manifest) => {
                 let before = files.there.range(..file).next_back();
                 let before = before.and_then(|(file, _)| manifest_of(objects, *file).ok());
-                files.fallback = before.iter().flat_map(Manifest::files).collect();
+                files.fallback = before.unwrap_or_default();
                 // Each of them has one version at most.
                 let up_to = manifest.highest + u64::try_from(unread.len()).unwrap_or(u64::MAX);
                 manifest.unread.extend(unread.into_iter().map(|file| (file, up_to)));

@@ -12,7 +12,7 @@ use crate::index::{
     BlockBuilder, BlockRef, DESCRIBED_TOGETHER, Directory, Encoding, Entry, PartRef, VersionRef, block_of,
     check_of,
 };
-use crate::layout::{FOOTER_LEN, Footer, header, len_of};
+use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, header, len_of};
 use crate::manifest::{Description, Manifest, SegmentRef};
 use crate::objects::{Draft, Objects};
 
@@ -51,6 +51,19 @@ impl Sheet {
     fn append_part(&mut self, bytes: &[u8]) -> Result<PartRef, Error> {
         self.append(bytes)?;
         Ok(PartRef::of(bytes))
+    }
+
+    /// Ends what lies before the manifest, with a directory if it is a segment.
+    fn seal(mut self, frames_end: u64, directory: &[u8]) -> Result<Sealed, Error> {
+        let directory_at = self.len();
+        self.append(directory)?;
+        self.flush()?;
+        if self.written >= SETTLED_BYTES {
+            self.draft.settle()?;
+        }
+        let directory_hash = hash(directory);
+        let footer = Footer { frames_end, directory_at, directory_hash, ..Footer::default() };
+        Ok(Sealed { sheet: self, footer, segment: None })
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -168,18 +181,10 @@ impl Builder {
         let newest = self.directory.versions.last().map_or(0, |version| version.number);
         let (first, last) = (self.directory.first, self.directory.last.max(newest));
         self.directory.last = last;
-        let directory = self.directory.encode();
-        let directory_at = self.sheet.len();
-        self.sheet.append(&directory)?;
-        self.sheet.flush()?;
-        if self.sheet.written >= SETTLED_BYTES {
-            self.sheet.draft.settle()?;
-        }
-        let directory_hash = hash(&directory);
-        let footer = Footer { frames_end, directory_at, directory_hash, ..Footer::default() };
-        let (bytes, identity) = (self.sheet.written, footer.identity());
-        let segment = SegmentRef { file: 0, first, last, bytes, identity };
-        Ok(Sealed { sheet: self.sheet, footer, segment: Some(segment) })
+        let mut sealed = self.sheet.seal(frames_end, &self.directory.encode())?;
+        let (bytes, identity) = (sealed.sheet.written, sealed.footer.identity());
+        sealed.segment = Some(SegmentRef { file: 0, first, last, bytes, identity });
+        Ok(sealed)
     }
 }
 
@@ -194,12 +199,7 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// A file that will have a manifest alone.
     pub(crate) fn empty(objects: &dyn Objects) -> Result<Self, Error> {
-        let mut sheet = Sheet::new(objects)?;
-        sheet.flush()?;
-        let at = sheet.written;
-        let directory_hash = hash(&[]);
-        let footer = Footer { frames_end: at, directory_at: at, directory_hash, ..Footer::default() };
-        Ok(Self { sheet, footer, segment: None })
+        Sheet::new(objects)?.seal(HEADER_LEN, &[])
     }
 
     /// The segment under the number that its file is to have, if it is one.

@@ -44,7 +44,7 @@ pub enum Retired {
     Retired {
         /// What this gave back on disk.
         freed_bytes: u64,
-        /// Whether [`Archive::compact`] would give back more.
+        /// Whether [`Archive::compact`] may give back more.
         worth_compacting: bool,
     },
     /// No such version is live.
@@ -131,16 +131,16 @@ impl Archive {
         if is_written_upon {
             return Err(Error::busy(self.folder(), "a version is being written on top of this one"));
         }
-        if committed.is_none() {
-            return Ok(Retired::AlreadyGone);
-        }
+        let Some(after) = committed else { return Ok(Retired::AlreadyGone) };
         archive.has_garbage.store(true, Ordering::Relaxed);
         lock(&archive.head).take_if(|head| head.view.number == number);
         if is_newest {
             archive.let_go()?;
         }
         let freed_bytes = before.saturating_sub(self.bytes());
-        Ok(Retired::Retired { freed_bytes, worth_compacting: freed_bytes == 0 })
+        // A manifest that became shorter says nothing of its pages.
+        let worth_compacting = after.slots.iter().any(|slot| slot.covers(number));
+        Ok(Retired::Retired { freed_bytes, worth_compacting })
     }
 
     /// Merges what is worth it. Where `pace` says to stop, what is not done yet is left for another time.
@@ -193,7 +193,7 @@ impl Archive {
 
     /// Reads the indexes of all segments, and says what each version takes.
     pub fn stats(&self) -> Result<Stats, Error> {
-        let state = self.inner.state();
+        let state = self.inner.opened();
         let weight = self.weigh()?;
         // A part that one version alone needs has its number at both ends.
         let mut alone: BTreeMap<u64, u64> = BTreeMap::new();
@@ -201,7 +201,7 @@ impl Archive {
             *alone.entry(part.first).or_default() += part.bytes;
         }
         let live = state.live_from(0);
-        let versions = live.values().map(|version| VersionStats {
+        let versions = live.iter().map(|version| VersionStats {
             number: version.number,
             bytes: version.bytes,
             only_bytes: alone.get(&version.number).copied().unwrap_or(0),
@@ -211,7 +211,7 @@ impl Archive {
 
     /// Reads the indexes of all segments, and says what of the archive which versions need.
     pub fn weigh(&self) -> Result<Weight, Error> {
-        let state = self.inner.state();
+        let state = self.inner.opened();
         let mut parts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         for history in History::all(&state)? {
             for block in history.blocks() {
@@ -238,7 +238,7 @@ impl Compaction<'_> {
         if (self.pace)(0).is_break() {
             return Err(Error::Stopped);
         }
-        let state = self.archive.state();
+        let state = self.archive.opened();
         if !self.is_full
             && let Some((first, row)) = self.tier(&state)?
         {

@@ -231,7 +231,7 @@ impl Worker {
         let Some(view) = before else { return vec![None; pages.len()] };
         let mut wanted = Vec::new();
         let base_of = |(number, _): &(u32, Check)| {
-            let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count())?;
+            let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count)?;
             let page = view.page(nth).ok()?;
             let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
             wanted.push(nth);

@@ -94,9 +94,10 @@ impl Error {
     /// The file that it is about.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Io { path, .. } | Self::Damaged { path, .. } => {
-                Some(path).filter(|path| !path.as_os_str().is_empty()).map(PathBuf::as_path)
-            }
+            Self::Io { path, .. }
+            | Self::Full { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Format { path, .. } => Some(path),
             _ => None,
         }
     }

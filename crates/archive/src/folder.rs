@@ -30,18 +30,12 @@ const MOST_FILES: u64 = 1 << 62;
 /// A draft goes to the disk in pieces of this many bytes, while the next is written: little is left to do when it is to be durable.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A folder with objects, locked for as long as this or a draft lives.
+/// A folder with objects, which drafts share: it is locked for as long as one of those who have it lives.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    place: Arc<Place>,
-    drafts: AtomicU64,
-}
-
-/// Where it is.
-#[derive(Debug)]
-struct Place {
     path: PathBuf,
     handle: File,
+    drafts: AtomicU64,
 }
 
 /// What opening an archive found and did.
@@ -56,7 +50,7 @@ pub struct Opened {
 impl Folder {
     /// Opens the folder, making it where it is missing, takes the lock that keeps a second archive out, and removes what a crash has
     /// left half written: it must not be that of somebody at work.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Opened), Error> {
+    pub(crate) fn open(path: &Path) -> Result<(Arc<Self>, Opened), Error> {
         let at = |doing| move |source| Error::io(doing, path, source);
         if !path.is_dir() {
             boundary::pass("archive: create folder");
@@ -75,7 +69,7 @@ impl Folder {
         })?;
         // Where that lock does not hold, as on some network file systems, no two must write to one draft.
         let drafts = AtomicU64::new(RandomState::new().build_hasher().finish());
-        let folder = Self { place: Arc::new(Place { path: path.to_owned(), handle }), drafts };
+        let folder = Arc::new(Self { path: path.to_owned(), handle, drafts });
         let found = folder.tidy()?;
         Ok((folder, found))
     }
@@ -83,12 +77,12 @@ impl Folder {
     /// Removes half-written files, and says what does not belong here.
     fn tidy(&self) -> Result<Opened, Error> {
         let mut found = Opened::default();
-        for entry in entries(&self.place.path)? {
+        for entry in entries(&self.path)? {
             let name = entry.file_name().to_string_lossy().into_owned();
             let number = name.strip_suffix(UNFINISHED).and_then(|stem| stem.parse().ok());
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             if is_file && number.is_some_and(|number| draft_of(number) == name) {
-                self.place.unlink(&name)?;
+                self.unlink(&name)?;
                 found.removed.push(name);
             } else if number_of(&name).is_none() {
                 found.foreign.push(name);
@@ -97,61 +91,7 @@ impl Folder {
         found.foreign.sort();
         Ok(found)
     }
-}
 
-impl Objects for Folder {
-    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
-        let (place, name) = (Arc::clone(&self.place), draft_of(self.drafts.fetch_add(1, Ordering::Relaxed)));
-        let path = place.path.join(&name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let file = between("archive: create", "archive: created", || options.open(&path));
-        let file = file.map_err(|source| Error::io("create", &path, source))?;
-        Ok(Box::new(Unfinished { file, path, name, place, written: 0, begun: 0, is_done: false }))
-    }
-
-    fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
-        let (name, path) = (name_of(number), self.name(number));
-        // Nobody is waited for who has to open the other end of it.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = rustix::fs::openat(&self.place.handle, &name, flags, Mode::empty());
-        let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
-        // Who reads knows better than the system what will be needed next, and says so.
-        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
-        if !metadata.is_file() {
-            return Err(Error::damaged(&path, "it is no file"));
-        }
-        Ok(Arc::new(Finished { path, file, len: metadata.len() }))
-    }
-
-    fn list(&self) -> Result<Vec<u64>, Error> {
-        let names = entries(&self.place.path)?.into_iter().map(|entry| entry.file_name());
-        let mut numbers: Vec<u64> = names.filter_map(|name| number_of(name.to_str()?)).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    fn delete(&self, number: u64) -> Result<(), Error> {
-        self.place.unlink(&name_of(number))
-    }
-
-    fn room(&self) -> Option<u64> {
-        // What is reserved for the administrator is not counted.
-        let space = rustix::fs::fstatvfs(&self.place.handle).ok()?;
-        Some(space.f_bavail.saturating_mul(space.f_frsize))
-    }
-
-    fn name(&self, number: u64) -> PathBuf {
-        self.place.path.join(name_of(number))
-    }
-
-    fn place(&self) -> &Path {
-        &self.place.path
-    }
-}
-
-impl Place {
     /// Renames a file unless another has the new name. Where the file system cannot do that at once, a second link does.
     fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE) {
@@ -169,6 +109,58 @@ impl Place {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(Error::io("remove", &self.path.join(name), errno.into())),
         }
+    }
+}
+
+impl Objects for Arc<Folder> {
+    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
+        let (folder, name) = (Arc::clone(self), draft_of(self.drafts.fetch_add(1, Ordering::Relaxed)));
+        let path = folder.path.join(&name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = between("archive: create", "archive: created", || options.open(&path));
+        let file = file.map_err(|source| Error::io("create", &path, source))?;
+        Ok(Box::new(Unfinished { file, path, name, folder, written: 0, begun: 0, is_done: false }))
+    }
+
+    fn open(&self, number: u64) -> Result<Arc<dyn Object>, Error> {
+        let (name, path) = (name_of(number), self.name(number));
+        // Nobody is waited for who has to open the other end of it.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&self.handle, &name, flags, Mode::empty());
+        let file: File = file.map_err(|errno| Error::io("open", &path, errno.into()))?.into();
+        // Who reads knows better than the system what will be needed next, and says so.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
+        let metadata = file.metadata().map_err(|source| Error::io("look at", &path, source))?;
+        if !metadata.is_file() {
+            return Err(Error::damaged(&path, "it is no file"));
+        }
+        Ok(Arc::new(Finished { path, file, len: metadata.len() }))
+    }
+
+    fn list(&self) -> Result<Vec<u64>, Error> {
+        let names = entries(&self.path)?.into_iter().map(|entry| entry.file_name());
+        let mut numbers: Vec<u64> = names.filter_map(|name| number_of(name.to_str()?)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn delete(&self, number: u64) -> Result<(), Error> {
+        self.unlink(&name_of(number))
+    }
+
+    fn room(&self) -> Option<u64> {
+        // What is reserved for the administrator is not counted.
+        let space = rustix::fs::fstatvfs(&self.handle).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn name(&self, number: u64) -> PathBuf {
+        self.path.join(name_of(number))
+    }
+
+    fn place(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -221,7 +213,7 @@ struct Unfinished {
     file: File,
     path: PathBuf,
     name: String,
-    place: Arc<Place>,
+    folder: Arc<Folder>,
     /// How much was written, and how much of that is on its way to the disk.
     written: u64,
     begun: u64,
@@ -248,21 +240,21 @@ impl Draft for Unfinished {
 
     fn create(mut self: Box<Self>, number: u64) -> Result<(), Error> {
         self.settle()?;
-        let (place, name) = (Arc::clone(&self.place), name_of(number));
-        match between("archive: rename", "archive: renamed", || place.rename(&self.name, &name)) {
+        let (folder, name) = (Arc::clone(&self.folder), name_of(number));
+        match between("archive: rename", "archive: renamed", || folder.rename(&self.name, &name)) {
             Ok(()) => self.is_done = true,
             Err(Errno::EXIST) => {
                 let what = "another asat has written to it since this one opened it";
-                return Err(Error::busy(&place.path, what));
+                return Err(Error::busy(&folder.path, what));
             }
             Err(errno) => return Err(Error::io("rename", &self.path, errno.into())),
         }
-        let sync = || rustix::fs::fsync(&place.handle);
+        let sync = || rustix::fs::fsync(&folder.handle);
         let synced = between("archive: fsync folder", "archive: folder fsynced", sync);
         synced.map_err(|errno| {
             // The caller is told that it failed, so it must not be there after a crash either.
-            let _ = place.unlink(&name);
-            Error::io("sync", &place.path, errno.into())
+            let _ = folder.unlink(&name);
+            Error::io("sync", &folder.path, errno.into())
         })
     }
 }
@@ -271,7 +263,7 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_done {
             // Where even this fails, the next opening removes the file.
-            let _ = self.place.unlink(&self.name);
+            let _ = self.folder.unlink(&self.name);
         }
     }
 }

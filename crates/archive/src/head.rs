@@ -84,10 +84,10 @@ impl Head {
         };
         let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
-        let count = u32::try_from(view.page_count()).unwrap_or(u32::MAX);
+        let count = u32::try_from(view.page_count).unwrap_or(u32::MAX);
         let (mut hashes, mut lost) = (room_for(number, count)?, BTreeSet::new());
-        for start in (0..view.page_count()).step_by(TOGETHER) {
-            let range = start..(start + TOGETHER).min(view.page_count());
+        for start in (0..view.page_count).step_by(TOGETHER) {
+            let range = start..(start + TOGETHER).min(view.page_count);
             let of_known = known.and_then(|known| known.hashes.get(range.clone()));
             if let Some(known) = of_known.filter(|_| range.clone().all(is_known)) {
                 hashes.extend(known);
@@ -106,7 +106,7 @@ impl Head {
             (meta.fingerprint, Fingerprinter::of_hashes(meta.page_size, meta.page_count, &hashes));
         if (lost.is_empty() || !view.lost.is_empty()) && found != expected {
             let what = format!("version {number} was written with fingerprint {expected}, and has {found}");
-            return Err(Error::damaged(state.objects.place(), what));
+            return Err(state.described_in(number)?.object.damaged(what));
         }
         let (hashes, lost, files) = (Arc::new(hashes), Arc::new(lost), Arc::new(files));
         Ok(Self { view: Arc::new(view), hashes, lost, files })

@@ -99,13 +99,16 @@ impl History {
             }
         }
         let known = state.live_from(first);
-        lost.retain(|number| *number >= first && state.is_live(*number) && !known.contains_key(number));
+        // A file that is put back by now is not among these segments: what it has counts as lost all the same.
+        let has = |segment: &Arc<Segment>, number| segment.directory.version(number).is_some();
+        let is_held = |number| of_size.values().flatten().any(|segment| has(segment, number));
+        lost.retain(|number| *number >= first && state.is_live(*number) && !is_held(*number));
         let lost =
             lost.iter().map(|number| Live { number: *number, page_count: u32::MAX, floor: 0, is_lost: true });
         let live_in = |segments: &[Arc<Segment>]| {
-            let versions = segments.iter().flat_map(|segment| &segment.directory.versions);
-            let numbers: BTreeSet<u64> = versions.map(|version| version.number).collect();
-            let live = numbers.iter().filter_map(|number| known.get(number)).map(|version| {
+            let is_of_these =
+                |version: &&VersionRef| segments.iter().any(|segment| has(segment, version.number));
+            let live = known.iter().filter(is_of_these).map(|version| {
                 let VersionRef { number, page_count, .. } = *version;
                 Live { number, page_count, floor: state.floor(number), is_lost: false }
             });

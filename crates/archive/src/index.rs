@@ -19,6 +19,9 @@ pub(crate) const BLOCK_PAGES: u32 = 256;
 /// So many versions share one description, which is compressed as a whole.
 pub(crate) const DESCRIBED_TOGETHER: usize = 64;
 
+/// No segment has more bands: a block is looked for in all of them. A merge makes two.
+const MOST_BANDS: u64 = 8;
+
 /// No dictionary is longer.
 const MOST_DICTIONARY_BYTES: u64 = 128 << 10;
 
@@ -273,22 +276,17 @@ impl Directory {
             _ => return None,
         };
         let versions = take_versions(&mut taker, first..=last)?;
-        let mut bands = Vec::new();
-        for _ in 0..taker.varint()? {
-            bands.push(take_blocks(&mut taker, &mut frames_at, &mut offset)?);
-        }
-        let mut descriptions = Vec::new();
-        for _ in 0..taker.varint()? {
-            descriptions.push(PartRef::next(&mut offset, taker.varint()?, taker.array()?)?);
-        }
+        let bands = taker.list(|taker| take_blocks(taker, &mut frames_at, &mut offset))?;
+        let descriptions = taker.list(|taker| PartRef::next(&mut offset, taker.varint()?, taker.array()?))?;
         let dictionary = match dictionary {
             Some(copy) => Some([copy, PartRef::next(&mut offset, copy.len, copy.check)?]),
             None => None,
         };
         let is_described = descriptions.len() == versions.len().div_ceil(DESCRIBED_TOGETHER);
+        let has_few_bands = len_of(&bands) <= MOST_BANDS;
         let is_full = taker.is_empty() && frames_at == frames.end && offset == rest.end;
         let directory = Self { page_size, first, last, versions, bands, descriptions, dictionary };
-        (is_full && is_described && first > 0).then_some(directory)
+        (is_full && is_described && has_few_bands && first > 0).then_some(directory)
     }
 
     /// A version that the segment has.
@@ -315,34 +313,34 @@ impl Directory {
 }
 
 fn take_versions(taker: &mut Taker<'_>, range: RangeInclusive<u64>) -> Option<Vec<VersionRef>> {
-    let (mut versions, mut before) = (Vec::new(), 0_u64);
-    for _ in 0..taker.varint()? {
+    let mut before = 0_u64;
+    taker.list(|taker| {
         let step = taker.varint()?;
         let number = before.checked_add(step).filter(|number| step > 0 && range.contains(number))?;
+        before = number;
         let coded = taker.varint()?;
         let page_count = u32::try_from(coded >> 2).ok()?;
         let (is_whole, stands_alone) = (coded & 1 == 1, coded & 2 == 2);
-        versions.push(VersionRef { number, page_count, bytes: taker.varint()?, is_whole, stands_alone });
-        before = number;
-    }
-    Some(versions)
+        Some(VersionRef { number, page_count, bytes: taker.varint()?, is_whole, stands_alone })
+    })
 }
 
 fn take_blocks(taker: &mut Taker<'_>, frames_at: &mut u64, offset: &mut u64) -> Option<Vec<BlockRef>> {
-    let (mut blocks, mut before) = (Vec::<BlockRef>::new(), 0_u32);
-    for _ in 0..taker.varint()? {
+    let mut before = None;
+    let blocks = taker.list(|taker| {
         let step = taker.varint32()?;
-        let block = before.checked_add(step).filter(|_| blocks.is_empty() || step > 0)?;
+        let block = before.unwrap_or(0_u32).checked_add(step).filter(|_| before.is_none() || step > 0)?;
+        before = Some(block);
         let (count, len, frames_len) = (taker.varint32()?, taker.varint()?, taker.varint()?);
         // No entry takes less, so a forged count allocates no more than a few times the length of the file.
         if u64::from(count).checked_mul(11)? > len || count == 0 {
             return None;
         }
         let part = PartRef::next(offset, len, taker.array()?)?;
-        blocks.push(BlockRef { block, count, part, frames_at: *frames_at, frames_len });
+        let first_frame = *frames_at;
         *frames_at = frames_at.checked_add(frames_len)?;
-        before = block;
-    }
+        Some(BlockRef { block, count, part, frames_at: first_frame, frames_len })
+    })?;
     Some(blocks).filter(|blocks| !blocks.is_empty())
 }
 

@@ -109,17 +109,14 @@ impl Footer {
 
     /// Takes the fields of a footer, and what they must hash to.
     fn take(mut fields: Taker<'_>) -> Option<(Self, [u8; 32])> {
-        let mut number = || fields.array().map(u64::from_le_bytes);
-        let (frames_end, directory_at, manifest_at, file_len) = (number()?, number()?, number()?, number()?);
-        let (directory_hash, manifest_hash, body_hash) = (fields.array()?, fields.array()?, fields.array()?);
         let footer = Self {
-            frames_end,
-            directory_at,
-            manifest_at,
-            file_len,
-            directory_hash,
-            manifest_hash,
-            body_hash,
+            frames_end: u64::from_le_bytes(fields.array()?),
+            directory_at: u64::from_le_bytes(fields.array()?),
+            manifest_at: u64::from_le_bytes(fields.array()?),
+            file_len: u64::from_le_bytes(fields.array()?),
+            directory_hash: fields.array()?,
+            manifest_hash: fields.array()?,
+            body_hash: fields.array()?,
         };
         Some((footer, fields.array()?))
     }
@@ -197,6 +194,11 @@ impl Taker<'_> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*field)
+    }
+
+    /// As many items as the number before them says.
+    pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.varint()?).map(|_| item(self)).collect()
     }
 
     /// Whether nothing is left.

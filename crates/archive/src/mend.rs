@@ -4,7 +4,6 @@
 //! will do: the store as it is, a snapshot, or another archive of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use asat_core::{PageSize, Problem};
@@ -20,7 +19,7 @@ use crate::lock::lock;
 use crate::manifest::{Description, Meta, SegmentRef};
 use crate::merge::Pace;
 use crate::reader::Reader;
-use crate::state::State;
+use crate::state::{Slot, State};
 
 /// What is damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Archive {
                 Some((*page, contents.get(check)?)).filter(|(_, content)| self::check(content) == *check)
             });
             let given: BTreeMap<(u32, u64), &Vec<u8>> = given.collect();
-            let state = archive.state();
+            let state = archive.opened();
             let segment = state.slots.iter().find(|slot| slot.reference.file == *file);
             let Some(segment) = segment.filter(|_| !given.is_empty()) else { continue };
             if self.put_pages(segment.segment()?.directory.page_size, &given)? {
@@ -159,11 +158,11 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let (number, page_count) = (meta.number, meta.page_count);
         // What cannot be opened at the moment may be what it is put below.
-        let state = archive.state();
+        let state = archive.opened();
         state.slots.iter().try_for_each(|slot| unless_refused(slot.segment()).map(drop))?;
         let is_known = state.may_have(number);
-        let is_next = |live: &u64| *live > number && !is_known;
-        let next = |state: &State| state.live_from(number).into_keys().find(is_next);
+        let is_next = |live: &VersionRef| live.number > number && !is_known;
+        let next = |state: &State| state.live_from(number).into_iter().find(is_next).map(|live| live.number);
         let expected = next(&state);
         let above = expected.map(|above| self.read(above)).transpose()?;
         let mut rebuild = Rebuild {
@@ -205,11 +204,11 @@ impl Archive {
 impl Inner {
     /// Has the archive do without a damaged file: what is needed of it is written once more. Answers the highest version that it has something of.
     fn replace(&self, file: u64, needless: &BTreeSet<u32>, pace: Pace<'_>) -> Result<Option<u64>, Error> {
-        let state = self.state();
+        let state = self.opened();
         let Some(slot) = state.slots.iter().find(|slot| slot.reference.file == file) else { return Ok(None) };
-        let SegmentRef { first, last, .. } = slot.reference;
+        let last = slot.reference.last;
         if slot.segment().is_err() {
-            return Ok(self.do_without(&state, file, first..=last)?.then_some(last));
+            return Ok(self.do_without(&state, slot)?.then_some(last));
         }
         for mut history in History::all(&state)? {
             if history.segments.iter().all(|segment| segment.number != file) {
@@ -225,13 +224,14 @@ impl Inner {
     }
 
     /// Has the archive do without a lost segment: all versions that it may have had are elsewhere or were given up, and no other one needs it.
-    fn do_without(&self, state: &State, file: u64, versions: RangeInclusive<u64>) -> Result<bool, Error> {
+    fn do_without(&self, state: &State, lost: &Slot) -> Result<bool, Error> {
+        let SegmentRef { file, first, last, .. } = lost.reference;
         let live = state.live_from(0);
-        let is_missed = |number: u64| state.is_live(number) && !live.contains_key(&number);
-        if versions.clone().any(is_missed) {
+        let is_there = |number: u64| live.binary_search_by_key(&number, |version| version.number).is_ok();
+        if (first..=last).any(|number| state.is_live(number) && !is_there(number)) {
             return Ok(false);
         }
-        for number in live.range(versions.start()..).map(|(number, _)| *number) {
+        for number in live.iter().map(|version| version.number).filter(|number| *number >= first) {
             if state.seen_in(number).any(|slot| slot.reference.file == file) {
                 self.open_version(state, number)?;
             }
@@ -240,7 +240,8 @@ impl Inner {
         let committed = self.commit_manifest(|state, manifest| {
             manifest.segments.retain(|segment| segment.file != file);
             manifest.forget();
-            state.manifest.number == expected
+            // If it is back by now, what was found may be what it has.
+            state.manifest.number == expected && !lost.is_open()
         })?;
         Ok(committed.is_some())
     }

@@ -37,6 +37,16 @@ struct Span {
 }
 
 impl Span {
+    /// Takes the next one in if it is near enough to be read together with this; answers whether it is.
+    fn takes_in(&mut self, next: &Self) -> bool {
+        let near = self.start..=self.end.saturating_add(GAP_BYTES);
+        let is_near = next.segment == self.segment && near.contains(&next.start);
+        if is_near {
+            self.end = self.end.max(next.end);
+        }
+        is_near
+    }
+
     fn len(&self) -> usize {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
@@ -91,29 +101,18 @@ impl Pages {
     /// Finds what has to be read for these pages.
     fn gather(&mut self, view: &View, pages: impl Iterator<Item = usize>) -> Result<(), Error> {
         self.spans.clear();
-        let is_near = |kept: &Span, next: &Span| {
-            let (from, to) = (kept.start, kept.end.saturating_add(GAP_BYTES));
-            next.segment == kept.segment && (from..=to).contains(&next.start)
-        };
         for nth in pages {
             // Differences lie one after another behind what they lie upon: most are near the last span already.
             for frame in view.page(nth)?.frames.iter().rev() {
                 let (start, end) = (frame.offset, frame.offset + u64::from(frame.len()));
                 let next = Span { segment: frame.segment, start, end, at: 0, is_read: false };
-                match self.spans.last_mut().filter(|kept| is_near(kept, &next)) {
-                    Some(kept) => kept.end = kept.end.max(end),
-                    None => self.spans.push(next),
+                if !self.spans.last_mut().is_some_and(|kept| kept.takes_in(&next)) {
+                    self.spans.push(next);
                 }
             }
         }
         self.spans.sort_unstable_by_key(|span| (span.segment, span.start));
-        self.spans.dedup_by(|next, kept| {
-            let is_near = is_near(kept, next);
-            if is_near {
-                kept.end = kept.end.max(next.end);
-            }
-            is_near
-        });
+        self.spans.dedup_by(|next, kept| kept.takes_in(next));
         Ok(())
     }
 

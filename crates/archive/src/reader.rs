@@ -39,14 +39,7 @@ pub struct Reader {
     /// The page, counted from 0, of whose window and the next one the system has yet to be told.
     ahead: Mutex<Option<usize>>,
     /// What nobody uses at the moment.
-    idle: Mutex<Vec<Scratch>>,
-}
-
-/// What reading a page needs besides the page.
-struct Scratch {
-    pages: Pages,
-    /// A page of which only a part was asked for.
-    page: Vec<u8>,
+    idle: Mutex<Vec<Pages>>,
 }
 
 impl Reader {
@@ -78,7 +71,7 @@ impl Reader {
     /// Reads a page, numbered from 1, into a buffer of the page size.
     pub fn read_page(&self, number: u32, page: &mut [u8]) -> Result<(), Error> {
         let nth = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
-        match nth.filter(|&nth| nth < self.view.page_count() && page.len() == self.page_len) {
+        match nth.filter(|&nth| nth < self.view.page_count && page.len() == self.page_len) {
             Some(nth) => self.with_scratch(|scratch| self.fill(nth, page, scratch)),
             None => {
                 let what = format!("page {number} cannot be read into {} bytes", page.len());
@@ -151,7 +144,7 @@ impl Reader {
                 let pages = pages.get_mut(..piece.len() * self.page_len).unwrap_or_default();
                 self.fill(piece.start, pages, scratch)?;
                 self.prepare(scratch);
-                scratch.pages.hashes.iter().for_each(|hash| fingerprinter.hash(hash));
+                scratch.hashes.iter().for_each(|hash| fingerprinter.hash(hash));
             }
             Ok(fingerprinter.finish())
         })
@@ -196,23 +189,20 @@ impl Reader {
 
     /// The version's pages, counted from 0, in pieces for reading one after another.
     fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (count, step) = (self.view.page_count(), self.piece_pages());
+        let (count, step) = (self.view.page_count, self.piece_pages());
         (0..count).step_by(step).map(move |start| start..(start + step).min(count))
     }
 
-    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> Result<T, Error>) -> Result<T, Error> {
+    fn with_scratch<T>(&self, work: impl FnOnce(&mut Pages) -> Result<T, Error>) -> Result<T, Error> {
         let idle = lock(&self.idle).pop();
-        let mut scratch = match idle {
-            Some(scratch) => scratch,
-            None => Scratch { pages: Pages::new()?, page: Vec::new() },
-        };
+        let mut scratch = idle.map_or_else(Pages::new, Ok)?;
         let result = work(&mut scratch);
         lock(&self.idle).push(scratch);
         result
     }
 
     /// Fills `pages` with whole pages from the `nth` on, counted from 0.
-    fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Scratch) -> Result<(), Error> {
+    fn fill(&self, nth: usize, pages: &mut [u8], scratch: &mut Pages) -> Result<(), Error> {
         let count = pages.len() / self.page_len;
         let reached = self.reached.swap(nth + count, Ordering::Relaxed);
         if nth == 0 {
@@ -220,14 +210,15 @@ impl Reader {
             self.expected.store(0, Ordering::Relaxed);
         }
         let side_by_side = SIDE_BY_SIDE_BYTES / self.page_len;
-        // A single page is no reading in order, even where it is the next one.
-        let is_in_order = count > 1 && nth.abs_diff(reached) <= side_by_side;
+        // Who begins to read a short version soon reads all of it. Otherwise one page alone is no reading in order, even if it is the next.
+        let is_short = self.view.page_count <= self.window_pages();
+        let is_in_order = is_short && nth == 0 || count > 1 && nth.abs_diff(reached) <= side_by_side;
         let told = if is_in_order { self.windows_told(nth) } else { 0 };
         if is_in_order && told < 2 {
             *lock(&self.ahead) = Some(nth);
         }
-        scratch.pages.read(&self.view, nth..nth + count, pages, told > 0)?;
-        scratch.pages.lost.first().map_or(Ok(()), |place| Err(self.damaged(nth + place)))
+        scratch.read(&self.view, nth..nth + count, pages, told > 0)?;
+        scratch.lost.first().map_or(Ok(()), |place| Err(self.damaged(nth + place)))
     }
 
     /// What is said of a page, counted from 0, that does not come out.
@@ -236,7 +227,7 @@ impl Reader {
         let segments = self.view.page(nth).map(|page| page.frames.to_vec()).unwrap_or_default();
         let named = segments.first().and_then(|frame| self.view.segment(frame.segment));
         let what = format!("page {} of version {number} does not match its check", nth + 1);
-        match named.or(self.view.segments.first()) {
+        match named.or(self.view.segments.last()) {
             Some(segment) => segment.object.damaged(what),
             None => Error::Misuse(what),
         }
@@ -254,7 +245,7 @@ impl Reader {
     }
 
     /// Tells the system what it has yet to be told.
-    fn prepare(&self, scratch: &mut Scratch) {
+    fn prepare(&self, scratch: &mut Pages) {
         let Some(nth) = lock(&self.ahead).take() else { return };
         let (window_pages, expected) = (self.window_pages(), self.expected.load(Ordering::Relaxed));
         let (window, told) = (nth / window_pages, self.windows_told(nth));
@@ -264,9 +255,9 @@ impl Reader {
         let is_first =
             self.expected.compare_exchange(expected, window + 2, Ordering::Relaxed, Ordering::Relaxed);
         if is_first.is_ok() {
-            let end = self.view.page_count();
+            let end = self.view.page_count;
             let pages = ((window + told) * window_pages).min(end)..((window + 2) * window_pages).min(end);
-            scratch.pages.expect_pages(&self.view, pages);
+            scratch.expect_pages(&self.view, pages);
         }
     }
 
@@ -275,15 +266,13 @@ impl Reader {
         &self,
         (nth, within): (usize, usize),
         part: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut Pages,
     ) -> Result<(), Error> {
-        let mut page = std::mem::take(&mut scratch.page);
-        page.resize(self.page_len, 0);
-        let result = self.fill(nth, &mut page, scratch);
-        if let (Ok(()), Some(bytes)) = (&result, page.get(within..within + part.len())) {
+        let mut page = vec![0; self.page_len];
+        self.fill(nth, &mut page, scratch)?;
+        if let Some(bytes) = page.get(within..within + part.len()) {
             part.copy_from_slice(bytes);
         }
-        scratch.page = page;
-        result
+        Ok(())
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! A state never changes. Whoever reads holds one, and whatever happens to the archive meanwhile makes another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
+
+use asat_core::boundary;
 
 use crate::error::{Error, unless_refused};
 use crate::index::VersionRef;
@@ -20,13 +23,18 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Whether its file is open: then nothing of it is lost, whatever happens to the file.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
+    }
+
     /// Whether its file is open, and not there any more under its name.
     pub(crate) fn is_gone(&self) -> bool {
         self.opened.get().is_some_and(|segment| segment.object.stamp().is_none())
     }
 
     /// Whether a version is between its first one and its last.
-    fn covers(&self, number: u64) -> bool {
+    pub(crate) fn covers(&self, number: u64) -> bool {
         (self.reference.first..=self.reference.last).contains(&number)
     }
 
@@ -40,6 +48,7 @@ impl Slot {
 
     /// Opens the segment, be it open already: whoever opens it next has nothing else.
     pub(crate) fn open(&self) -> Result<Segment, Error> {
+        boundary::step("archive: open a segment");
         let file = self.reference.file;
         let segment = Ends::open(&*self.objects, file)?.segment(file)?;
         let is_it = |segment: &Segment| segment.reference().identity == self.reference.identity;
@@ -76,6 +85,16 @@ impl State {
         Self { objects: Arc::clone(&self.objects), manifest, slots }
     }
 
+    /// Whether all segments are open: whatever happens to their files, what is read of them stays the same.
+    pub(crate) fn is_open(&self) -> bool {
+        self.slots.iter().all(|slot| slot.is_open())
+    }
+
+    /// Whether it has this segment.
+    pub(crate) fn has(&self, segment: &SegmentRef) -> bool {
+        self.manifest.segments.contains(segment)
+    }
+
     /// What is said of a version that is not there.
     pub(crate) fn no_such_version(&self, number: u64) -> Error {
         Error::NoSuchVersion { number, folder: self.objects.place().to_owned() }
@@ -93,17 +112,17 @@ impl State {
     }
 
     /// The versions that can be read, by number, from one on.
-    pub(crate) fn live_from(&self, first: u64) -> BTreeMap<u64, VersionRef> {
+    pub(crate) fn live_from(&self, first: u64) -> Vec<VersionRef> {
         let mut slots: Vec<&Arc<Slot>> =
             self.slots.iter().filter(|slot| slot.reference.last >= first).collect();
         // Of several the one counts that was written last.
-        slots.sort_by_key(|slot| slot.reference.file);
-        let mut live = BTreeMap::new();
-        for segment in slots.into_iter().filter_map(|slot| slot.segment().ok()) {
-            let versions = segment.directory.versions.iter().filter(|version| version.number >= first);
-            let versions = versions.filter(|version| self.is_live(version.number));
-            live.extend(versions.map(|version| (version.number, *version)));
-        }
+        slots.sort_by_key(|slot| Reverse(slot.reference.file));
+        let segments = slots.into_iter().filter_map(|slot| slot.segment().ok());
+        let versions = segments.flat_map(|segment| &segment.directory.versions);
+        let is_live = |version: &&VersionRef| version.number >= first && self.is_live(version.number);
+        let mut live: Vec<VersionRef> = versions.filter(is_live).copied().collect();
+        live.sort_by_key(|version| version.number);
+        live.dedup_by_key(|version| version.number);
         live
     }
 
@@ -158,13 +177,11 @@ impl State {
         slots.filter_map(newest).max().unwrap_or(0)
     }
 
-    /// The segments of which something may be seen in a version, newest first.
+    /// The segments of which something may be seen in a version.
     pub(crate) fn seen_in(&self, number: u64) -> impl Iterator<Item = &Arc<Slot>> {
         let floor = self.floor(number);
-        let is_seen = |slot: &&Arc<Slot>| slot.reference.first <= number && slot.reference.last >= floor;
-        let mut seen: Vec<&Arc<Slot>> = self.slots.iter().filter(is_seen).collect();
-        seen.sort_by_key(|slot| std::cmp::Reverse((slot.reference.last, slot.reference.file)));
-        seen.into_iter()
+        let is_seen = move |slot: &&Arc<Slot>| slot.reference.first <= number && slot.reference.last >= floor;
+        self.slots.iter().filter(is_seen)
     }
 
     /// What is recorded of a version.

@@ -52,7 +52,7 @@ impl Archive {
     /// Verifies one live version, or everything.
     pub fn verify(&self, number: Option<u64>, progress: Progress<'_>) -> Result<Report, Error> {
         let archive = &*self.inner;
-        let state = archive.state();
+        let state = archive.opened();
         if let Some(number) = number.filter(|number| state.live(*number).is_none()) {
             return Err(state.no_such_version(number));
         }
@@ -71,8 +71,8 @@ impl Archive {
     /// The live versions that cannot be put together any more, each with what is in the way. Unless a segment is lost nothing is read; if
     /// one is, all of those that may need it: only then does it show which do.
     pub fn unreadable(&self) -> Result<BTreeMap<u64, Error>, Error> {
-        let state = self.inner.state();
-        if state.slots.iter().all(|slot| slot.segment().is_ok()) {
+        let state = self.inner.opened();
+        if state.is_open() {
             return Ok(BTreeMap::new());
         }
         let mut go_on = |_, _| ControlFlow::Continue(());
@@ -104,22 +104,23 @@ impl<'a> Check<'a> {
 
     /// Reads files whole: all, or those that a version may need.
     fn files(&mut self, number: Option<u64>) -> Result<(), Error> {
-        let (state, objects) = (self.state, &*self.archive.objects);
+        let state = self.state;
         let slots: Vec<&Arc<Slot>> = match number {
             Some(number) => state.seen_in(number).collect(),
             None => state.slots.iter().collect(),
         };
-        for error in number.is_none().then(|| self.archive.unread(state)).into_iter().flatten() {
-            let file = error.path().unwrap_or(objects.place()).to_owned();
-            self.find(file, &error, []);
-        }
+        let unread = number.is_none().then(|| self.archive.unread(state));
+        unread.into_iter().flatten().for_each(|error| self.find(&error, []));
         for slot in slots {
             self.report.segments += 1;
             let segment = slot.segment();
             let mut checked = segment.and_then(|segment| segment.check_bytes(|read| self.advance(read)));
-            if checked.is_ok() && Arc::ptr_eq(&self.archive.state(), state) {
-                // It may have been opened long before.
-                checked = slot.open().map(drop);
+            // It may have been opened long before. What is deleted because nobody needs it any more is not in the state that follows.
+            if checked.is_ok()
+                && let Err(error) = slot.open()
+                && self.archive.state().has(&slot.reference)
+            {
+                checked = Err(error);
             }
             let Err(error) = checked else { continue };
             if !error.is_finding() {
@@ -127,7 +128,7 @@ impl<'a> Check<'a> {
             }
             // Which versions that concerns, their fingerprints tell.
             self.report.damage.files.entry(slot.reference.file).or_default();
-            self.find(objects.name(slot.reference.file), &error, []);
+            self.find(&error, []);
         }
         Ok(())
     }
@@ -149,7 +150,8 @@ impl<'a> Check<'a> {
         let (mut work, mut blocked) = (Work::new(self.state, &history)?, Blocked::new());
         let mut may_be_needed = BTreeSet::new();
         for block in history.blocks() {
-            while let Err(error) = history.items(block).and_then(|items| work.block(&items)) {
+            let mut check = |items: Vec<Item<'_>>| pages(&items).try_for_each(|items| work.page(items));
+            while let Err(error) = history.items(block).and_then(&mut check) {
                 let Some(segment) = history.pass_over(block, &error) else { return Err(error) };
                 // The others are looked at without; those that may need it are refused, be it that they do not.
                 let refused = history.live.iter().filter(|live| live.may_need(&segment, block));
@@ -163,16 +165,15 @@ impl<'a> Check<'a> {
         }
         self.report.versions += work.versions.len();
         for (file, bad) in work.bad {
-            let name = self.archive.objects.name(file);
             let (page, version) = bad.pages.first_key_value().map(|(at, _)| *at).unwrap_or_default();
             let count = bad.pages.len();
             let what = format!("page {page} of version {version} does not match its check ({count} pages)");
-            self.find(name.clone(), &Error::damaged(&name, what), bad.affects);
+            self.find(&Error::damaged(&self.archive.objects.name(file), what), bad.affects);
             self.report.damage.pages.entry(file).or_default().extend(bad.pages);
         }
         let mut well: BTreeSet<u64> = history.live.iter().map(|live| live.number).collect();
-        let judged: Vec<(u64, Option<Error>)> =
-            work.versions.into_iter().filter_map(Version::judge).collect();
+        let judged: Vec<(u64, Vec<Error>)> =
+            work.versions.into_iter().filter_map(|version| version.judge(self.state)).collect();
         judged.iter().for_each(|(number, _)| _ = well.remove(number));
         self.archive.note_needless(self.state, well);
         self.judge(&history, blocked, &may_be_needed, judged);
@@ -185,7 +186,7 @@ impl<'a> Check<'a> {
         history: &History,
         blocked: Blocked,
         may_be_needed: &BTreeSet<u64>,
-        mut judged: Vec<(u64, Option<Error>)>,
+        mut judged: Vec<(u64, Vec<Error>)>,
     ) {
         let is_wrong: BTreeSet<u64> = judged.iter().map(|(number, _)| *number).collect();
         for (file, (error, affects)) in blocked {
@@ -197,24 +198,16 @@ impl<'a> Check<'a> {
                 self.report.damage.files.remove(&file);
             }
             judged.retain(|(number, _)| !affects.contains(number));
-            self.find(self.archive.objects.name(file), &error, affects);
+            self.find(&error, affects);
         }
-        for (number, error) in judged {
-            let Some(error) = error else { continue };
-            let mut files: Vec<PathBuf> = error.path().map(PathBuf::from).into_iter().collect();
-            if files.is_empty() {
-                let lost = self.state.lost_in(number);
-                files.extend(lost.into_iter().map(|file| self.archive.objects.name(file)));
-            }
-            if files.is_empty() {
-                let described = self.state.described_in(number);
-                files.extend(described.map(|segment| segment.object.name().to_owned()));
-            }
-            files.into_iter().for_each(|file| self.find(file, &error, [number]));
+        for (number, errors) in judged {
+            errors.iter().for_each(|error| self.find(error, [number]));
         }
     }
 
-    fn find(&mut self, file: PathBuf, error: &Error, affects: impl IntoIterator<Item = u64>) {
+    /// Takes note of what is wrong with the file that an error is about.
+    fn find(&mut self, error: &Error, affects: impl IntoIterator<Item = u64>) {
+        let file = error.path().unwrap_or(self.archive.objects.place()).to_owned();
         if let Some(known) = self.report.findings.iter_mut().find(|known| known.file == file) {
             known.affects.extend(affects);
             known.affects.sort_unstable();
@@ -259,12 +252,12 @@ impl Version {
     }
 
     /// Its number if it is wrong, and how, unless that was named because of a page.
-    fn judge(self) -> Option<(u64, Option<Error>)> {
+    fn judge(self, state: &State) -> Option<(u64, Vec<Error>)> {
         let Self { live: Live { number, .. }, expected, pages, page_count, .. } = self;
         let found = self.fingerprinter.finish();
         let what = match expected {
-            _ if self.lost => return Some((number, None)),
-            Err(error) => return Some((number, Some(error))),
+            _ if self.lost => return Some((number, Vec::new())),
+            Err(error) => return Some((number, vec![error])),
             Ok(_) if pages != page_count => {
                 format!("{pages} of {page_count} pages of version {number} are there")
             }
@@ -273,7 +266,13 @@ impl Version {
             }
             Ok(_) => return None,
         };
-        Some((number, Some(Error::Damaged { path: PathBuf::new(), what })))
+        // It misses something of the files that are lost. If none is, the file is named that describes it.
+        let lost = state.lost_in(number).into_iter().map(|file| state.objects.name(file));
+        let mut files: Vec<PathBuf> = lost.collect();
+        if files.is_empty() {
+            files.extend(state.described_in(number).map(|segment| segment.object.name().to_owned()));
+        }
+        Some((number, files.iter().map(|file| Error::damaged(file, what.clone())).collect()))
     }
 }
 
@@ -299,11 +298,6 @@ impl Work {
         let version = |live: &Live| Version::new(state, history.page_size, *live);
         let versions = history.live.iter().map(version).collect::<Result<_, _>>()?;
         Ok(Self { assembler: Assembler::new(history.page_size)?, versions, bad: BTreeMap::new() })
-    }
-
-    /// Checks the pages of a block.
-    fn block(&mut self, items: &[Item<'_>]) -> Result<(), Error> {
-        pages(items).try_for_each(|items| self.page(items))
     }
 
     /// Checks a page as all versions show it.

@@ -5,6 +5,7 @@
 //! the page whole.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
@@ -61,12 +62,13 @@ pub(crate) struct View {
     /// The version.
     pub(crate) number: u64,
     pub(crate) page_size: PageSize,
-    page_count: usize,
+    /// How many pages there are.
+    pub(crate) page_count: usize,
     /// The version below which nothing is seen.
     floor: u64,
     /// Ranges of versions of which nothing is seen.
     voided: Vec<(u64, u64)>,
-    /// The segments of which something may be seen.
+    /// The segments of which something may be seen, in the order of their files.
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The files that it may need and that are lost.
     pub(crate) lost: BTreeSet<u64>,
@@ -98,6 +100,8 @@ impl View {
                 Err(_) => _ = lost.insert(slot.reference.file),
             }
         }
+        // Of two entries of one page and version, that in the file with the higher number counts.
+        segments.sort_unstable_by_key(|segment| segment.number);
         let page_count = usize::try_from(version.page_count).unwrap_or(usize::MAX);
         let count = version.page_count.div_ceil(BLOCK_PAGES);
         let blocks = (0..count).map(|_| OnceLock::new()).collect();
@@ -133,11 +137,6 @@ impl View {
             }
         }
         Ok(next)
-    }
-
-    /// How many pages there are.
-    pub(crate) fn page_count(&self) -> usize {
-        self.page_count
     }
 
     /// A segment by its place.
@@ -184,24 +183,31 @@ impl View {
                 }
             })?;
         }
-        // Each segment has its own in order already: a stable sort is quick with that.
-        let file = |place: u32| self.segment(place).map_or(0, |segment| segment.number);
-        found.sort_by_key(|(entry, place)| (entry.page, entry.version, file(*place)));
-        let mut block = Block::default();
-        let mut rest = found.as_slice();
         let first = number * BLOCK_PAGES + 1;
         let last =
             first.saturating_add(BLOCK_PAGES - 1).min(u32::try_from(self.page_count).unwrap_or(u32::MAX));
-        for page in first..=last {
-            let (of_page, after) = rest.split_at(rest.partition_point(|(entry, _)| entry.page <= page));
-            rest = after;
-            block.push(of_page);
-        }
-        Ok(block.fitted())
+        Ok(Block::of(&found, first..=last))
     }
 }
 
 impl Block {
+    /// The block of these pages. What was found of them is in parts, each of one page with rising versions.
+    fn of(found: &[Found], pages: RangeInclusive<u32>) -> Self {
+        let is_further =
+            |(one, _): &Found, (next, _): &Found| one.page == next.page && one.version < next.version;
+        let page_of = |part: &[Found]| part.first().map_or(0, |(entry, _)| entry.page);
+        let mut parts: Vec<&[Found]> = found.chunk_by(is_further).collect();
+        // Each band has its own in order already: a stable sort is quick with that.
+        parts.sort_by_key(|part| page_of(part));
+        let (mut block, mut rest) = (Self::default(), parts.as_slice());
+        for page in pages {
+            let (of_page, after) = rest.split_at(rest.partition_point(|part| page_of(part) <= page));
+            rest = after;
+            block.push(of_page);
+        }
+        block.fitted()
+    }
+
     /// The block with what a segment has of it, which lies upon this. `None`: it has to be read anew.
     fn with(&self, segment: &Segment, place: u32, number: u32) -> Result<Option<Self>, Error> {
         let mut new = Vec::new();
@@ -235,23 +241,87 @@ impl Block {
         self
     }
 
-    /// Takes the entries of the next page, in the order of versions; of those of one version the last counts.
-    fn push(&mut self, mut entries: &[Found]) {
+    /// Takes the parts of the next page. Of several entries of one version that counts whose segment has the highest place.
+    fn push(&mut self, parts: &[&[Found]]) {
         let start = self.frames.len();
-        let (check, since) =
-            entries.last().map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
-        while let Some((entry, segment)) = entries.last() {
-            let Entry { encoding, base, .. } = *entry;
-            self.frames.push(Frame::new(entry, *segment));
-            if encoding != Encoding::Difference {
+        let newest = parts.iter().filter_map(|part| part.last());
+        let newest = newest.max_by_key(|(entry, place)| (entry.version, *place));
+        let (check, since) = newest.map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
+        let mut next = newest;
+        while let Some((entry, place)) = next {
+            self.frames.push(Frame::new(entry, *place));
+            if entry.encoding != Encoding::Difference {
                 self.pages.push((self.frames.len(), check, since));
                 return;
             }
-            let (below, _) = entries.split_at(entries.partition_point(|(other, _)| other.version <= base));
-            entries = if below.last().is_some_and(|(other, _)| other.version == base) { below } else { &[] };
+            let at_base = parts.iter().filter_map(|part| {
+                let at = part.binary_search_by_key(&entry.base, |(other, _)| other.version);
+                at.ok().and_then(|at| part.get(at))
+            });
+            next = at_base.max_by_key(|(_, place)| *place);
         }
         // Something that it lies upon is nowhere, and so is it.
         self.frames.truncate(start);
         self.pages.push((start, check, since));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Segments, each with bands of entries: which page, which version, how far below lies what it is laid upon if it is a difference.
+    fn segments() -> impl Strategy<Value = Vec<Vec<Vec<(u32, u64, u64)>>>> {
+        let band = prop::collection::vec((1..6_u32, 10..24_u64, 0..4_u64), 0..12);
+        prop::collection::vec(prop::collection::vec(band, 0..3), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_is_made_of_its_newest_entry_and_what_that_lies_upon(segments in segments()) {
+            let (mut found, mut model) = (Vec::new(), BTreeMap::new());
+            let mut offset = 0_u64;
+            for (place, bands) in (0..).zip(&segments) {
+                let mut is_there = BTreeSet::new();
+                for band in bands {
+                    let mut band = band.clone();
+                    band.sort_unstable();
+                    for (page, version, back) in band {
+                        // No segment says of a page twice what it became at a version.
+                        if !is_there.insert((page, version)) {
+                            continue;
+                        }
+                        offset += 1;
+                        let encoding = if back > 0 { Encoding::Difference } else { Encoding::Zstd };
+                        let (base, check) = (if back > 0 { version - back } else { 0 }, offset.to_le_bytes());
+                        let entry = Entry { page, version, encoding, base, offset, len: 1, check };
+                        found.push((entry, place));
+                        model.insert((page, version), (entry, place));
+                    }
+                }
+            }
+            let block = Block::of(&found, 1..=5);
+            let mut start = 0;
+            prop_assert_eq!(block.pages.len(), 5);
+            for (page, &(end, check, since)) in (1..).zip(&block.pages) {
+                let newest = model.range((page, 0)..(page + 1, 0)).next_back().map(|(_, newest)| *newest);
+                let upon = |(entry, _): &Found| {
+                    let is_difference = entry.encoding == Encoding::Difference;
+                    model.get(&(page, entry.base)).copied().filter(|_| is_difference)
+                };
+                let chain: Vec<Found> = std::iter::successors(newest, upon).collect();
+                let is_whole = chain.last().is_some_and(|(last, _)| last.encoding == Encoding::Zstd);
+                let expected = chain.iter().filter(|_| is_whole).map(|(entry, place)| (entry.offset, *place));
+                let frames = block.frames[start..end].iter().map(|frame| (frame.offset, frame.segment));
+                prop_assert!(frames.eq(expected), "page {}", page);
+                let said = newest.map_or((Check::default(), 0), |(entry, _)| (entry.check, entry.version));
+                prop_assert_eq!((check, since), said);
+                start = end;
+            }
+        }
     }
 }

@@ -65,8 +65,10 @@ impl Archive {
     pub fn begin(&self, number: u64, page_size: PageSize, page_count: u32) -> Result<Writer, Error> {
         let writing = self.inner.reserve(number)?;
         // Were what is lost above it put back, that would be seen in a version that lies upon this one.
-        let is_lost_above = |newest: &u64| self.inner.state().is_lost_above(*newest);
-        let head = match self.newest().filter(|newest| !is_lost_above(newest)) {
+        let is_lost_above = |newest: &u64| self.inner.look(|state| state.is_lost_above(*newest));
+        // If it was put back before that was asked, it has a newer one.
+        let is_newest = |newest: &u64| !is_lost_above(newest) && self.newest() == Some(*newest);
+        let head = match self.newest().filter(is_newest) {
             Some(newest) => unless_refused(self.inner.head(newest, &|| true))?.ok(),
             None => None,
         };
@@ -112,7 +114,8 @@ impl Archive {
     /// Whether files are not there any more that are open still.
     #[must_use]
     pub fn is_disturbed(&self) -> bool {
-        self.inner.state().slots.iter().any(|slot| slot.is_gone())
+        let state = self.inner.state();
+        state.slots.iter().any(|slot| slot.is_gone() && self.inner.state().has(&slot.reference))
     }
 
     /// Whether this is the newest version and all of its pages were read since their files were last changed. Nothing is read for that.
@@ -148,7 +151,7 @@ impl Inner {
         if let Some(known) = known.as_ref().filter(|known| known.is_as_read(&self.state())) {
             return Ok(known.clone());
         }
-        let head = self.look(number, |state| Head::read(state, number, known.as_ref(), go_on))?;
+        let head = self.look_at(number, |state| Head::read(state, number, known.as_ref(), go_on))?;
         *lock(&self.head) = Some(head.clone());
         Ok(head)
     }

@@ -11,10 +11,13 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use asat_archive::Contents;
+use asat_core::boundary::{self, Scheduler};
 use common::{Content, files, go_on, open, page, put_files, read, verify, write};
 
 fn segment(folder: &tempfile::TempDir, number: u64) -> PathBuf {
@@ -139,4 +142,123 @@ fn what_was_given_up_below_an_unread_file_is_not_seen() {
     drop(archive);
     let archive = open(folder.path());
     assert!(read(&archive, 4).unwrap() == content.bytes(), "version 4 is served as something else");
+}
+
+/// Puts a file back when a thread is about to open a segment for the nth time.
+struct PutsBack;
+
+/// How many openings of segments come before, and where the file is, and was.
+type Place = (usize, PathBuf, PathBuf);
+
+thread_local! {
+    static AWAY: RefCell<Option<Place>> = const { RefCell::new(None) };
+}
+
+impl Scheduler for PutsBack {
+    fn step(&self, name: &'static str) {
+        if name != "archive: open a segment" {
+            return;
+        }
+        AWAY.with_borrow_mut(|away| match away {
+            Some((0, is, was)) => {
+                fs::rename(is, was).unwrap();
+                *away = None;
+            }
+            Some((left, ..)) => *left -= 1,
+            None => {}
+        });
+    }
+
+    fn blocked(&self, _: &'static str) -> bool {
+        false
+    }
+
+    fn fork(&self) -> Option<usize> {
+        None
+    }
+
+    fn begin(&self, _: usize) {}
+
+    fn end(&self, _: usize) {}
+
+    fn join(&self, _: usize) {}
+}
+
+/// What is done while a file is put back.
+#[derive(Clone, Copy, Debug)]
+enum Meanwhile {
+    Merge,
+    Repair,
+    Publish,
+    Retire,
+}
+
+/// A file is put back at any moment of what changes an archive: all versions are what they were after that.
+#[test]
+fn a_file_that_is_put_back_meanwhile_loses_nothing() {
+    boundary::schedule(&PutsBack);
+    let cases = [
+        (Meanwhile::Merge, 3),
+        (Meanwhile::Repair, 3),
+        (Meanwhile::Publish, 5),
+        (Meanwhile::Retire, 3),
+        (Meanwhile::Retire, 5),
+    ];
+    for (meanwhile, file) in cases {
+        let openings = (0..).take_while(|nth| is_put_back(meanwhile, file, *nth)).count();
+        assert!(openings > 3, "{meanwhile:?}: {openings}");
+    }
+}
+
+/// Puts a file back before a segment is opened for the nth time; answers whether it was opened so often.
+fn is_put_back(meanwhile: Meanwhile, file: u64, nth: usize) -> bool {
+    let (folder, mut contents) = (common::folder(), BTreeMap::new());
+    let archive = open(folder.path());
+    let mut content = Content::new(512, 1..=12);
+    for number in 1..=6 {
+        content.pages[0] = page(512, 100 + number);
+        // What pages became at version 2, only version 3 shows; and what they become at 5, the next one does not.
+        let changed = if matches!(number, 2 | 4 | 5) { 1..12 } else { 0..0 };
+        changed.for_each(|nth| content.pages[nth] = page(512, 1000 * number + nth as u64));
+        if number == 6 {
+            content.clone_from(&contents[&4]);
+            content.pages[0] = page(512, 106);
+        } else {
+            write(&archive, number, &content).unwrap();
+        }
+        contents.insert(number, content.clone());
+    }
+    archive.retire(2).unwrap();
+    drop(archive);
+    let (is, was) = (folder.path().join("away"), segment(&folder, file));
+    fs::rename(&was, &is).unwrap();
+    let archive = open(folder.path());
+    AWAY.set(Some((nth, is.clone(), was.clone())));
+    match meanwhile {
+        Meanwhile::Merge => _ = archive.compact(&mut go_on),
+        Meanwhile::Repair => {
+            let report = verify(&archive, None);
+            let _ = archive.repair(&report.damage, &Contents::new(), &mut go_on);
+        }
+        Meanwhile::Publish => _ = write(&archive, 6, &contents[&6]).unwrap(),
+        Meanwhile::Retire => {
+            archive.retire(4).unwrap();
+            archive.compact(&mut go_on).unwrap();
+        }
+    }
+    let was_put_back = AWAY.take().is_none();
+    if !was_put_back {
+        fs::rename(&is, &was).unwrap();
+    }
+    drop(archive);
+    let archive = open(folder.path());
+    for number in archive.live() {
+        let found = read(&archive, number).unwrap();
+        assert!(
+            found == contents[&number].bytes(),
+            "{meanwhile:?}: version {number}, put back before opening {nth}"
+        );
+    }
+    assert!(archive.contains(file), "{meanwhile:?}: put back before opening {nth}");
+    was_put_back
 }

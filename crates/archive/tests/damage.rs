@@ -132,6 +132,8 @@ fn check_damaged(folder: &Path, file: &Path, model: &Model, what: &str) {
     }
     let report = verify(&archive, None);
     assert!(report.findings.iter().any(|finding| finding.file == file), "{what}: {report:?}");
+    let mut findings = report.findings.iter();
+    assert!(findings.all(|finding| finding.what.contains(finding.file.to_str().unwrap())), "{report:?}");
     assert_eq!(affected(&report), unreadable, "{what}: {report:?}");
     // Of one version alone, its own damage is told and no other's.
     for number in

@@ -1,10 +1,10 @@
 //! Statistics: what each version takes, and what of it no other version needs.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::disallowed_methods)]
 
 mod common;
 
-use asat_archive::VersionStats;
+use asat_archive::{Retired, VersionStats};
 use common::{Content, compact, open, page, write};
 
 /// A page that cannot be compressed, and about what its entry in the index takes.
@@ -56,6 +56,29 @@ fn what_only_one_version_needs_is_what_comes_back_with_it() {
     assert!(compacted.freed_bytes >= only[1], "{compacted:?}");
     assert_eq!(archive.stats().unwrap().bytes, archive.bytes());
     assert_eq!(open(common::folder().path()).stats().unwrap(), asat_archive::Stats::default());
+}
+
+/// A manifest gets shorter where ranges of versions that were given up become one. That gives bytes back, and none of the pages.
+#[test]
+fn a_version_given_up_between_others_is_worth_compacting_though_the_manifest_got_shorter() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let mut content = Content::new(512, [3, 6, 9, 12]);
+    for number in 1..=7 {
+        write(&archive, number, &content).unwrap();
+        content.pages[0] = page(512, 15 + 3 * number);
+    }
+    let mut has_given_back = false;
+    for number in [2, 4, 6, 5, 3] {
+        let Retired::Retired { freed_bytes, worth_compacting } = archive.retire(number).unwrap() else {
+            panic!("version {number} is there")
+        };
+        assert!(worth_compacting, "version {number}, {freed_bytes} bytes");
+        has_given_back |= freed_bytes > 0;
+    }
+    assert!(has_given_back && compact(&archive).freed_bytes > 0);
+    // Of the newest one nothing is left that a compaction could give back.
+    assert!(matches!(archive.retire(7), Ok(Retired::Retired { worth_compacting: false, .. })));
 }
 
 #[test]

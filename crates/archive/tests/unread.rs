@@ -131,6 +131,40 @@ fn giving_up_the_newest_version_again_and_again_leaves_no_more_behind() {
     assert_holds(&archive, &model);
 }
 
+/// Also if the newest file cannot be read: no file then says that a version is there, or has a page of one.
+#[test]
+fn nothing_is_left_of_a_store_that_is_given_up() {
+    for (count, is_compacted, order) in [
+        (1, false, [1].as_slice()),
+        (2, false, &[2, 1]),
+        (2, false, &[1, 2]),
+        (6, false, &[6, 2, 5, 1, 3, 4]),
+        (6, true, &[1, 2, 3, 4, 5, 6]),
+        (9, true, &[9, 8, 7, 6, 5, 4, 3, 2, 1]),
+    ] {
+        let folder = common::folder();
+        let archive = open(folder.path());
+        let mut content = Content::new(512, (1..=20).map(|seed| 21 * seed + 3));
+        for number in 1..=count {
+            content.pages[3] = raw(1000 + number);
+            write(&archive, number, &content).unwrap();
+        }
+        if is_compacted {
+            compact(&archive);
+        }
+        order.iter().for_each(|number| _ = archive.retire(*number).unwrap());
+        drop(archive);
+        for (name, bytes) in common::files(folder.path()) {
+            // Where frames end: a manifest alone has none.
+            let frames_end = bytes[bytes.len() - 172..][..8].try_into().unwrap();
+            assert_eq!(u64::from_le_bytes(frames_end), 12, "{name} of {count} versions: {order:?}");
+        }
+        damage(&newest_file(folder.path()));
+        let archive = open(folder.path());
+        assert!(archive.live().is_empty(), "{count} versions: {order:?}");
+    }
+}
+
 /// Publishes three versions, gives these up, and looks what the next three take.
 fn assert_that_versions_stay_small(folder: &Path, model: &mut Model, given_up: &[u64]) {
     let archive = open(folder);

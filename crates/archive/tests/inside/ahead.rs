@@ -15,7 +15,7 @@ type Told = Arc<Mutex<Vec<(u64, u64)>>>;
 /// A folder that notes what it is told.
 #[derive(Debug)]
 struct Noting {
-    folder: Folder,
+    folder: Arc<Folder>,
     told: Told,
 }
 

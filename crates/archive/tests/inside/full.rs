@@ -16,7 +16,7 @@ use crate::objects::{Draft, Object, Objects};
 /// A folder on a disk that has room for so many steps more.
 #[derive(Debug)]
 struct Tight {
-    folder: Folder,
+    folder: Arc<Folder>,
     room: Arc<Room>,
 }
 

@@ -7,5 +7,6 @@ mod common;
 
 mod ahead;
 mod contract;
+mod forged;
 mod full;
 mod two_writers;
