@@ -51,8 +51,8 @@ enum Form {
 struct Packed {
     bytes: Arc<[u8]>,
     places: Vec<Offsets>,
-    /// Those that somebody has asked for.
-    entries: Vec<OnceLock<Box<Entry>>>,
+    /// Those that somebody has asked for: a place for each version, made when the first one is asked for.
+    entries: OnceLock<Box<[OnceLock<Box<Entry>>]>>,
 }
 
 impl Versions {
@@ -173,8 +173,7 @@ impl Versions {
     pub(super) fn put_chunk(&mut self, number: u64, bytes: Arc<[u8]>) -> Option<Vec<Indexed>> {
         let Outline { headlines, places, indexed } = chunk::read_outline(&bytes)?;
         (headlines.first()?.number / SPAN == number).then_some(())?;
-        let entries = places.iter().map(|_| OnceLock::new()).collect();
-        let form = Form::Packed(Packed { bytes, places, entries });
+        let form = Form::Packed(Packed { bytes, places, entries: OnceLock::new() });
         self.chunks.insert(number, Loaded { headlines, form });
         Some(indexed)
     }
@@ -202,7 +201,7 @@ impl Versions {
         *self.unpacked.0.get_mut() = 0;
         for chunk in self.chunks.values_mut() {
             if let Form::Packed(Packed { entries, .. }) = &mut chunk.form {
-                entries.iter_mut().for_each(|entry| _ = entry.take());
+                entries.take();
             }
         }
     }
@@ -212,6 +211,7 @@ impl Versions {
             Form::Loose(entries) => return entries.get(place),
             Form::Packed(packed) => packed,
         };
+        let entries = entries.get_or_init(|| places.iter().map(|_| OnceLock::new()).collect());
         let (known, place) = (entries.get(place)?, *places.get(place)?);
         if known.get().is_none() {
             // The bytes were made by `pack`, or have the hash of such ones, so they can be read.
