@@ -2,24 +2,28 @@
 
 use std::fs;
 use std::io::{Read as _, Seek as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, statat};
+use rustix::fs::{Advice, AtFlags, fadvise, statat};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::World;
-use crate::lab::{Lab, in_lab};
+use crate::lab::{Lab, in_lab, wait_until};
 use crate::lab_tree::{FUSE, at, configured, connect, errno, publish, rows, said, stock, tree, world};
 
 /// The owner of what the daemon shows, and somebody else.
 const ROOT: u32 = 0;
 const NOBODY: u32 = 65534;
+
+/// So much after what was read is left for the kernel to ask for.
+const SKIPPED_BYTES: u64 = 128 << 10;
 
 #[test]
 fn lab_every_version_is_read_by_its_path_as_it_was() {
@@ -176,5 +180,27 @@ fn lab_what_was_looked_at_is_kept_by_the_kernel() {
         world.signal(Signal::CONT);
         assert!(during.expect("the daemon was asked, and could not answer") == before);
         looking.join().unwrap();
+    });
+}
+
+/// If a program reads the beginning of a short version, the kernel is given the rest before the program asks for it.
+#[test]
+fn lab_the_kernel_is_given_the_rest_of_a_short_version() {
+    in_lab(Lab::new(), |_| {
+        let world = world(20);
+        let path = at(&world, "report@20/report.db");
+        let file = fs::File::open(&path).unwrap();
+        // So the kernel asks for nothing by itself.
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        file.read_exact_at(&mut [0; 4096], 0).unwrap();
+        let size = fs::metadata(&path).unwrap().len();
+        let wanted = size - SKIPPED_BYTES;
+        assert!(size > 2 * SKIPPED_BYTES, "{size}");
+        wait_until("most of it is in the kernel", || {
+            let said = Command::new("fincore").args(["-bno", "RES"]).arg(&path).output();
+            let said = said.expect("this test needs the program fincore (package util-linux-extra)");
+            String::from_utf8(said.stdout).unwrap().trim().parse::<u64>().unwrap() >= wanted
+        });
+        assert_eq!(rows(&connect(&path)), 20);
     });
 }

@@ -15,6 +15,7 @@ mod fiemap;
 pub mod journal;
 pub mod lvm;
 pub mod machine;
+pub mod memory;
 pub mod mounts;
 #[doc(hidden)]
 pub mod outside;

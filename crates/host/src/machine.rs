@@ -24,8 +24,15 @@ pub fn raise_open_files_limit() -> Option<u64> {
 
 /// Lets everything else that wants a processor go before this thread.
 pub fn give_way() {
+    give_way_by(19);
+}
+
+/// Lets others that want a processor go before this thread and before the threads that it starts from now on. With each step of niceness the
+/// kernel gives them a fifth less of a processor that others want too (sched(7)). They never become less nice than they are.
+pub fn give_way_by(niceness: i32) {
+    let now = rustix::process::getpriority_process(None).unwrap_or(0);
     // It is as it was where that is not allowed.
-    let _ = rustix::process::setpriority_process(None, 19);
+    let _ = rustix::process::setpriority_process(None, niceness.max(now));
 }
 
 /// The device that a file or folder lies on, major and minor; `None` where it cannot be looked at.

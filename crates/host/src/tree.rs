@@ -53,11 +53,17 @@ pub trait Versions: Send + Sync + 'static {
 
 /// The bytes of a version.
 pub trait Content: Send + Sync + 'static {
+    /// How many there are.
+    fn length(&self) -> u64;
+
     /// Fills the buffer from a place on, and answers how many bytes there were: fewer only at the end.
     ///
     /// # Errors
     /// Where they are damaged, or cannot be read.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// The same, but no reader has asked for the bytes yet. If they cannot be read, the answer is nothing, and nothing is logged.
+    fn read_unasked(&self, at: u64, buffer: &mut [u8]) -> Option<usize>;
 
     /// Prepares what is likely to be read next. It is asked when the answer is out, so that nobody waits for it.
     fn look_ahead(&self);
@@ -128,7 +134,7 @@ impl<V: Versions> Tree<V> {
     pub fn serve(self, versions: V) -> Result<Serving, Error> {
         // It is empty: nobody else has it but the files, which only look.
         let _ = self.versions.set(versions);
-        let session = self.session.spawn().map_err(Error::io("serve", &self.root))?;
+        let session = mounting::spawn(self.session).map_err(Error::io("serve", &self.root))?;
         Ok(Serving { root: self.root, mount: self.mount, session, ending: self.ending })
     }
 }

@@ -109,6 +109,10 @@ impl Opened {
 }
 
 impl Content for Opened {
+    fn length(&self) -> u64 {
+        self.reader.load().len()
+    }
+
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if self.revoked.load(Ordering::Acquire) {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -117,6 +121,13 @@ impl Content for Opened {
             tracing::error!(version = %self.id, "{}: cannot be read in the tree: {}", self.id, Problem::from(error));
             io::ErrorKind::InvalidData.into()
         })
+    }
+
+    fn read_unasked(&self, at: u64, buffer: &mut [u8]) -> Option<usize> {
+        if self.revoked.load(Ordering::Acquire) {
+            return None;
+        }
+        self.reader.load().read_at(at, buffer).ok()
     }
 
     fn look_ahead(&self) {

@@ -12,8 +12,8 @@ use asat_core::tree::{Kind, Node};
 use asat_core::{Code, Problem};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyXattr, Request,
+    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
 };
 
 use super::inodes::Inodes;
@@ -24,6 +24,8 @@ const REQUEST_BYTES: u32 = 128 << 10;
 /// So many requests for what is read ahead may wait for an answer. With fewer, the kernel leaves out what it would have asked
 /// for last, and the reader waits when he comes there.
 const MOST_AHEAD: u16 = 64;
+/// A version of at most so many bytes is given to the kernel unasked.
+const SHORT_BYTES: u64 = 1 << 20;
 /// Stands in a list for a number that is told once somebody looks.
 const UNTOLD: INodeNo = INodeNo(0xffff_ffff);
 
@@ -31,13 +33,30 @@ const UNTOLD: INodeNo = INodeNo(0xffff_ffff);
 pub(super) struct Files<V: Versions> {
     versions: Arc<OnceLock<V>>,
     inodes: RwLock<Inodes>,
-    open: Arc<Handles<Arc<V::Open>>>,
+    open: Arc<Handles<Arc<Opening<V::Open>>>>,
     lists: Handles<Arc<[(String, FileType)]>>,
     /// What nobody uses at the moment of the memory that answers are read into. New memory for each would cost more than
     /// what is read into it: the kernel gives it page by page.
     idle: Mutex<Vec<Vec<u8>>>,
+    /// By this the kernel is given what it has not asked for. It is there once the tree is mounted.
+    pub(super) notifier: Arc<OnceLock<Notifier>>,
+    /// Held by the thread that gives something.
+    giving: Mutex<()>,
     owner: Owner,
     ending: Arc<Ending>,
+}
+
+/// A file that somebody has open.
+struct Opening<C> {
+    content: Arc<C>,
+    /// Whether its rest was given to the kernel, which is done once.
+    is_given: AtomicBool,
+}
+
+impl<C> Opening<C> {
+    fn of(content: Arc<C>) -> Arc<Self> {
+        Arc::new(Self { content, is_given: AtomicBool::new(false) })
+    }
 }
 
 /// The end of a session, be it that it is unmounted or that its connection is ended.
@@ -61,7 +80,8 @@ impl<V: Versions> Files<V> {
         let owner = Owner { user: rustix::process::geteuid().as_raw(), group, mode: settings.mode };
         let inodes = RwLock::new(Inodes::new());
         let (open, lists, idle) = (Arc::default(), Handles::default(), Mutex::default());
-        Self { versions, inodes, open, lists, idle, owner, ending }
+        let (notifier, giving) = (Arc::default(), Mutex::default());
+        Self { versions, inodes, open, lists, idle, notifier, giving, owner, ending }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Register) -> T) -> Result<T, Errno> {
@@ -102,6 +122,37 @@ impl<V: Versions> Files<V> {
             Kind::Link(target) => Ok(target),
             Kind::Folder | Kind::File { .. } => Err(Errno::EINVAL),
         }
+    }
+
+    /// Gives the kernel the rest of a short version, of which somebody has read the beginning and soon reads more. It begins a request further, so
+    /// that it stays ahead of those who read in order.
+    fn give_rest(&self, number: INodeNo, opening: &Opening<V::Open>, read: usize) {
+        let (content, mut at) = (&opening.content, len(read) + u64::from(REQUEST_BYTES));
+        if content.length() > SHORT_BYTES || at >= content.length() {
+            return;
+        }
+        // The kernel may have this wait until another thread has answered a read, so one thread at a time does it.
+        let (Some(notifier), Ok(_alone)) = (self.notifier.get(), self.giving.try_lock()) else { return };
+        if opening.is_given.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut memory = self.memory(bytes(REQUEST_BYTES));
+        while at < content.length() {
+            let piece = memory.get_mut(..bytes(REQUEST_BYTES)).unwrap_or_default();
+            let Some(length @ 1..) = content.read_unasked(at, piece) else { break };
+            if notifier.store(number, at, piece.get(..length).unwrap_or_default()).is_err() {
+                break;
+            }
+            at += len(length);
+        }
+        lock(&self.idle).push(memory);
+    }
+
+    /// Memory for so many bytes at least.
+    fn memory(&self, bytes: usize) -> Vec<u8> {
+        let mut memory = lock(&self.idle).pop().unwrap_or_default();
+        memory.resize(memory.len().max(bytes), 0);
+        memory
     }
 
     fn attributes(&self, number: INodeNo) -> Result<(FileAttr, Duration), Errno> {
@@ -167,13 +218,13 @@ impl<V: Versions> Filesystem for Files<V> {
         };
         let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
         if let Some(content) = self.versions.get().and_then(|versions| versions.opened(&id)) {
-            return reply.opened(self.open.add(content), flags);
+            return reply.opened(self.open.add(Opening::of(content)), flags);
         }
         let (versions, open) = (Arc::clone(&self.versions), Arc::clone(&self.open));
         // It may have to wait, and those who read must not wait with it. Without a thread the reply is dropped, which
         // answers with an error.
         let opening = move || match versions.get().map(|versions| versions.open(&id)) {
-            Some(Ok(content)) => reply.opened(open.add(content), flags),
+            Some(Ok(content)) => reply.opened(open.add(Opening::of(content)), flags),
             Some(Err(problem)) => reply.error(errno(&problem)),
             None => reply.error(Errno::EIO),
         };
@@ -183,7 +234,7 @@ impl<V: Versions> Filesystem for Files<V> {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
@@ -191,16 +242,19 @@ impl<V: Versions> Filesystem for Files<V> {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let Some(content) = self.open.get(handle) else { return reply.error(Errno::EBADF) };
-        let size = usize::try_from(size).unwrap_or(0);
-        let mut memory = lock(&self.idle).pop().unwrap_or_default();
-        memory.resize(memory.len().max(size), 0);
-        match content.read_at(offset, memory.get_mut(..size).unwrap_or_default()) {
+        let Some(opening) = self.open.get(handle) else { return reply.error(Errno::EBADF) };
+        let (content, size) = (&opening.content, bytes(size));
+        let mut memory = self.memory(size);
+        let read = content.read_at(offset, memory.get_mut(..size).unwrap_or_default());
+        match read {
             Ok(length) => reply.data(memory.get(..length).unwrap_or_default()),
             Err(_) => reply.error(Errno::EIO),
         }
         lock(&self.idle).push(memory);
         content.look_ahead();
+        if let (0, Ok(length)) = (offset, read) {
+            self.give_rest(number, &opening, length);
+        }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -336,6 +390,14 @@ impl<T: Clone> Handles<T> {
     fn remove(&self, handle: FileHandle) -> Option<T> {
         write(&self.open).remove(&handle.0)
     }
+}
+
+fn bytes(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn len(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

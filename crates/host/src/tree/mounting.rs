@@ -3,14 +3,18 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::RangeInclusive;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::thread::CapabilitySet;
 
 use super::files::Files;
 use super::mounted::{HELPER, check_answered, detach, is_ours, mounted_at, top};
 use super::{Error, Settings, Versions};
+use crate::machine::give_way_by;
 use crate::volume::mounts::Mount;
 
 const DEVICE: &str = "/dev/fuse";
@@ -25,6 +29,10 @@ const OTHERS_MAY: &str = "user_allow_other";
 /// places in one, do not wait for one another. With more, what a reader waits for shares a processor with what he will read
 /// later.
 const THREADS: RangeInclusive<usize> = 2..=8;
+
+/// How nice they are. Most of what they do is reading ahead, for which nobody waits yet. As important as the reader, they would take half of
+/// its processor while another one is idle, and a scan of a whole version would take a fifth longer.
+const NICENESS: i32 = 5;
 
 /// How far the kernel reads ahead, in KiB, where it may be told: sixteen requests of the usual size.
 const READ_AHEAD_KIB: &str = "2048";
@@ -149,10 +157,26 @@ pub(super) fn mount<V: Versions>(
         MountOption::DefaultPermissions,
     ];
     config.acl = if settings.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
     config.n_threads = Some(processors.clamp(*THREADS.start(), *THREADS.end()));
     config.clone_fd = true;
-    Session::new(files, root, &config).map_err(Error::io("mount the tree at", root))
+    let notifier = Arc::clone(&files.notifier);
+    let session = Session::new(files, root, &config).map_err(Error::io("mount the tree at", root))?;
+    // It is empty: nobody else has it but the files, which only look.
+    let _ = notifier.set(session.notifier());
+    Ok(session)
+}
+
+/// Starts the threads that answer. They are as nice as the one that starts them.
+pub(super) fn spawn<V: Versions>(session: Session<Files<V>>) -> io::Result<BackgroundSession> {
+    let spawn = || {
+        give_way_by(NICENESS);
+        session.spawn()
+    };
+    thread::scope(|scope| {
+        let starting = thread::Builder::new().name("tree".to_owned()).spawn_scoped(scope, spawn)?;
+        starting.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Has the kernel read further ahead of those who read in order than it does by itself, which is one request: so several

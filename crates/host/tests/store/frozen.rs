@@ -112,7 +112,7 @@ fn what_was_read_does_not_stay_in_the_page_cache() {
     assert!(Command::new("sync").arg(&path).status().unwrap().success());
     let cached = || -> u64 {
         let output = Command::new("fincore").args(["-bno", "RES"]).arg(&path).output();
-        let output = output.expect("this test needs the program fincore (package util-linux)");
+        let output = output.expect("this test needs the program fincore (package util-linux-extra)");
         String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
     };
     assert!(cached() > 0);
