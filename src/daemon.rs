@@ -22,15 +22,14 @@ mod tree;
 mod upgrade;
 mod watch;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_catalogue::{Catalogue, Check};
 use asat_core::{Backing, Code, Engine, Problem};
 use asat_host::lvm::InstallationId;
-use asat_host::{StateFolder, brake, socket};
+use asat_host::{StateFolder, brake, memory, socket};
 
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::Handle;
@@ -59,12 +58,12 @@ pub struct Daemon {
     driver: JoinHandle<()>,
     /// Closed when the driver has ended, however that came.
     driving: tokio::sync::watch::Receiver<()>,
-    /// Reads what the next versions rely on.
-    reading: JoinHandle<()>,
-    /// Checks the catalogue as it was at the start, if that takes its time.
-    checking: Option<JoinHandle<()>>,
+    /// The check of the catalogue as it was at the start, if that takes its time.
+    check: Option<Check>,
     /// What is wrong with it, once that is known.
-    damage: tokio::sync::watch::Receiver<Option<Problem>>,
+    damage: tokio::sync::watch::Sender<Option<Problem>>,
+    /// Looks at what the start has not looked at.
+    looking: OnceLock<JoinHandle<()>>,
     guard: Guarding,
     tree: Option<tree::Served>,
     feed: feed::Feed,
@@ -79,6 +78,7 @@ pub struct Daemon {
 pub fn main(file: &Path) -> Result<(), Problem> {
     #[cfg(debug_assertions)]
     crash::listen();
+    memory::use_one_arena();
     // Before there are other threads, and before another program is started.
     let handed = socket::handed_over()?;
     let mut config = Config::load(file)?;
@@ -90,10 +90,10 @@ pub fn main(file: &Path) -> Result<(), Problem> {
     let served = runtime.block_on(async {
         listen::serve(file, &mut config, &daemon, handed, Signals::listen(hangup)?).await
     });
-    daemon.stop();
+    let stopped = daemon.stop();
     runtime.shutdown_background();
     tracing::info!("stopped");
-    served
+    served.and(stopped)
 }
 
 /// Claims the state folder, opens what is in it, and settles what the last run left.
@@ -118,11 +118,6 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         let (register, check) = catalogue.read()?;
         (register, Some(check))
     };
-    // It is under way before anything is recorded, which waits for it.
-    let (found, damage) = tokio::sync::watch::channel(None);
-    let begin =
-        |check| begin_check(check, found).map_err(|error| failed("start its check of the catalogue", &error));
-    let checking = check.map(begin).transpose()?;
     let engine = Engine::new(config.policy(&backings), register);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
@@ -133,10 +128,6 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     };
     let driver = std::thread::Builder::new().name("driver".to_owned()).spawn(drive);
     let driver = driver.map_err(|error| failed("start its driver", &error))?;
-    let reader = Arc::clone(&machine);
-    let reading = std::thread::Builder::new().name("archive-reader".to_owned());
-    let reading = reading.spawn(move || reader.read_newest_of_all());
-    let reading = reading.map_err(|error| failed("start its reader", &error))?;
     let guard = Guarding::start(Arc::clone(&machine), handle.clone(), config);
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
@@ -148,9 +139,9 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         machine,
         driver,
         driving,
-        reading,
-        checking,
-        damage,
+        check,
+        damage: tokio::sync::watch::Sender::new(None),
+        looking: OnceLock::new(),
         guard,
         tree,
         feed,
@@ -160,10 +151,33 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
 }
 
 impl Daemon {
+    /// Begins to look at what the start has not looked at: whether the catalogue is what was committed, then at what the next versions rely
+    /// on. It takes the longer, the longer the history is. Who only reads does not wait for it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    fn begin_to_look(&self) -> Result<(), Problem> {
+        let (check, damage, machine) = (self.check.clone(), self.damage.clone(), Arc::clone(&self.machine));
+        let looking = std::thread::Builder::new().name("look".to_owned()).spawn(move || {
+            if machine.is_stopping() {
+                return;
+            }
+            if let Some(Err(error)) = check.map(|check| check.run()) {
+                damage.send_replace(Some(error.into()));
+                return;
+            }
+            machine.read_newest_of_all();
+        });
+        let looking = looking.map_err(|error| failed("start what looks at its files", &error))?;
+        self.looking.get_or_init(|| looking);
+        Ok(())
+    }
+
     /// Goes by another configuration, of which all can change while it runs.
     ///
     /// # Errors
-    /// Where a store that it adds cannot be taken up, or what follows from it cannot be committed. Nothing has changed then.
+    /// Where a store that it adds cannot be taken up, or what follows from it cannot be committed. All is as it was then, but that a new command
+    /// of the feed may have been told of a version.
     fn adopt(&self, before: &Config, new: &Config) -> Result<(), Problem> {
         let mut backings = self.machine.prepare(new)?;
         let engine = self.handle.engine();
@@ -177,9 +191,13 @@ impl Daemon {
         }
         drop(engine);
         self.machine.configure(new);
-        self.handle.configure(new.policy(&backings)).inspect_err(|_| self.machine.configure(before))?;
-        self.guard.configure(&new.guard);
+        // Before there are versions of stores that are new: of what comes after it, its command is told.
         self.feed.configure(&new.feed_command);
+        self.handle.configure(new.policy(&backings)).inspect_err(|_| {
+            self.feed.configure(&before.feed_command);
+            self.machine.configure(before);
+        })?;
+        self.guard.configure(&new.guard);
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(problem) = watchers.configure(new, &self.handle, &self.machine) {
             tracing::error!("watch mode is not as configured: {problem}");
@@ -195,20 +213,21 @@ impl Daemon {
 
     /// Returns when the catalogue turns out not to be what was committed, with what is wrong.
     async fn damaged(&self) -> Problem {
-        let mut damage = self.damage.clone();
+        let mut damage = self.damage.subscribe();
         loop {
             if let Some(problem) = damage.borrow_and_update().clone() {
                 return problem;
             }
-            if damage.changed().await.is_err() {
-                // It was checked, and is sound.
-                std::future::pending::<()>().await;
-            }
+            // It is sent by this very daemon, so it cannot be closed.
+            let _ = damage.changed().await;
         }
     }
 
     /// Ends what is under way and waits until its outcome is recorded.
-    pub fn stop(self) {
+    ///
+    /// # Errors
+    /// What is wrong with the catalogue, if that was found out.
+    pub fn stop(self) -> Result<(), Problem> {
         let mut watchers = self.watchers.into_inner().unwrap_or_else(PoisonError::into_inner);
         watchers.stop();
         if let Some(tree) = self.tree {
@@ -222,8 +241,8 @@ impl Daemon {
             tracing::error!("the driver ended with a panic; the next start settles what it left");
         }
         watchers.join();
-        let _ = self.reading.join();
-        let _ = self.checking.map(JoinHandle::join);
+        let _ = self.looking.into_inner().map(JoinHandle::join);
+        self.damage.send_replace(None).map_or(Ok(()), Err)
     }
 }
 
@@ -250,27 +269,6 @@ fn let_go_of_volumes() {
             tracing::error!("cannot see whether a volume is left suspended: {}", Problem::from(error))
         }
     }
-}
-
-/// Has a catalogue checked in a thread of its own, and says what is wrong with it.
-fn begin_check(
-    check: Check,
-    found: tokio::sync::watch::Sender<Option<Problem>>,
-) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("catalogue-check".to_owned()).spawn(move || {
-        let checked = catch_unwind(AssertUnwindSafe(|| check.run()));
-        let problem = checked.map_or_else(|_| Some(unchecked()), |checked| checked.err().map(Problem::from));
-        found.send_replace(problem);
-    })
-}
-
-fn unchecked() -> Problem {
-    let detail = "the check of the catalogue has ended with a panic, and nothing is recorded without it";
-    Problem::new(
-        Code::Internal,
-        detail,
-        "this is a defect of asat: report what the log says before this, and start asat anew",
-    )
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Problem {

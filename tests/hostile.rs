@@ -202,10 +202,12 @@ fn a_connection_that_is_closed_without_a_word_is_told_of_in_the_log() {
     listener.write_all(b"GET /events HTTP/1.1\r\nHost: asat\r\n\r\n").unwrap();
     listener.read_exact(&mut [0; 12]).unwrap();
     // Those beyond the most ask for nothing, so none of them is told that there are too many.
-    let _silent: Vec<UnixStream> = (0..40).map(|_| connect(&world)).collect();
+    let mut silent: Vec<UnixStream> = (0..40).map(|_| connect(&world)).collect();
     let daemon = world.daemon.as_mut().unwrap();
     let line = format!("a connection from user {} beyond 1 was refused", rustix::process::geteuid().as_raw());
     daemon.wait_for(&line).unwrap_or_else(|log| panic!("{log}"));
+    // They are closed in their order, so when the last one is, others were refused after the first.
+    assert_eq!(silent.last_mut().unwrap().read(&mut [0]).unwrap(), 0);
     daemon.terminate();
     assert!(daemon.child.wait().unwrap().success());
     let log = daemon.rest_of_log();

@@ -99,8 +99,8 @@ impl<H: Host> Driver<H> {
             self.take_in(message);
         }
         self.ports.performers.end();
-        // SQLite deletes the log of a sound catalogue as it is closed. If it is not sound, the daemon has said so.
-        let _ = self.ports.catalogue.wait_for_check();
+        // SQLite deletes the log of a sound catalogue as it is closed. If it is not sound, the thread that looks at it says so.
+        let _ = self.ports.catalogue.end_check();
     }
 
     /// Takes in what was done, which may be told of after the end, too.

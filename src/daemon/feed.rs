@@ -47,12 +47,12 @@ impl Feed {
             Self { command: Arc::clone(&command), stop, stopping: Arc::default(), threads: Vec::new() };
         let events = handle.clone();
         feed.spawn("feed", handle, machine, &stopped, move |diff| {
-            events.notify(Notice::Diff(Arc::new(diff.clone())));
-            true
+            events.notify(Notice::Diff(Arc::new(diff()?)));
+            Some(true)
         })?;
         feed.spawn("feed-command", handle, machine, &stopped, move |diff| {
             let command = command.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            command.is_empty() || run(&command, diff)
+            if command.is_empty() { Some(true) } else { Some(run(&command, &diff()?)) }
         })?;
         Ok(feed)
     }
@@ -63,7 +63,7 @@ impl Feed {
         handle: &Handle,
         machine: &Arc<Machine>,
         stopped: &watch::Receiver<bool>,
-        tell: impl FnMut(&Diff) -> bool + Send + 'static,
+        tell: impl FnMut(&Compare<'_>) -> Option<bool> + Send + 'static,
     ) -> Result<(), Problem> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| failed("start what tells of changes", &error))?;
@@ -130,11 +130,14 @@ struct Reader<Tell> {
     stopping: Arc<AtomicBool>,
     /// The newest version of each store that was told of.
     told: BTreeMap<StoreName, u64>,
-    /// Answers whether it has taken it; else it is told again.
+    /// Answers whether it has taken what a version changed; else it is told again. What it does not ask for, is not compared.
     tell: Tell,
     /// After how long.
     retry: Duration,
 }
+
+/// Tells what a version changed; nothing if that was given up because the daemon stops.
+type Compare<'a> = dyn Fn() -> Option<Diff> + 'a;
 
 /// What there is to tell of a store.
 #[derive(Default)]
@@ -148,7 +151,7 @@ enum Next {
     Nothing,
 }
 
-impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
+impl<Tell: FnMut(&Compare<'_>) -> Option<bool>> Reader<Tell> {
     /// Tells what is new, now and whenever something was committed, until the daemon stops.
     async fn read(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
@@ -185,37 +188,42 @@ impl<Tell: FnMut(&Diff) -> bool> Reader<Tell> {
                 Next::Nothing => return true,
                 Next::Passed(number) => told = number,
                 Next::Version(id, since) => {
-                    let diff = self.diff(&id, since.as_ref());
-                    // A comparison that was given up says nothing of the version.
-                    if self.stopping.load(Ordering::Relaxed) {
-                        return true;
+                    let compare = || diff(&self.machine, &id, since.as_ref(), &self.stopping);
+                    match (self.tell)(&compare) {
+                        Some(true) => told = id.number,
+                        Some(false) => return false,
+                        None => return true,
                     }
-                    if !(self.tell)(&diff) {
-                        return false;
-                    }
-                    told = id.number;
                 }
             }
         }
     }
 
-    /// What a version changed, or why nobody can say.
-    fn diff(&self, id: &VersionId, since: Option<&VersionId>) -> Diff {
-        let nothing = |problem| {
-            let from = since.map(ToString::to_string);
-            Diff { from, to: id.to_string(), tables: Vec::new(), problem }
-        };
-        let Some(since) = since else { return nothing(None) };
-        self.machine.diff(since, id, &self.stopping).unwrap_or_else(|problem| {
-            if !self.stopping.load(Ordering::Relaxed) {
-                tracing::warn!(version = %id, "{id}: cannot be compared with {since}: {problem}");
-            }
-            nothing(Some(problem.to_string()))
-        })
-    }
-
     fn look<T: Default>(&self, store: &StoreName, look: impl FnOnce(&History) -> T) -> T {
         self.handle.engine().register().history(store).map(look).unwrap_or_default()
+    }
+}
+
+/// What a version changed, or why nobody can say.
+fn diff(
+    machine: &Machine,
+    id: &VersionId,
+    since: Option<&VersionId>,
+    stopping: &Arc<AtomicBool>,
+) -> Option<Diff> {
+    let nothing = |problem| {
+        let from = since.map(ToString::to_string);
+        Some(Diff { from, to: id.to_string(), tables: Vec::new(), problem })
+    };
+    let Some(since) = since else { return nothing(None) };
+    match machine.diff(since, id, stopping) {
+        // A comparison that was given up says nothing of the version.
+        _ if stopping.load(Ordering::Relaxed) => None,
+        Ok(diff) => Some(diff),
+        Err(problem) => {
+            tracing::warn!(version = %id, "{id}: cannot be compared with {since}: {problem}");
+            nothing(Some(problem.to_string()))
+        }
     }
 }
 

@@ -82,18 +82,7 @@ pub(super) async fn serve(
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     tracing::info!("ready");
-    let ended = loop {
-        let wanted = tokio::select! {
-            wanted = signals.next() => wanted,
-            () = daemon.undriven() => break Err(undriven()),
-            problem = daemon.damaged() => break Err(problem),
-        };
-        match wanted {
-            // Requests are served by other threads meanwhile.
-            Wanted::Reload => tokio::task::block_in_place(|| reload(file, config, daemon, &rules)),
-            Wanted::Stop => break Ok(()),
-        }
-    };
+    let ended = heed(file, config, daemon, &rules, &mut signals).await;
     let _ = sd_notify::notify(&[NotifyState::Stopping, time_to_stop(config)]);
     stopping.send_replace(true);
     let mut finished = std::pin::pin!(async { while servers.join_next().await.is_some() {} });
@@ -109,6 +98,29 @@ pub(super) async fn serve(
         socket::remove(&path)?;
     }
     ended
+}
+
+/// Does what signals say until one says to stop, or something ends the daemon.
+async fn heed(
+    file: &Path,
+    config: &mut Config,
+    daemon: &Daemon,
+    rules: &Rules,
+    signals: &mut Signals,
+) -> Result<(), Problem> {
+    daemon.begin_to_look()?;
+    loop {
+        let wanted = tokio::select! {
+            wanted = signals.next() => wanted,
+            () = daemon.undriven() => return Err(undriven()),
+            problem = daemon.damaged() => return Err(problem),
+        };
+        match wanted {
+            // Requests are served by other threads meanwhile.
+            Wanted::Reload => tokio::task::block_in_place(|| reload(file, config, daemon, rules)),
+            Wanted::Stop => return Ok(()),
+        }
+    }
 }
 
 /// Asks the service manager for the time that a stop may take: for requests, and then for what is under way, of which a command

@@ -303,6 +303,11 @@ impl Machine {
         // Nobody has to listen.
         self.notices.send(Notice::Progress(progress));
     }
+
+    /// Whether what is under way is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
 }
 
 /// What the archive says of a version.

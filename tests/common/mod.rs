@@ -240,6 +240,21 @@ impl World {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Has the daemon stand still, until what is answered is dropped.
+    pub fn stand_still(&self) -> impl Drop + use<'_> {
+        struct Still<'a>(&'a World);
+        impl Drop for Still<'_> {
+            fn drop(&mut self) {
+                self.0.signal(rustix::process::Signal::CONT);
+            }
+        }
+        self.signal(rustix::process::Signal::STOP);
+        let pid = rustix::process::Pid::from_child(&self.daemon.as_ref().unwrap().child);
+        let stopped = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
+        assert!(stopped.is_some_and(|(_, status)| status.stopped()), "{stopped:?}");
+        Still(self)
+    }
+
     /// Waits until the daemon has said something since the last time; answers what it has said until then.
     pub fn wait_for_log(&mut self, text: &str) -> String {
         let daemon = self.daemon.as_mut().unwrap();

@@ -3,76 +3,79 @@
 //! Reading them shows some damage; the rest is found by going through all of it, which takes as long as the history is. So a daemon that
 //! starts on a long one has it done beside its work, and records nothing until it is over.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use asat_core::StoreName;
 use rusqlite::Connection;
 
 use crate::error::Error;
-use crate::read::{Fault, Loader, bad, numbers_in};
+use crate::read::{Fault, Loader, bad, begin, numbers_in};
 use crate::values::{Int, Text};
 use crate::{read_only, seal};
 
-/// The check of a catalogue as it was at some time.
-#[derive(Debug)]
-pub struct Check {
-    connection: Connection,
-    path: PathBuf,
-    outcome: Outcome,
-}
+/// The check of a catalogue in which nothing is recorded until that is over. It is run once, by the first who needs to know what it finds;
+/// the others wait for it.
+#[derive(Clone, Debug)]
+pub struct Check(Arc<Run>);
 
-/// What a check has found, once it is over: nothing if the catalogue is sound.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome(Arc<OnceLock<Option<Arc<Error>>>>);
+#[derive(Debug)]
+struct Run {
+    path: Box<Path>,
+    /// Opened with the catalogue, and used once: that it cannot be opened is no damage, and what is put in its place is not what was read.
+    connection: Mutex<Option<Connection>>,
+    has_begun: AtomicBool,
+    /// What it has found, once it is over: nothing if the catalogue is sound.
+    found: OnceLock<Option<Arc<Error>>>,
+}
 
 impl Check {
-    /// A check of a catalogue as it is now: what is committed later is not seen.
-    pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
-        let connection = read_only(path)?;
-        let refused = |error| Error::sqlite("read", path, error);
-        connection.execute_batch("begin; select * from meta limit 1").map_err(refused)?;
-        Ok(Self { connection, path: path.to_owned(), outcome: Outcome::default() })
+    pub(crate) fn of(path: &Path) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Run {
+            path: path.into(),
+            connection: Mutex::new(Some(read_only(path)?)),
+            has_begun: AtomicBool::new(false),
+            found: OnceLock::new(),
+        })))
     }
 
-    pub(crate) fn outcome(&self) -> Outcome {
-        self.outcome.clone()
-    }
-
-    /// Checks everything, which takes as long as reading every record.
+    /// Checks everything, which takes as long as reading every record, or waits for the one who does.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn run(self) -> Result<(), Error> {
-        let found = check_whole(&self.connection, &self.path).err().map(Arc::new);
-        let found = self.outcome.0.get_or_init(|| found);
-        found.as_ref().map_or(Ok(()), |found| Err(Error::Checked(Arc::clone(found))))
+    /// What is wrong with it; [`Error::Unchecked`] if that cannot be found out.
+    pub fn run(&self) -> Result<(), Error> {
+        self.0.has_begun.store(true, Ordering::Relaxed);
+        told(self.0.found.get_or_init(|| self.0.look_at_all().err().map(Arc::new)).as_ref())
     }
-}
 
-impl Drop for Check {
-    /// What nobody has checked is not believed.
-    fn drop(&mut self) {
-        let what = "its records were not checked, as that was broken off";
-        self.outcome.0.get_or_init(|| Some(Arc::new(Error::damaged(&self.path, what))));
-    }
-}
-
-impl Outcome {
-    /// What the check has found, if it is over.
+    /// What it has found, if it is over.
     ///
     /// # Errors
-    /// What is wrong.
+    /// As [`Self::run`].
     pub(crate) fn so_far(&self) -> Result<(), Error> {
-        self.0.get().and_then(Option::as_ref).map_or(Ok(()), |found| Err(Error::Checked(Arc::clone(found))))
+        told(self.0.found.get().and_then(Option::as_ref))
     }
 
-    /// Waits for the end of the check.
-    ///
-    /// # Errors
-    /// What it has found.
-    pub(crate) fn wait(&self) -> Result<(), Error> {
-        self.0.wait().as_ref().map_or(Ok(()), |found| Err(Error::Checked(Arc::clone(found))))
+    /// Whether it is under way, or over.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.has_begun.load(Ordering::Relaxed)
+    }
+}
+
+fn told(found: Option<&Arc<Error>>) -> Result<(), Error> {
+    found.map_or(Ok(()), |found| Err(Error::Checked(Arc::clone(found))))
+}
+
+impl Run {
+    fn look_at_all(&self) -> Result<(), Error> {
+        let unchecked = || Error::Unchecked { path: self.path.to_path_buf() };
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let connection = connection.ok_or_else(unchecked)?;
+        let look = || check_whole(&*begin(&connection, &self.path)?, &self.path);
+        // What nobody has checked is not believed.
+        catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err(unchecked()))
     }
 }
 

@@ -126,6 +126,12 @@ pub enum Error {
         /// Why not.
         what: String,
     },
+    /// Whether the records are those that were committed could not be found out.
+    #[error("the check of the catalogue {} has ended with a panic, and nothing is recorded without it", .path.display())]
+    Unchecked {
+        /// The catalogue.
+        path: PathBuf,
+    },
     /// The check of a catalogue has found this, and nothing is recorded in it any more.
     #[error("{0}")]
     Checked(Arc<Error>),
@@ -201,7 +207,7 @@ impl Error {
             | Self::Newer { .. }
             | Self::NoFile { .. }
             | Self::Unsuitable { .. } => Code::Configuration,
-            Self::Io { .. } | Self::Sqlite { .. } => Code::Internal,
+            Self::Io { .. } | Self::Sqlite { .. } | Self::Unchecked { .. } => Code::Internal,
             Self::Checked(found) => found.code(),
         }
     }
@@ -232,6 +238,9 @@ impl Error {
             Self::Unsure { .. } => {
                 "look at the disk, and put the same file back if it was moved away; then restart asat, which goes by what the catalogue \
                  has. If it is gone, stop asat, and follow docs/recover.md (the catalogue is gone)"
+            }
+            Self::Unchecked { .. } => {
+                "this is a defect of asat: report what the log says before this, and start asat anew"
             }
             Self::Checked(found) => found.hint(),
             Self::NoFile { .. } => {

@@ -66,8 +66,8 @@ pub struct Catalogue {
     unnamed: Option<Error>,
     /// When it was written last before it was opened, as its files say.
     written_at: Option<Timestamp>,
-    /// What the check of its records finds.
-    checked: Option<check::Outcome>,
+    /// The check of its records, until it is known that they are sound.
+    check: Option<Check>,
 }
 
 impl Catalogue {
@@ -119,7 +119,7 @@ impl Catalogue {
         let newest = Newest::begin(path, &seal)?;
         let place = Place::of(path)?;
         let path = path.to_owned();
-        let (unsure, unnamed, checked) = (None, None, None);
+        let (unsure, unnamed, check) = (None, None, None);
         Ok(Self {
             connection,
             path,
@@ -131,7 +131,7 @@ impl Catalogue {
             unsure,
             unnamed,
             written_at,
-            checked,
+            check,
         })
     }
 
@@ -185,7 +185,7 @@ impl Catalogue {
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
         self.check()?;
-        self.wait_for_check()?;
+        self.have_checked()?;
         let refused = |error| Error::sqlite(doing, &self.path, error);
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior).map_err(refused)?;
@@ -218,7 +218,7 @@ impl Catalogue {
         if let Some(what) = &self.unsure {
             return Err(Error::Unsure { path: self.path.clone(), what: what.clone() });
         }
-        self.checked.as_ref().map_or(Ok(()), check::Outcome::so_far)?;
+        self.check.as_ref().map_or(Ok(()), Check::so_far)?;
         self.place.check()
     }
 
@@ -260,29 +260,37 @@ impl Catalogue {
         Ok(bytes <= SHORT_BYTES)
     }
 
-    /// Reads the records, and leaves it to the caller to have them checked: that takes the longer, the longer the history is, and reading
-    /// them does not. Nothing is recorded until the check is over, or ever if it finds something.
+    /// Reads the records, and leaves it to the caller when they are checked: that takes the longer, the longer the history is, and reading
+    /// them does not. Nothing is recorded before that: the first commit runs the check if nobody else has, and fails if it finds something.
     ///
     /// # Errors
     /// As [`Self::load`], of what is read.
     pub fn read(&mut self) -> Result<(Register, Check), Error> {
         // As long as it may be damaged, it stays as it is: its log is not applied when it is closed.
         keep_log(&self.connection, true).map_err(|error| Error::sqlite("read", &self.path, error))?;
-        let check = Check::begin(&self.path)?;
+        let check = Check::of(&self.path)?;
         let register = read::read(&self.connection, &self.path)?;
-        self.checked = Some(check.outcome());
+        self.check = Some(check.clone());
         Ok((register, check))
     }
 
-    /// Waits until it is checked, if that is under way.
+    /// Waits for the check if somebody has begun it. If the catalogue is sound, its log is applied when it is closed. If nobody has begun the
+    /// check, none is needed: the log is left as it is.
     ///
     /// # Errors
     /// What the check has found.
-    pub fn wait_for_check(&mut self) -> Result<(), Error> {
-        if let Some(checked) = &self.checked {
-            checked.wait()?;
+    pub fn end_check(&mut self) -> Result<(), Error> {
+        match &self.check {
+            Some(check) if check.has_begun() => self.have_checked(),
+            _ => Ok(()),
+        }
+    }
+
+    fn have_checked(&mut self) -> Result<(), Error> {
+        if let Some(check) = &self.check {
+            check.run()?;
             keep_log(&self.connection, false).map_err(|error| Error::sqlite("read", &self.path, error))?;
-            self.checked = None;
+            self.check = None;
         }
         Ok(())
     }
@@ -388,7 +396,7 @@ fn read_only(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let refused = |error| Error::sqlite("open", path, error);
     let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
-    connection.pragma_update(None, "cache_size", CACHE_KIB).map_err(refused)?;
+    set_up(&connection).map_err(refused)?;
     Ok(connection)
 }
 
@@ -400,8 +408,15 @@ fn connect(path: &Path) -> Result<Connection, Error> {
     let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.pragma_update(None, "synchronous", "full").map_err(refused)?;
-    connection.pragma_update(None, "cache_size", CACHE_KIB).map_err(refused)?;
+    set_up(&connection).map_err(refused)?;
     Ok(connection)
+}
+
+/// What all connections have in common.
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    // Otherwise SQLite prepares a statement anew whenever its parameters are others, to see whether another plan is better now.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "cache_size", CACHE_KIB)
 }
 
 /// Whether the log stays as it is when its last connection is closed.

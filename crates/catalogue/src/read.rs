@@ -60,7 +60,11 @@ pub(crate) fn read(connection: &Connection, path: &Path) -> Result<Register, Err
         let mut first = i64::MIN;
         for number in chunks.get(&store).into_iter().flatten() {
             let numbers = numbers_in(*number);
-            loader.versions(&store, first..=*numbers.start() - 1)?;
+            let between = first..=*numbers.start() - 1;
+            // Most chunks follow each other.
+            if !between.is_empty() {
+                loader.versions(&store, between)?;
+            }
             first = numbers.end().saturating_add(1);
         }
         loader.versions(&store, first..=i64::MAX)?;
@@ -73,7 +77,7 @@ pub(crate) fn read(connection: &Connection, path: &Path) -> Result<Register, Err
 }
 
 /// Begins to read one commit.
-fn begin<'a>(connection: &'a Connection, path: &Path) -> Result<Transaction<'a>, Error> {
+pub(crate) fn begin<'a>(connection: &'a Connection, path: &Path) -> Result<Transaction<'a>, Error> {
     connection.unchecked_transaction().map_err(|error| Error::sqlite("read", path, error))
 }
 

@@ -216,19 +216,23 @@ fn nothing_is_recorded_before_what_was_read_is_checked() {
     let mut dice = Dice(6);
     let mut twin = Twin::new();
     twin.record(&[Change::Store(common::store(&mut dice, report())), begun(&mut dice, 1, State::Ready)]);
-    let (read, check) = twin.catalogue.read().unwrap();
-    assert_eq!(read, twin.lived);
-    let change = begun(&mut dice, 2, State::Cutting);
-    std::thread::scope(|scope| {
-        let recording = scope.spawn(|| twin.catalogue.record(std::slice::from_ref(&change)));
-        check.run().unwrap();
-        recording.join().unwrap().unwrap();
-    });
-    let (_, broken_off) = twin.catalogue.read().unwrap();
-    drop(broken_off);
+    for checked_before in [true, false] {
+        let (read, check) = twin.catalogue.read().unwrap();
+        assert_eq!(read, twin.lived);
+        if checked_before {
+            check.run().unwrap();
+        }
+        twin.record(&[begun(&mut dice, 2, State::Cutting)]);
+    }
+    let (_, check) = twin.catalogue.read().unwrap();
+    let other = rusqlite::Connection::open(twin.path()).unwrap();
+    other.execute_batch("update store set path = '/elsewhere'").unwrap();
+    twin.catalogue.end_check().expect("nobody has asked for the check");
     let refused = twin.catalogue.record(&[Change::Discarded(id(2))]).unwrap_err().to_string();
-    assert!(refused.contains("were not checked"), "{refused}");
+    assert!(refused.contains("not what was committed"), "{refused}");
+    assert_eq!(check.run().unwrap_err().to_string(), refused, "it is run once");
     assert_eq!(twin.catalogue.check().unwrap_err().to_string(), refused);
+    assert_eq!(twin.catalogue.end_check().unwrap_err().to_string(), refused);
 }
 
 #[test]
