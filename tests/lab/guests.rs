@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::lab::{Fs, Lab, Ran, Status, WHERE, in_lab, needs};
+use crate::lab::{Fs, Lab, Ran, Status, WHERE, in_lab, needs, wait_until};
 
 fn shell(lab: &Lab, script: &str) -> Ran {
     lab.run(&["sh", "-c", script])
@@ -35,14 +35,6 @@ fn group_of(process: &Path) -> Option<String> {
     // Its name comes before, in parentheses, and then its state and its parent.
     let stat = fs::read_to_string(process.join("stat")).ok()?;
     Some(stat.rsplit(") ").next()?.split(' ').nth(2)?.to_owned())
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < patience, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -174,16 +166,18 @@ fn lab_ends_and_leaves_nothing_when_its_test_is_killed() {
     let mut test = test.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let named = folder.path().to_str().unwrap();
     let leads = |process: &PathBuf| group_of(process).is_some_and(|group| process.ends_with(group));
-    let kernel = || processes_with(named).into_iter().find(leads);
-    wait_until("a guest has begun", || kernel().is_some());
-    let group = kernel().as_deref().and_then(group_of);
+    let mut group = None;
+    wait_until("a guest has begun", || {
+        group = processes_with(named).into_iter().find(leads).as_deref().and_then(group_of);
+        group.is_some()
+    });
     let guest = || processes(|process| group_of(process) == group);
     // There is a watcher, and the kernel may have two helpers; then come the programs inside.
     wait_until("programs run inside", || guest().len() > 4);
     test.kill().unwrap();
     test.wait().unwrap();
     wait_until("the guest is gone", || guest().is_empty() && processes_with(named).is_empty());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "files of the guest are left");
 }
 
 /// Only for the test above.
