@@ -36,12 +36,16 @@ fn lab_a_snapshot_that_is_removed_by_hand_is_missed() {
     in_lab(lab(), |machine| {
         let mut site = two_versions(machine);
         let second = crate::lab_store::ground::snapshot_of(&site.version(2)).unwrap();
-        for (version, _) in site.states() {
+        let states = site.states();
+        // What the daemon does about the first one must not meet the second.
+        let standing = site.ground.world.stand_still();
+        for (version, _) in states {
             let mounted = site.ground.world.path("mnt/.snapshots").join(version["id"].as_str().unwrap());
             machine.run("umount", &[mounted.to_str().unwrap()]);
             machine
                 .run("lvremove", &["-q", "--yes", &crate::lab_store::ground::snapshot_of(&version).unwrap()]);
         }
+        drop(standing);
         // Whoever was about to archive it may find that before the guard does, and says the same in other words.
         check_what_is_left(&mut site, &[&second, "was removed", "in the archive"]);
     });

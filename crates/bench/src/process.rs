@@ -20,6 +20,12 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// How long the daemon may take to become ready or to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a daemon may have something left to do: it compares each version of a long history with the one before.
+const BACKLOG: Duration = Duration::from_secs(3600);
+
+/// How long a daemon is looked at to see whether it does anything.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
 /// How long a daemon that nobody needs any more may take to end by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -80,14 +86,33 @@ impl Daemon {
         }
     }
 
+    /// Waits until it uses next to no processor time.
+    pub(super) async fn until_idle(&self) -> Result<(), Problem> {
+        // A daemon that waits for requests uses less than this share of one processor.
+        const IDLE_SHARE: f64 = 0.01;
+        let (mut before, deadline) = (self.thread_seconds("")?, Instant::now() + BACKLOG);
+        while Instant::now() < deadline {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            let now = self.thread_seconds("")?;
+            // Threads that have ended are not counted any more.
+            if (now - before).abs() < IDLE_SHARE * BETWEEN_LOOKS.as_secs_f64() {
+                return Ok(());
+            }
+            before = now;
+        }
+        Err(failed("wait for the daemon any longer", "it goes on working"))
+    }
+
     /// The processor time of its threads whose names begin so, in seconds.
     pub(super) fn thread_seconds(&self, name: &str) -> Result<f64, Problem> {
         let cannot = |error: std::io::Error| failed("look at the daemon's threads", error);
         let mut nanoseconds = 0.0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(cannot)? {
             let thread = thread.map_err(cannot)?.path();
-            if fs::read_to_string(thread.join("comm")).map_err(cannot)?.starts_with(name) {
-                let stat = fs::read_to_string(thread.join("schedstat")).map_err(cannot)?;
+            // One that has ended meanwhile needs nothing any more.
+            let Ok(comm) = fs::read_to_string(thread.join("comm")) else { continue };
+            let Ok(stat) = fs::read_to_string(thread.join("schedstat")) else { continue };
+            if comm.starts_with(name) {
                 let spent = stat.split(' ').next().and_then(|word| word.parse::<f64>().ok());
                 nanoseconds += spent.ok_or_else(|| failed("read a thread's time", &stat))?;
             }

@@ -45,7 +45,7 @@ struct Taken {
 pub(super) async fn run(args: &ReadingArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
     let mut shelf = Shelf::make(dir)?;
     let published = publish(args, &shelf, tell).await?;
-    shelf.restart()?;
+    shelf.restart().await?;
     tell("asking every version for the first time");
     shelf.forget_archive()?;
     let mut first_ms = Vec::new();

@@ -28,13 +28,14 @@ impl Shelf {
         Ok(Self { daemon: Some(site.start()?), site })
     }
 
-    /// Starts the daemon anew: the kernel has nothing of the new tree, and the daemon has no version open.
-    pub(super) fn restart(&mut self) -> Result<(), Problem> {
+    /// Starts the daemon anew: the kernel has nothing of the new tree, and the daemon has no version open, and nothing to do beside what is
+    /// measured.
+    pub(super) async fn restart(&mut self) -> Result<(), Problem> {
         if let Some(daemon) = self.daemon.take() {
+            daemon.until_idle().await?;
             daemon.stop()?;
         }
-        self.daemon = Some(self.site.start()?);
-        Ok(())
+        self.daemon.insert(self.site.start()?).until_idle().await
     }
 
     /// The most memory that the daemon ever had resident, in bytes; answers it as the daemon is stopped.

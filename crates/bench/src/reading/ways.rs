@@ -52,8 +52,8 @@ pub(super) const ALL: [Way; 6] = [
     way("warm look-ups, one connection", Some(1.15), true, 21, look_ups),
     way("warm look-ups, a process each", Some(1.15), true, 101, process),
     way("warm look-ups, a connection each", None, true, 21, connections),
-    way("cold scan", Some(2.0), false, 21, scan),
-    way("cold look-ups", Some(2.0), false, 21, cold_look_ups),
+    way("cold scan", Some(1.5), false, 21, scan),
+    way("cold look-ups", Some(1.5), false, 21, cold_look_ups),
 ];
 
 impl Pair<'_> {
