@@ -1,5 +1,5 @@
 //! The compressing half of a write: a thread that turns changed pages into frames, as differences from those of the
-//! version before where that is shorter. It shares each batch with others, as far as there are processors.
+//! version before if that is shorter, and appends them. As far as there are processors, others make frames with it, and go on while it appends.
 //!
 //! The caller hashes and compares on its own thread and hands over what changed through a bounded channel.
 //! Where that is full, the caller waits. Only where somebody waits for the caller, as the store's writers do in a rollback-journal mode,
@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_core::boundary::{self, Forked};
@@ -20,17 +21,18 @@ use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::{PageHash, SIDE_BY_SIDE};
 use crate::index::{Check, Encoding, Entry, check_of};
-use crate::layout::{in_memory, len_of};
+use crate::layout::in_memory;
 use crate::pages::Pages;
 use crate::view::View;
 
 /// Pages travel in batches of about this many bytes.
 const BATCH_BYTES: usize = 512 << 10;
-/// So many batches wait in memory at most; with those in hand at either end about 9 MiB are in flight.
-const BATCHES_WAITING: usize = 16;
+/// So many batches wait in memory at most, and so many are in hand: with the frames made of them, some 12 MiB.
+const BATCHES_WAITING: usize = 8;
+const BATCHES_IN_HAND: usize = 8;
 
 /// So many threads make frames of a batch at most, as long as each has this many pages.
-const MOST_HANDS: usize = 4;
+const MOST_WORKERS: usize = 4;
 const LEAST_SHARE: usize = 16;
 
 /// Hears from the compressing thread how many pages are stored.
@@ -147,47 +149,117 @@ fn compress(
     told: Option<&(dyn Fn(u64) + Send + Sync)>,
 ) -> Result<Builder, Error> {
     let (page_len, version) = (builder.directory.page_size.as_usize(), builder.directory.first);
-    let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_HANDS);
-    let worker = |_| Worker::new(page_len, version);
-    let mut workers = (0..count).map(worker).collect::<Result<Vec<_>, _>>()?;
-    let mut stored = 0;
-    while let Some(batch) = next_batch(batches) {
-        let share = batch.pages.len().div_ceil(count).max(LEAST_SHARE);
-        let data = batch.data.chunks(share * page_len);
-        let mut shares = batch.pages.chunks(share).zip(data).zip(&mut workers);
-        let first = shares.next();
-        std::thread::scope(|scope| {
-            for ((pages, data), worker) in shares {
-                scope.spawn(move || worker.encode(pages, data, before));
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
+    let queue = Queue::default();
+    std::thread::scope(|scope| {
+        let mut own = Worker::new(page_len, version)?;
+        let _end = EndAtDrop(&queue);
+        let (mut in_hand, mut others) = (VecDeque::new(), 1..count);
+        loop {
+            while in_hand.len() < BATCHES_IN_HAND
+                && let Some(batch) = next_batch(batches, in_hand.is_empty())
+            {
+                in_hand.push_back(queue.push(batch, count));
+                if queue.has_several() && others.next().is_some() {
+                    let work =
+                        || Worker::new(page_len, version).map(|mut worker| worker.work(&queue, before));
+                    // Without memory or threads for others, this one does everything.
+                    let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+                }
             }
-            if let Some(((pages, data), worker)) = first {
-                worker.encode(pages, data, before);
+            let Some(shares) = in_hand.pop_front() else { break };
+            for share in shares {
+                own.until_made(&share, &queue, before)?.append(&mut builder)?;
             }
-        });
-        for worker in &mut workers {
-            worker.deliver(&mut builder)?;
+            if let Some(told) = told {
+                told(builder.count);
+            }
         }
-        stored += len_of(&batch.pages);
-        if let Some(told) = told {
-            told(stored);
-        }
-    }
-    Ok(builder)
+        Ok(builder)
+    })
 }
 
-/// Waits for the next batch; `None` where none comes any more.
-fn next_batch(batches: &Receiver<Batch>) -> Option<Batch> {
+/// The next batch, which is waited for if it must be; `None` if there is none yet, or none comes any more.
+fn next_batch(batches: &Receiver<Batch>, must_wait: bool) -> Option<Batch> {
     loop {
         match batches.try_recv() {
             Ok(batch) => return Some(batch),
-            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if !must_wait => return None,
             Err(TryRecvError::Empty) if boundary::blocked("archive: a batch of pages") => {}
             Err(TryRecvError::Empty) => return batches.recv().ok(),
+            Err(TryRecvError::Disconnected) => return None,
         }
     }
 }
 
-/// What turning pages into frames takes, and the frames made of one share of a batch.
+/// A part of a batch that one worker makes frames of.
+struct Share {
+    batch: Arc<Batch>,
+    pages: Range<usize>,
+    made: Sender<Made>,
+}
+
+/// Shares that no worker has taken yet.
+#[derive(Default)]
+struct Queue {
+    shares: Mutex<Shares>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Shares {
+    waiting: VecDeque<Share>,
+    has_ended: bool,
+}
+
+impl Queue {
+    /// Has workers make frames of a batch, of which each takes a share; answers what they will be, in order.
+    fn push(&self, batch: Batch, workers: usize) -> Vec<Receiver<Made>> {
+        let (count, batch) = (batch.pages.len(), Arc::new(batch));
+        let size = count.div_ceil(workers).max(LEAST_SHARE);
+        let mut shares = self.shares();
+        let share = |start: usize| {
+            let (made, share) = channel();
+            let (batch, pages) = (Arc::clone(&batch), start..(start + size).min(count));
+            shares.waiting.push_back(Share { batch, pages, made });
+            self.changed.notify_one();
+            share
+        };
+        (0..count).step_by(size).map(share).collect()
+    }
+
+    fn has_several(&self) -> bool {
+        self.shares().waiting.len() > 1
+    }
+
+    fn take(&self) -> Option<Share> {
+        self.shares().waiting.pop_front()
+    }
+
+    /// Waits for a share; `None` if none comes any more.
+    fn wait(&self) -> Option<Share> {
+        let none_yet = |shares: &mut Shares| shares.waiting.is_empty() && !shares.has_ended;
+        let shares = self.changed.wait_while(self.shares(), none_yet);
+        shares.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+    }
+
+    /// No scheduler has a say in who gets it: workers do nothing that others could see.
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has workers end, whatever came of what they did.
+struct EndAtDrop<'a>(&'a Queue);
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        *self.0.shares() = Shares { has_ended: true, ..Shares::default() };
+        self.0.changed.notify_all();
+    }
+}
+
+/// What turning pages into frames takes.
 struct Worker {
     encoder: Encoder,
     reader: Pages,
@@ -195,19 +267,57 @@ struct Worker {
     version: u64,
     /// Some pages of the version before.
     before: Vec<u8>,
-    made: Vec<Entry>,
-    /// The bytes of all frames made.
+}
+
+/// The frames of a share.
+#[derive(Default)]
+struct Made {
+    entries: Vec<Entry>,
+    /// The bytes of all frames.
     bytes: Vec<u8>,
 }
 
 impl Worker {
     fn new(page_len: usize, version: u64) -> Result<Self, Error> {
         let (encoder, reader) = (Encoder::new(page_len, None)?, Pages::new()?);
-        let (before, made, bytes) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { encoder, reader, page_len, version, before, made, bytes })
+        Ok(Self { encoder, reader, page_len, version, before: Vec::new() })
     }
 
-    fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) {
+    /// Makes frames until there is nothing to make any more.
+    fn work(&mut self, queue: &Queue, before: Option<&View>) {
+        while let Some(share) = queue.wait() {
+            self.make(&share, before);
+        }
+    }
+
+    /// Makes frames until those of this share are made, too.
+    fn until_made(
+        &mut self,
+        share: &Receiver<Made>,
+        queue: &Queue,
+        before: Option<&View>,
+    ) -> Result<Made, Error> {
+        let ended = || Error::Misuse("a compressing thread ended early".to_owned());
+        loop {
+            match share.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                made => return made.map_err(|_| ended()),
+            }
+            let Some(next) = queue.take() else { return share.recv().map_err(|_| ended()) };
+            self.make(&next, before);
+        }
+    }
+
+    fn make(&mut self, share: &Share, before: Option<&View>) {
+        let Share { batch, pages: Range { start, end }, made } = share;
+        let pages = batch.pages.get(*start..*end).unwrap_or_default();
+        let data = batch.data.get(start * self.page_len..end * self.page_len).unwrap_or_default();
+        // Nobody waits for it if appending failed.
+        let _ = made.send(self.encode(pages, data, before));
+    }
+
+    fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) -> Made {
+        let mut made = Made::default();
         let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
         for (pages, data) in groups {
             let bases = self.read(before, pages);
@@ -219,10 +329,11 @@ impl Worker {
                 let (encoding, frame) = self.encoder.encode(content, below);
                 let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
                 let (version, len) = (self.version, u32::try_from(frame.len()).unwrap_or(u32::MAX));
-                self.made.push(Entry { page, version, encoding, base, offset: 0, len, check });
-                self.bytes.extend_from_slice(frame);
+                made.entries.push(Entry { page, version, encoding, base, offset: 0, len, check });
+                made.bytes.extend_from_slice(frame);
             }
         }
+        made
     }
 
     /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
@@ -247,16 +358,16 @@ impl Worker {
         }
         bases
     }
+}
 
-    /// Appends what was made.
-    fn deliver(&mut self, builder: &mut Builder) -> Result<(), Error> {
+impl Made {
+    fn append(self, builder: &mut Builder) -> Result<(), Error> {
         let mut rest = self.bytes.as_slice();
-        for entry in self.made.drain(..) {
+        for entry in self.entries {
             let (frame, after) = rest.split_at(in_memory(entry.len.into()).min(rest.len()));
             builder.add(entry, frame)?;
             rest = after;
         }
-        self.bytes.clear();
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
-//! `asat-bench history`: what a long history costs, beside what the same store's cost when it was short; then it is thinned to a few
-//! versions, and what is left is compared with an archive into which only those were ever published.
+//! `asat-bench history`: what a long history costs, beside what a short one of the same store costs, in turns; then the long one is thinned to
+//! a few versions, and what is left is compared with an archive into which only those were ever published.
 
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,30 +15,46 @@ use super::process::Daemon;
 use super::report::{Report, mb, ms, number};
 use super::setting::Setting;
 use super::site::Site;
-use super::statistics::{Spread, float, ms_since, over};
+use super::statistics::{Spread, float, ms_since, over, ratios};
 use super::{Tell, api, failed};
 
 /// So long is a history that is called short.
 const SHORT: u32 = 100;
-/// So many publications are looked at, at each length.
+/// So many publications are looked at, of each.
 const PUBLISHED: u32 = 40;
 /// So many of the oldest and of the newest versions are opened.
 const OPENED: u32 = 10;
-/// So often a daemon is started.
-const STARTS: u32 = 9;
+/// So often the daemon of each is started.
+const STARTS: u32 = 15;
 
-/// What a history of some length costs, to a daemon that was started with it.
+/// What takes so long with a short and with a long history, measured in turns.
 #[derive(Serialize)]
-struct Point {
+struct InTurns {
+    short_ms: Spread,
+    long_ms: Spread,
+    /// The long to the short one's, within each pair.
+    ratio: Spread,
+}
+
+/// What a history takes, and a daemon that was started with it.
+#[derive(Serialize)]
+struct Size {
     versions: u32,
-    /// From the start of the daemon until it is ready.
-    ready_ms: Spread,
-    open_oldest_ms: Spread,
-    open_newest_ms: Spread,
-    publish_ms: Spread,
     archive_bytes: u64,
     files: u64,
     peak_rss_bytes: u64,
+}
+
+/// A short history beside a long one.
+#[derive(Serialize)]
+struct Compared {
+    /// From the start of the daemon until it is ready.
+    ready: InTurns,
+    open_oldest: InTurns,
+    open_newest: InTurns,
+    publish: InTurns,
+    short: Size,
+    long: Size,
 }
 
 #[derive(Serialize)]
@@ -47,8 +62,7 @@ struct Figures {
     versions: u32,
     kept_versions: usize,
     store_bytes: u64,
-    short: Point,
-    long: Point,
+    compared: Compared,
     /// Of all versions, and what is left after thinning.
     archive_bytes: u64,
     thinned_bytes: u64,
@@ -64,14 +78,11 @@ struct Figures {
 }
 
 pub(super) async fn run(args: &HistoryArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
-    let site = Site::make(dir)?;
-    let rows = rows_of(args.size);
-    let changed = share_of(rows, args.changed);
-    let mut history =
-        History { store: fill(&site.store, rows).await?, site: &site, rows, changed, versions: 0 };
-    let short = history.grow_to(SHORT, tell).await?;
-    let long = history.grow_to(args.versions.max(SHORT), tell).await?;
-    let versions = history.versions;
+    let mut short = History::grown(SHORT, args, dir, tell).await?;
+    let mut long = History::grown(args.versions.max(SHORT), args, dir, tell).await?;
+    tell("measuring both in turns");
+    let compared = compare(&mut short, &mut long).await?;
+    let History { site, versions, .. } = long;
     let daemon = site.start()?;
     let store_bytes = fs::metadata(&site.store).map_err(|error| failed("look at the store", error))?.len();
     let since = Instant::now();
@@ -95,8 +106,7 @@ pub(super) async fn run(args: &HistoryArgs, dir: Option<&Path>, tell: Tell<'_>) 
             versions,
             kept_versions: kept.len(),
             store_bytes,
-            short,
-            long,
+            compared,
             archive_bytes,
             thinned_bytes,
             thinned_files,
@@ -122,64 +132,53 @@ fn kept(versions: u32, keep: u32) -> Vec<u32> {
 }
 
 /// A history that grows.
-struct History<'a> {
+struct History {
+    site: Site,
     store: Connection,
-    site: &'a Site,
     rows: i64,
     /// How many rows change before each publication.
     changed: i64,
     versions: u32,
 }
 
-impl History<'_> {
-    /// Publishes until there are so many versions, and finds out what these cost.
-    async fn grow_to(&mut self, versions: u32, tell: Tell<'_>) -> Result<Point, Problem> {
-        let daemon = self.site.start()?;
-        while self.versions < versions {
-            self.publish().await?;
-            if self.versions.is_multiple_of(1000) {
-                tell(&format!("{} of {versions} publications", self.versions));
+impl History {
+    /// A history of so many versions, which is compact.
+    async fn grown(
+        versions: u32,
+        args: &HistoryArgs,
+        dir: Option<&Path>,
+        tell: Tell<'_>,
+    ) -> Result<Self, Problem> {
+        let site = Site::make(dir)?;
+        let rows = rows_of(args.size);
+        let store = fill(&site.store, rows).await?;
+        let mut history = Self { site, store, rows, changed: share_of(rows, args.changed), versions: 0 };
+        let daemon = history.site.start()?;
+        while history.versions < versions {
+            history.publish().await?;
+            if history.versions.is_multiple_of(1000) {
+                tell(&format!("{} of {versions} publications", history.versions));
             }
         }
-        api::until_compact(self.site, Instant::now()).await?;
-        let (daemon, ready_ms) = self.start_often(daemon).await?;
-        let open_oldest_ms = self.open(1..=OPENED).await?;
-        let open_newest_ms = self.open(self.versions - OPENED + 1..=self.versions).await?;
-        let (mut publish_ms, before) = (Vec::new(), self.versions);
-        for _ in 0..PUBLISHED {
-            publish_ms.push(self.publish().await?);
-        }
-        // Before statistics are asked for, which are of all versions.
-        let peak_rss_bytes = daemon.peak_rss_bytes()?;
-        let stats = api::archive_stats(self.site).await?;
-        daemon.stop()?;
-        Ok(Point {
-            versions: before,
-            ready_ms: Spread::of(&ready_ms),
-            open_oldest_ms,
-            open_newest_ms,
-            publish_ms: Spread::of(&publish_ms),
-            archive_bytes: stats.bytes,
-            files: stats.files,
-            peak_rss_bytes,
-        })
+        history.rest(daemon).await?;
+        Ok(history)
     }
 
-    /// Starts the daemon anew, several times, each time after the one before has nothing left to do; answers the last one, and after how
-    /// many milliseconds each was ready.
-    async fn start_often(&self, mut daemon: Daemon) -> Result<(Daemon, Vec<f64>), Problem> {
-        let mut ready_ms = Vec::new();
-        for _ in 0..STARTS {
-            api::until_compact(self.site, Instant::now()).await?;
-            daemon.until_idle().await?;
-            daemon.stop()?;
-            daemon = self.site.start()?;
-            ready_ms.push(daemon.ready_ms);
-        }
+    /// Starts a daemon; answers also after how many milliseconds it was ready.
+    async fn start(&self) -> Result<(Daemon, f64), Problem> {
+        let daemon = self.site.start()?;
+        let ready_ms = daemon.ready_ms;
         // What was stored last is read before something is stored upon it.
-        api::until_compact(self.site, Instant::now()).await?;
+        api::until_compact(&self.site, Instant::now()).await?;
         daemon.until_idle().await?;
         Ok((daemon, ready_ms))
+    }
+
+    /// Ends a daemon once it has nothing left to do.
+    async fn rest(&self, daemon: Daemon) -> Result<(), Problem> {
+        api::until_compact(&self.site, Instant::now()).await?;
+        daemon.until_idle().await?;
+        daemon.stop()
     }
 
     /// Publishes once more, after a change; answers after how many milliseconds.
@@ -188,20 +187,68 @@ impl History<'_> {
             change(&mut self.store, self.versions + 1, self.rows, self.changed)?;
         }
         self.versions += 1;
-        Ok(api::publish(self.site, &format!("round {}", self.versions)).await?.1)
+        Ok(api::publish(&self.site, &format!("round {}", self.versions)).await?.1)
     }
 
-    /// Opens versions that nobody has open, one after another.
-    async fn open(&self, numbers: RangeInclusive<u32>) -> Result<Spread, Problem> {
-        let mut open_ms = Vec::new();
-        for number in numbers {
-            let since = Instant::now();
-            let mount = api::open(self.site, &format!("report@{number}")).await?;
-            open_ms.push(ms_since(since));
-            api::close(self.site, &mount).await?;
-        }
-        Ok(Spread::of(&open_ms))
+    /// Opens a version that nobody has open; answers after how many milliseconds it was.
+    async fn open(&self, number: u32) -> Result<f64, Problem> {
+        let since = Instant::now();
+        let mount = api::open(&self.site, &format!("report@{number}")).await?;
+        let open_ms = ms_since(since);
+        api::close(&self.site, &mount).await?;
+        Ok(open_ms)
     }
+
+    /// What it takes, and this daemon of it.
+    async fn size(&self, daemon: &Daemon) -> Result<Size, Problem> {
+        // Before statistics are asked for, which are of all versions.
+        let peak_rss_bytes = daemon.peak_rss_bytes()?;
+        let stats = api::archive_stats(&self.site).await?;
+        Ok(Size { versions: self.versions, archive_bytes: stats.bytes, files: stats.files, peak_rss_bytes })
+    }
+}
+
+/// Measures two histories in turns: what else this machine does at some time, it does to both.
+async fn compare(short: &mut History, long: &mut History) -> Result<Compared, Problem> {
+    let starts = in_turns(short, long, STARTS, async |history, _| {
+        let (daemon, ready_ms) = history.start().await?;
+        history.rest(daemon).await?;
+        Ok(ready_ms)
+    });
+    let ready = starts.await?;
+    let (of_short, _) = short.start().await?;
+    let (of_long, _) = long.start().await?;
+    let open_oldest = in_turns(short, long, OPENED, async |history, nth| history.open(1 + nth).await).await?;
+    let newest = async |history: &mut History, nth| history.open(history.versions - nth).await;
+    let open_newest = in_turns(short, long, OPENED, newest).await?;
+    let publish = in_turns(short, long, PUBLISHED, async |history, _| history.publish().await).await?;
+    let sizes = (short.size(&of_short).await?, long.size(&of_long).await?);
+    of_short.stop()?;
+    of_long.stop()?;
+    Ok(Compared { ready, open_oldest, open_newest, publish, short: sizes.0, long: sizes.1 })
+}
+
+/// Measures something of both histories so often, each time in the other order. It is told how often it was measured before.
+async fn in_turns(
+    short: &mut History,
+    long: &mut History,
+    times: u32,
+    measure: impl AsyncFn(&mut History, u32) -> Result<f64, Problem>,
+) -> Result<InTurns, Problem> {
+    let mut pairs = Vec::new();
+    for nth in 0..times {
+        let pair = if nth.is_multiple_of(2) {
+            let short_ms = measure(short, nth).await?;
+            (short_ms, measure(long, nth).await?)
+        } else {
+            let long_ms = measure(long, nth).await?;
+            (measure(short, nth).await?, long_ms)
+        };
+        pairs.push(pair);
+    }
+    let (short_ms, long_ms): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let [short_ms, long_ms, ratio] = [short_ms, long_ms, ratios(&pairs)].map(|values| Spread::of(&values));
+    Ok(InTurns { short_ms, long_ms, ratio })
 }
 
 /// Publishes versions of one site into another; answers what they take there.
@@ -223,16 +270,26 @@ async fn publish_alone(site: &Site, kept: &[u32], dir: Option<&Path>) -> Result<
 
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     let mut report = Report::new("history", Setting::of(site.folder()), figures)?;
-    let Figures { versions, kept_versions, thinned_bytes, fresh_bytes, short, long, .. } = figures;
+    let Figures { versions, kept_versions, thinned_bytes, fresh_bytes, compared, .. } = figures;
     report.line("history", format!("{versions} versions of a store of {}", mb(figures.store_bytes)));
-    for point in [short, long] {
-        let Point { versions, ready_ms, open_oldest_ms, open_newest_ms, publish_ms, .. } = point;
-        report.line(format!("with {versions} versions: publish"), ms(publish_ms));
-        let (oldest, newest) = (number(open_oldest_ms.median), number(open_newest_ms.median));
-        report.line("open the oldest / the newest", format!("median {oldest} / {newest} ms"));
-        report.line("start until ready", ms(ready_ms));
-        let (bytes, peak) = (mb(point.archive_bytes), mb(point.peak_rss_bytes));
-        report.line("kept / peak memory", format!("{bytes} in {} files / {peak}", point.files));
+    let Compared { ready, open_oldest, open_newest, publish, short, long } = compared;
+    let timed = [
+        ("publish", publish),
+        ("open the newest", open_newest),
+        ("open the oldest", open_oldest),
+        ("start until ready", ready),
+    ];
+    let each = [
+        (short, timed.map(|(what, of)| (what, &of.short_ms))),
+        (long, timed.map(|(what, of)| (what, &of.long_ms))),
+    ];
+    for (size, timed) in each {
+        report.line("with so many versions", size.versions.to_string());
+        for (what, spread) in timed {
+            report.line(what, ms(spread));
+        }
+        let (bytes, peak) = (mb(size.archive_bytes), mb(size.peak_rss_bytes));
+        report.line("kept / peak memory", format!("{bytes} in {} files / {peak}", size.files));
     }
     report.line("kept for all of them", mb(figures.archive_bytes));
     report.line("statistics of all versions", format!("{} ms", number(figures.stats_ms)));
@@ -245,15 +302,11 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report
         .line("kept then", format!("{thinned} in {} files; published alone {fresh}", figures.thinned_files));
     report.line("peak memory of the daemon", mb(figures.peak_rss_bytes));
-    for (what, short, long) in [
-        ("publish", short.publish_ms.median, long.publish_ms.median),
-        ("open the newest", short.open_newest_ms.median, long.open_newest_ms.median),
-        ("open the oldest", short.open_oldest_ms.median, long.open_oldest_ms.median),
-        ("start until ready", short.ready_ms.median, long.ready_ms.median),
-        ("peak memory", float(short.peak_rss_bytes), float(long.peak_rss_bytes)),
-    ] {
-        report.target(&format!("{what}, long to short history"), 1.3, over(long, short));
+    for (what, InTurns { ratio, .. }) in timed {
+        report.target(&format!("{what}, long to short history"), 1.3, ratio.median);
     }
+    let memory = over(float(long.peak_rss_bytes), float(short.peak_rss_bytes));
+    report.target("peak memory, long to short history", 1.3, memory);
     report.target("thinned and compact, s", 60.0, figures.thin_ms / 1e3);
     report.target("kept, to published alone", 1.2, over(float(*thinned_bytes), float(*fresh_bytes)));
     report.target("peak memory of the daemon, MB", 256.0, float(figures.peak_rss_bytes) / 1e6);

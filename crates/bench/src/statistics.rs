@@ -81,7 +81,8 @@ impl Paired {
     }
 }
 
-fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+/// The second to the first of each pair.
+pub(super) fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
     pairs.iter().map(|&(without, with)| over(with, without)).collect()
 }
 
