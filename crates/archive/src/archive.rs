@@ -368,7 +368,7 @@ impl Inner {
     fn lost(&self, state: &State) -> BTreeMap<u64, Error> {
         let is_unknown = |number: &u64| state.is_live(*number) && state.live(*number).is_none();
         let mut lost = BTreeMap::new();
-        for slot in &state.slots {
+        for slot in state.slots.iter().filter(|slot| slot.segment().is_err()) {
             let unknown = (slot.reference.first..=slot.reference.last).filter(is_unknown);
             lost.extend(unknown.filter_map(|number| Some((number, slot.segment().err()?))));
         }

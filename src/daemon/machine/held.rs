@@ -78,7 +78,6 @@ fn look_at_archive(
     let versions = register.history(store).ok().map(|history| &history.versions);
     let headline = |number: u64| versions.and_then(|versions| versions.headline(number));
     let is_archived = |number: u64| headline(number).is_some_and(|headline| headline.is_archived);
-    let was_lost = |number: u64| headline(number).is_some_and(|headline| headline.state == State::Lost);
     let live = archive.live();
     let is_other = |number| {
         let recorded = versions.and_then(|versions| versions.get(number));
@@ -92,11 +91,13 @@ fn look_at_archive(
     let (mut as_recorded, mut archived) = (Vec::new(), Vec::new());
     for &number in &live {
         let version = || VersionId { store: store.clone(), number };
-        let is_known = is_archived(number) && !was_lost(number);
+        let recorded = headline(number);
+        let was_lost = recorded.is_some_and(|headline| headline.state == State::Lost);
+        let is_known = recorded.is_some_and(|headline| headline.is_archived) && !was_lost;
         let described = if (!is_known || of_another_history) && is_other(number) {
             Err(Damaged { why: certified::of_another_history(&version()), described: None })
         } else if !is_known {
-            look_into(archive, &version(), was_lost(number))?
+            look_into(archive, &version(), was_lost)?
         } else if let Some(error) = unreadable.remove(&number) {
             let known = describe(archive, &version()).ok().map(Box::new);
             Err(Damaged { why: Problem::from(error).detail, described: known })
