@@ -1,6 +1,7 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
+# make check         what changes break most often, in minutes: no virtual machines, no browser
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
 #                    100,000 schedules of an archive, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
@@ -45,10 +46,14 @@ LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provis
              mkfs.ext4:e2fsprogs losetup:mount
 # What feeds parsers by coverage is written in C++.
 FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
+# Tests wait for disks and for other processes half of their time, so twice as many run as there are processors.
+THREADS ?= $(shell expr 2 '*' `nproc`)
+# The tests of the program that need SQLite clients and nothing else.
+QUICK = api bad_input cli cli_client concurrent config documents hostile logs tidy transfer
 # How long each parser is fed.
 FUZZ_SECONDS ?= 20
 
-.PHONY: build test test-loop sim lint demo bench bench-lab install deb sbom clean
+.PHONY: build test check test-loop sim lint demo bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -57,7 +62,13 @@ build:
 
 test: lint
 	@tools/lab-kernel target/lab-kernel
-	$(CARGO) test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --workspace --locked --no-fail-fast
+
+check:
+	@tools/need $(DEMO_NEEDS)
+	$(LINT)
+	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --workspace --exclude asat --exclude asat-bench --locked --no-fail-fast -- --skip lab_
+	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --locked --no-fail-fast --lib --bins $(QUICK:%=--test %) -- --skip lab_
 
 test-loop:
 	@tools/need $(LOOP_NEEDS)
@@ -73,10 +84,11 @@ sim:
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test histories --test scripts -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
+LINT = $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+
 lint:
 	@tools/need $(TEST_NEEDS)
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	$(LINT)
 
 demo: build
 	@tools/need $(DEMO_NEEDS)

@@ -25,6 +25,7 @@ pub mod needs;
 mod processor;
 mod runner;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -78,10 +79,17 @@ fn outside(lab: &Lab, test: &str) {
     let binary = std::env::current_exe().unwrap();
     let command =
         [binary.to_str().unwrap(), test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"];
+    let mut took = Duration::ZERO;
     for boot in 1..=MOST_BOOTS {
         let ran = lab.boot(&command, &[(WHERE, "inside"), (BOOT, &boot.to_string())]);
+        took += ran.elapsed;
         match ran.status {
-            Status::Exit(PASSED) => return println!("{}", ran.text()),
+            Status::Exit(PASSED) => {
+                println!("{}", ran.text());
+                // The test runner keeps back what is printed, but not what is written here.
+                let said = format!("{test} took {:.1} s\n", took.as_secs_f64());
+                return std::io::stderr().write_all(said.as_bytes()).unwrap();
+            }
             Status::Cut => {}
             Status::Exit(0) => panic!("{test} did not call `in_lab` inside\n{ran}"),
             _ => panic!("{test} failed inside: {}\n{ran}", complaint(&ran.text())),
