@@ -46,7 +46,7 @@ LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provis
              mkfs.ext4:e2fsprogs losetup:mount
 # What feeds parsers by coverage is written in C++.
 FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
-# Tests wait for disks and for other processes half of their time, so twice as many run as there are processors.
+# Many tests wait for disks and for other processes, so `check` runs twice as many as there are processors.
 THREADS ?= $(shell expr 2 '*' `nproc`)
 # The tests of the program that need SQLite clients and nothing else.
 QUICK = api bad_input cli cli_client concurrent config documents hostile logs tidy transfer
@@ -62,7 +62,7 @@ build:
 
 test: lint
 	@tools/lab-kernel target/lab-kernel
-	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 check:
 	@tools/need $(DEMO_NEEDS)
