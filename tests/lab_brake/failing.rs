@@ -88,8 +88,11 @@ fn lab_the_parent_resumes_when_the_brake_is_killed_or_stopped() {
         // It dies while nothing is held, and nobody is told of it.
         signal(brake.process_id(), Signal::KILL);
         ground.site.wait_until("it is dead", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/stat", brake.process_id().unwrap()));
-            status.is_ok_and(|status| status.contains(") Z "))
+            let process = format!("/proc/{}", brake.process_id().unwrap());
+            let status = std::fs::read_to_string(format!("{process}/stat"));
+            // Its pipe is open until the last of its threads has ended, too.
+            let threads = std::fs::read_dir(format!("{process}/task")).map_or(0, Iterator::count);
+            threads <= 1 && status.is_ok_and(|status| status.contains(") Z "))
         });
         assert!(brake.hold(&ground.origin, LONG).unwrap().release().unwrap().trouble.is_none());
 
