@@ -46,10 +46,10 @@ LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provis
              mkfs.ext4:e2fsprogs losetup:mount
 # What feeds parsers by coverage is written in C++.
 FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
-# Many tests wait for disks and for other processes, so `check` runs twice as many as there are processors.
-THREADS ?= $(shell expr 2 '*' `nproc`)
-# The tests of the program that need SQLite clients and nothing else.
-QUICK = api bad_input cli cli_client concurrent config documents hostile logs tidy transfer
+# Many tests wait for disks and for other processes, so twice as many run at once as there are processors.
+export RUST_TEST_THREADS ?= $(shell expr 2 '*' `nproc`)
+# The tests of the program that need more than SQLite clients, or take long: `check` leaves them out.
+SLOW = lab_ clients:: concurrent:: crash:: dependencies:: full_disk:: hostile_owner:: metrics:: page:: recovery:: schemathesis:: service::
 # How long each parser is fed.
 FUZZ_SECONDS ?= 20
 
@@ -67,12 +67,12 @@ test: lint
 check:
 	@tools/need $(DEMO_NEEDS)
 	$(LINT)
-	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --workspace --exclude asat --exclude asat-bench --locked --no-fail-fast -- --skip lab_
-	RUST_TEST_THREADS=$(THREADS) $(CARGO) test --locked --no-fail-fast --lib --bins $(QUICK:%=--test %) -- --skip lab_
+	$(CARGO) test --workspace --exclude asat --exclude asat-bench --locked --no-fail-fast -- --skip lab_
+	$(CARGO) test --locked --no-fail-fast -- $(SLOW:%=--skip %)
 
 test-loop:
 	@tools/need $(LOOP_NEEDS)
-	ASAT_LAB=loop $(CARGO) test --locked --test lab devices::
+	ASAT_LAB=loop $(CARGO) test --locked --test program lab_devices::
 
 # SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again. So is a schedule of the
 # archive: SCHEDULES says how many there are, and SCHEDULES_FROM the seed of the first.
@@ -81,7 +81,7 @@ sim:
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-core --test engine -- --ignored --nocapture 200_000_walks)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
-	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test histories --test scripts -- --ignored)
+	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test rows -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
 LINT = $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings

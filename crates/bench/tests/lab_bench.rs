@@ -12,7 +12,7 @@
     clippy::print_stdout
 )]
 
-#[path = "../../../tests/lab/mod.rs"]
+#[path = "../../../tests/program/lab/mod.rs"]
 mod lab;
 
 use std::fs;

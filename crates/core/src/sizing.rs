@@ -10,7 +10,7 @@
 /// It is the page of most stores and the block of most file systems, so a page that is written somewhere
 /// copies no more than itself. Larger chunks copy the pages around it too: for 2,000 pages written here and
 /// there over 256 MiB, chunks of 4, 16, 64 and 256 KiB wrote 15, 59, 198 and 440 MiB into the snapshot, its own
-/// records included. `tests/lab_volumes/sizes.rs` measures it.
+/// records included. `tests/program/lab_volumes/sizes.rs` measures it.
 pub const CHUNK: u64 = 4 << 10;
 
 /// The least space, in bytes: what a burst of writes takes that no rate of the past foretells.

@@ -1,6 +1,6 @@
 //! The pieces of the benchmark on volumes that need no daemon, on a real device-mapper.
 
-#[path = "../../../../../tests/lab/mod.rs"]
+#[path = "../../../../../tests/program/lab/mod.rs"]
 mod lab;
 
 use std::path::Path;
