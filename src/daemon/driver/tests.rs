@@ -1,9 +1,11 @@
 //! The driver on a machine that is made up: a volume group with room for two snapshots.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, Once};
+use std::thread::JoinHandle;
 
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{
@@ -74,6 +76,39 @@ impl std::io::Write for Log {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+thread_local! {
+    /// The log of the driver that this thread drives.
+    static DRIVEN: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+/// Writes into the log of the driver that the thread drives. One subscriber serves all threads, since whether anybody wants a line at
+/// all is remembered for all of them at once.
+struct OfThisThread;
+
+impl std::io::Write for OfThisThread {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        DRIVEN.with_borrow_mut(|log| log.as_mut().map_or(Ok(bytes.len()), |log| log.write(bytes)))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a driver on a thread of its own, with this log.
+fn run(driver: Driver<Group>, log: &Log) -> JoinHandle<()> {
+    static SUBSCRIBER: Once = Once::new();
+    SUBSCRIBER.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| OfThisThread).finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+    let log = log.clone();
+    std::thread::spawn(move || {
+        DRIVEN.set(Some(log));
+        driver.run();
+    })
 }
 
 impl Host for Group {
@@ -296,8 +331,7 @@ fn a_publication_that_fails_is_logged_once() {
         Driver::start(Arc::new(Group::default()), engine, catalogue, Arc::default(), Notices::default())
             .unwrap();
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(log.clone())).finish();
-    let driver = std::thread::spawn(|| tracing::subscriber::with_default(subscriber, || driver.run()));
+    let driver = run(driver, &log);
     publish(&handle, "report@1").unwrap();
     publish(&handle, "report@2").unwrap();
     let lines = || {
@@ -322,8 +356,7 @@ fn published_together(labels: u64) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let (driver, handle) = start(&folder);
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(log.clone())).finish();
-    let driver = std::thread::spawn(|| tracing::subscriber::with_default(subscriber, || driver.run()));
+    let driver = run(driver, &log);
     publish(&handle, "report@1").unwrap();
 
     // Whoever is answered on the driver's thread holds it up.

@@ -12,7 +12,7 @@ use crate::common::{Over, World};
 
 const WRITERS: usize = 3;
 /// How many versions there are to compare: plain files are read in no time, and each cut of a volume takes a command of LVM or a few.
-const VERSIONS: [usize; 2] = [60, 8];
+const VERSIONS: [usize; 2] = [60, 5];
 /// How many entries of a writer stay: each of its transactions adds one and removes the one so long before.
 const STAY: u64 = 5;
 

@@ -79,7 +79,7 @@ fn lab_ten_snapshots_that_lvm_s_own_monitor_loses_are_kept() {
 }
 
 #[test]
-#[ignore = "minutes; `make bench-lab` runs it, and ten tell the same"]
+#[ignore = "minutes, for a figure of the README; ten tell the same"]
 fn lab_twenty_snapshots_that_lvm_s_own_monitor_loses_are_kept() {
     in_lab(systemd(), |machine| compare(machine, 20));
 }
