@@ -3,6 +3,8 @@
 //! [`start`] joins configuration, catalogue, machine and engine; [`serve`] lets clients in until it is told to
 //! stop. [`main`] does both for the command line, under systemd or not.
 
+mod archives;
+mod comparisons;
 mod driver;
 mod feed;
 mod guard;
@@ -31,12 +33,11 @@ use asat_core::{Backing, Code, Engine, Problem};
 use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, memory, socket};
 
+pub use comparisons::{Changes, Comparisons, RowChanged, RowFound, RowOf, VersionPages};
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::Handle;
 pub use import::import;
-pub use machine::{
-    Changes, Machine, RowChanged, RowFound, RowOf, VersionBytes, VersionGuard, VersionPages, found,
-};
+pub use machine::{Machine, VersionBytes, VersionGuard, found};
 pub use notices::{Notice, Notices};
 pub use rebuild::{back_up, rebuild};
 pub use upgrade::upgrade;
@@ -55,6 +56,8 @@ pub struct Daemon {
     pub handle: Handle,
     /// The archives and the copies.
     pub machine: Arc<Machine>,
+    /// What tells what changed between versions.
+    pub comparisons: Arc<Comparisons>,
     driver: JoinHandle<()>,
     /// Closed when the driver has ended, however that came.
     driving: tokio::sync::watch::Receiver<()>,
@@ -112,6 +115,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let metrics = Arc::<Metrics>::default();
     let (machine, backings) = Machine::open(config, installation, tree_root, notices.clone(), &metrics)?;
     let machine = Arc::new(machine);
+    let comparisons = Arc::new(Comparisons::open(config, Arc::clone(machine.archives())));
     let (register, check) = if catalogue.is_short()? {
         (catalogue.load()?, None)
     } else {
@@ -132,11 +136,12 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
-    let feed = feed::Feed::start(&handle, &machine, &config.feed_command)?;
+    let feed = feed::Feed::start(&handle, &comparisons, &config.feed_command)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
     Ok(Daemon {
         handle,
         machine,
+        comparisons,
         driver,
         driving,
         check,

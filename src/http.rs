@@ -59,7 +59,7 @@ pub use requests::Names;
 pub use status::is_of_health;
 pub use work::Work;
 
-use crate::daemon::{Handle, Machine};
+use crate::daemon::{Comparisons, Handle, Machine};
 use asat_wire as wire;
 
 /// The longest request body in bytes. The longest allowed note fits several times.
@@ -71,6 +71,8 @@ pub struct Face {
     pub handle: Handle,
     /// The archives and the copies, to read from.
     pub machine: Arc<Machine>,
+    /// What changed between versions.
+    pub comparisons: Arc<Comparisons>,
     /// Turns true when the daemon begins to stop.
     pub stopping: watch::Receiver<bool>,
     /// What was answered to those who published what was known.

@@ -17,7 +17,7 @@ use asat_host::{machine, program};
 use asat_wire::Diff;
 use tokio::sync::watch;
 
-use super::{Handle, Machine, Notice, failed};
+use super::{Comparisons, Handle, Notice, failed};
 
 /// How long the command may take.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ impl Feed {
     /// If no thread can be started.
     pub(super) fn start(
         handle: &Handle,
-        machine: &Arc<Machine>,
+        comparisons: &Arc<Comparisons>,
         command: &[String],
     ) -> Result<Self, Problem> {
         let (stop, stopped) = watch::channel(false);
@@ -46,11 +46,11 @@ impl Feed {
         let mut feed =
             Self { command: Arc::clone(&command), stop, stopping: Arc::default(), threads: Vec::new() };
         let events = handle.clone();
-        feed.spawn("feed", handle, machine, &stopped, move |diff| {
+        feed.spawn("feed", handle, comparisons, &stopped, move |diff| {
             events.notify(Notice::Diff(Arc::new(diff()?)));
             Some(true)
         })?;
-        feed.spawn("feed-command", handle, machine, &stopped, move |diff| {
+        feed.spawn("feed-command", handle, comparisons, &stopped, move |diff| {
             let command = command.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if command.is_empty() { Some(true) } else { Some(run(&command, &diff()?)) }
         })?;
@@ -61,7 +61,7 @@ impl Feed {
         &mut self,
         name: &'static str,
         handle: &Handle,
-        machine: &Arc<Machine>,
+        comparisons: &Arc<Comparisons>,
         stopped: &watch::Receiver<bool>,
         tell: impl FnMut(&Compare<'_>) -> Option<bool> + Send + 'static,
     ) -> Result<(), Problem> {
@@ -71,9 +71,9 @@ impl Feed {
             name,
             archived: handle.archived(),
             handle: handle.clone(),
-            machine: Arc::clone(machine),
+            comparisons: Arc::clone(comparisons),
             stopping: Arc::clone(&self.stopping),
-            told: begun(name, handle, machine),
+            told: begun(name, handle, comparisons),
             tell,
             retry: RETRY.0,
         };
@@ -125,7 +125,7 @@ fn run(command: &[String], diff: &Diff) -> bool {
 struct Reader<Tell> {
     name: &'static str,
     handle: Handle,
-    machine: Arc<Machine>,
+    comparisons: Arc<Comparisons>,
     archived: watch::Receiver<()>,
     stopping: Arc<AtomicBool>,
     /// The newest version of each store that was told of.
@@ -182,13 +182,13 @@ impl<Tell: FnMut(&Compare<'_>) -> Option<bool>> Reader<Tell> {
         let mut told = self.told.get(store).copied().unwrap_or(0);
         loop {
             if self.told.insert(store.clone(), told) != Some(told) {
-                self.machine.summaries.tell(self.name, store, told);
+                self.comparisons.summaries.tell(self.name, store, told);
             }
             match self.look(store, |history| next(history, told)) {
                 Next::Nothing => return true,
                 Next::Passed(number) => told = number,
                 Next::Version(id, since) => {
-                    let compare = || diff(&self.machine, &id, since.as_ref(), &self.stopping);
+                    let compare = || diff(&self.comparisons, &id, since.as_ref(), &self.stopping);
                     match (self.tell)(&compare) {
                         Some(true) => told = id.number,
                         Some(false) => return false,
@@ -206,7 +206,7 @@ impl<Tell: FnMut(&Compare<'_>) -> Option<bool>> Reader<Tell> {
 
 /// What a version changed, or why nobody can say.
 fn diff(
-    machine: &Machine,
+    comparisons: &Comparisons,
     id: &VersionId,
     since: Option<&VersionId>,
     stopping: &Arc<AtomicBool>,
@@ -216,7 +216,7 @@ fn diff(
         Some(Diff { from, to: id.to_string(), tables: Vec::new(), problem })
     };
     let Some(since) = since else { return nothing(None) };
-    match machine.diff(since, id, stopping) {
+    match comparisons.diff(since, id, stopping) {
         // A comparison that was given up says nothing of the version.
         _ if stopping.load(Ordering::Relaxed) => None,
         Ok(diff) => Some(diff),
@@ -238,16 +238,16 @@ async fn wait(archived: &mut watch::Receiver<()>, pause: Option<Duration>) {
 }
 
 /// The newest version of each store that a reader was told of. That is found out before anything can be published: what comes later is news.
-fn begun(name: &str, handle: &Handle, machine: &Machine) -> BTreeMap<StoreName, u64> {
+fn begun(name: &str, handle: &Handle, comparisons: &Comparisons) -> BTreeMap<StoreName, u64> {
     let engine = handle.engine();
     let of_store = |history: &History| {
         let store = history.store.name.clone();
         // What was there before anybody was told is no news.
         let newest = history.newest_readable().map_or(0, |entry| entry.version.id.number);
-        let told = machine.summaries.told(name, &store).unwrap_or(newest);
+        let told = comparisons.summaries.told(name, &store).unwrap_or(newest);
         // In a state folder that was put back from a backup, versions come anew that were told of.
         let told = told.min(history.next_number() - 1);
-        machine.summaries.tell(name, &store, told);
+        comparisons.summaries.tell(name, &store, told);
         (store, told)
     };
     engine.register().stores().map(of_store).collect()

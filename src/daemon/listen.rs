@@ -44,6 +44,7 @@ pub(super) async fn serve(
     let face = Arc::new(Face {
         handle: daemon.handle.clone(),
         machine: Arc::clone(&daemon.machine),
+        comparisons: Arc::clone(&daemon.comparisons),
         stopping: stopped.clone(),
         known: Known::default(),
         pages: Pages::default(),

@@ -3,24 +3,17 @@
 //! It decides nothing. Each method does what one effect says and reports what came of it.
 
 mod backend;
-mod certified;
 mod change_cache;
-mod comparing;
 mod configured;
 mod cut;
 mod filing;
 mod guarded;
-mod held;
 mod marker;
-mod opening;
 mod pages;
-mod querying;
-mod read_ahead;
 mod relied;
 mod repair;
 mod restore;
 mod room;
-mod row_history;
 mod set;
 mod sink;
 mod snapshots;
@@ -33,25 +26,25 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use asat_archive::{Archive, Stats};
+use asat_archive::Stats;
 use asat_core::clock::{self, Anchor, Believed, Bounds, Reading};
-use asat_core::event::{ArchiveFailure, Described, Effect, Outcome, Retired, Survey};
+use asat_core::event::{ArchiveFailure, Effect, Outcome, Retired, Survey};
 use asat_core::register::Register;
 use asat_core::retention::Weight;
-use asat_core::version::{Content, Version};
+use asat_core::version::Version;
 use asat_core::{Backing, Code, Problem, StoreName, VersionId};
 use asat_host::copies::Copies;
 use asat_host::lvm::Timing;
 use asat_host::lvm::names::InstallationId;
 use asat_host::scratch::Scratch;
-use asat_host::summaries::Summaries;
 use asat_host::worker::Workers;
 use jiff::Timestamp;
 
+use super::archives::{Archives, Note};
 use super::handle::Handle;
 use super::host::Host;
 use super::notices::{Notice, Notices};
@@ -62,15 +55,10 @@ use backend::Backends;
 pub(super) use backend::{Look, Missing, Reserved, Room};
 use change_cache::ChangeCache;
 pub use change_cache::VersionGuard;
-pub use comparing::VersionPages;
-use configured::{Settings, Store};
+use configured::{Settings, Store, workers};
 use cut::Cutting;
-pub(super) use cut::Note;
 pub(super) use guarded::{Advice, Short};
-use opening::{Archives, open_archives, workers};
-pub use querying::Changes;
 pub use repair::found;
-pub use row_history::{RowChanged, RowFound, RowOf};
 use snapshots::{SnapshotVersion, Witnessed};
 pub use source::VersionBytes;
 use throttle::Throttle;
@@ -84,7 +72,7 @@ pub struct Machine {
     workers: Workers,
     /// A folder that has too little space left for anything new.
     short: Mutex<Option<Short>>,
-    archives: RwLock<Archives>,
+    archives: Arc<Archives>,
     copies: Copies,
     /// The root of the tree of versions, while it is mounted.
     tree: ArcSwapOption<PathBuf>,
@@ -93,8 +81,6 @@ pub struct Machine {
     /// Where versions lie while a store is brought back to them.
     scratch: PathBuf,
     notices: Notices,
-    /// What is known of what differs between versions.
-    pub(super) summaries: Summaries,
     /// Who is told of damage that nobody has looked for.
     driver: OnceLock<Handle>,
     /// The versions that are held by snapshots.
@@ -129,23 +115,22 @@ impl Machine {
         let timing = Arc::clone(metrics) as Arc<dyn Timing>;
         let (backends, mut backings) = Backends::open(config, installation, timing)?;
         Scratch::clean(&config.scratch())?;
-        let archives = open_archives(config)?;
+        let archives = Arc::new(Archives::open(config)?);
         // Whatever it is cut by: its next version would get a number that the files may have given already.
-        for (store, problem) in &archives.unread {
-            backings.entry(store.clone()).and_modify(|backing| *backing = Backing::Unusable(problem.clone()));
+        for (store, problem) in archives.unreadable() {
+            backings.entry(store).and_modify(|backing| *backing = Backing::Unusable(problem));
         }
         let machine = Self {
             settings: ArcSwap::from_pointee(Settings::of(config)),
             backends,
             workers: workers(config),
             short: Mutex::default(),
-            archives: RwLock::new(archives),
+            archives,
             copies: Copies::new(config.copies()),
             tree: ArcSwapOption::from_pointee(tree),
             recent: Recent::default(),
             scratch: config.scratch(),
             notices,
-            summaries: Summaries::open(&config.summaries(), |text| tracing::warn!("{text}")),
             driver: OnceLock::new(),
             hot: Mutex::default(),
             witnesses: Mutex::default(),
@@ -161,24 +146,21 @@ impl Machine {
 
     /// Tells a driver from now on of damage that is met.
     pub(super) fn drive_by(&self, driver: Handle) {
+        self.archives.hold_against(driver.clone());
         // It has one driver for as long as it lives.
         let _ = self.driver.set(driver);
     }
 
-    /// A store's archive.
-    ///
-    /// # Errors
-    /// [`Code::UnknownStore`]; [`Code::Damaged`] if no file of it can be read.
-    pub fn archive(&self, store: &StoreName) -> Result<Arc<Archive>, Problem> {
-        let archives = self.archives();
-        archives.open.get(store).cloned().ok_or_else(|| match archives.unread.get(store) {
-            Some(problem) => problem.clone(),
-            None => Problem::new(
-                Code::UnknownStore,
-                format!("store {store} has no archive"),
-                "restart the daemon",
-            ),
-        })
+    /// The archives of the stores.
+    #[must_use]
+    pub fn archives(&self) -> &Arc<Archives> {
+        &self.archives
+    }
+
+    /// How often a process that works on stores has failed.
+    #[must_use]
+    pub fn worker_failures(&self) -> u64 {
+        self.workers.failures()
     }
 
     /// Holds the version whose content a store still has, where that can be seen without reading it; no lock is taken, neither
@@ -252,7 +234,7 @@ impl Machine {
 
     fn retire(&self, id: &VersionId) -> Result<Retired, Problem> {
         self.forget_witness(id);
-        Ok(match self.archive(&id.store)?.retire(id.number)? {
+        Ok(match self.archives.of(&id.store)?.retire(id.number)? {
             asat_archive::Retired::Retired { freed_bytes, worth_compacting } => {
                 Retired { freed_bytes, worth_compacting }
             }
@@ -262,7 +244,8 @@ impl Machine {
 
     /// Compacts slowly, and not to the end where the daemon stops.
     fn compact(&self, store: &StoreName) -> Result<(), Problem> {
-        let (archive, mut throttle) = (self.archive(store)?, Throttle::new(self.settings().compaction_rate));
+        let (archive, mut throttle) =
+            (self.archives.of(store)?, Throttle::new(self.settings().compaction_rate));
         let mut pace = |written| match throttle.wait(written, &self.stopping) {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
@@ -282,7 +265,7 @@ impl Machine {
     /// # Errors
     /// Where the store is not known, or its archive cannot be read.
     pub fn archive_stats(&self, store: &StoreName) -> Result<Stats, Problem> {
-        Ok(self.archive(store)?.stats()?)
+        Ok(self.archives.of(store)?.stats()?)
     }
 
     /// What of a store's archive which versions need.
@@ -290,7 +273,7 @@ impl Machine {
     /// # Errors
     /// Where the store is not known, or its archive cannot be read.
     pub fn weigh(&self, store: &StoreName) -> Result<Weight, Problem> {
-        Ok(self.archive(store)?.weigh()?)
+        Ok(self.archives.of(store)?.weigh()?)
     }
 
     /// Tells progress from any thread, for as long as that likes.
@@ -308,26 +291,6 @@ impl Machine {
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
-}
-
-/// What the archive says of a version.
-pub(in crate::daemon) fn describe(archive: &Archive, id: &VersionId) -> Result<Described, Problem> {
-    let meta = archive.describe(id.number)?;
-    let note: Note = serde_json::from_value(meta.note.clone()).map_err(|error| {
-        let detail =
-            format!("what the archive has of {id} says nothing readable of its publication: {error}");
-        Problem::new(Code::Damaged, detail, "retire the version, or put the archive back from a backup")
-    })?;
-    let content = Content {
-        cut_at: meta.cut_at,
-        fingerprint: Some(meta.fingerprint),
-        page_size: meta.page_size,
-        page_count: meta.page_count,
-        wal: meta.wal,
-    };
-    let bytes = archive.stored_bytes(id.number).unwrap_or(0);
-    let Note { attributes, key, checks, of_set } = note;
-    Ok(Described { content, bytes, attributes, key, of_set, checks })
 }
 
 impl Host for Machine {
@@ -348,7 +311,7 @@ impl Host for Machine {
     }
 
     fn archive_bytes(&self, store: &StoreName) -> u64 {
-        self.archive(store).map_or(0, |archive| archive.bytes())
+        self.archives.bytes(store)
     }
 
     fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {

@@ -111,7 +111,7 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
     let mut remarks: Vec<String> = decision.remarks.into_iter().map(|remark| remark.text).collect();
     anew.record(&decision.changes)?;
     decision.changes.iter().for_each(|change| engine.evolve(change));
-    remarks.extend(machine.unread().into_iter().map(|problem| problem.to_string()));
+    remarks.extend(machine.archives().unread().into_iter().map(|problem| problem.to_string()));
     remarks.extend(witness_clock(&mut engine, anew)?);
     remarks.iter().for_each(|remark| tell(remark));
     let entries = engine.register().stores().flat_map(|history| history.versions.values());

@@ -71,15 +71,15 @@ pub(super) async fn diff(
 ) -> Answer<Response> {
     let (from, to) = (face.archived(&id).await?, face.archived(&other).await?);
     let share = face.work.comparisons.take(&caller)?;
-    let (machine, wanted) = (Arc::clone(&face.machine), Wanted::default());
+    let (comparisons, wanted) = (Arc::clone(&face.comparisons), Wanted::default());
     let given_up = wanted.given_up();
     let Some(format) = parameters.format()? else {
         let table = parameters.table.clone();
         let mut diff = blocking(move || {
-            let diff = machine.diff(&from, &to, &given_up)?;
+            let diff = comparisons.diff(&from, &to, &given_up)?;
             // A table that is the same is not in the summary, and neither is one that is not there.
             if let Some(name) = table.filter(|name| !has(&diff, name)) {
-                machine
+                comparisons
                     .compare(&from, &to, &given_up, |comparison| Ok(comparison.table(&name).map(drop)?))?;
             }
             Ok(diff)
@@ -103,7 +103,7 @@ pub(super) async fn diff(
             let next = |passed| cursor::write_number(passed, &filter);
             Ok(asat_rows::write(comparison, &selection, format, &next, out)?)
         };
-        machine.compare(&from, &to, &given_up, write).map(drop)
+        comparisons.compare(&from, &to, &given_up, write).map(drop)
     })
     .await
 }

@@ -73,19 +73,19 @@ pub(super) async fn query(
         )
     })?;
     let (mut attached, mut leases) = leased?;
-    let (machine, wanted, sql) = (Arc::clone(&face.machine), Wanted::default(), query.sql);
+    let (comparisons, wanted, sql) = (Arc::clone(&face.comparisons), Wanted::default(), query.sql);
     let given_up = wanted.given_up();
     let most_rows = face.queries.bounds.max_rows;
     streamed::answer("application/x-ndjson", share, wanted, move |out| {
-        let workspace = machine.workspace(bounds.disk_bytes)?;
+        let workspace = comparisons.workspace(bounds.disk_bytes)?;
         let mut made = Vec::new();
         for (name, changes) in parts.changes {
-            let tables = machine.made_up(&changes, most_rows, &workspace, &given_up)?;
+            let tables = comparisons.made_up(&changes, most_rows, &workspace, &given_up)?;
             attached.push(Attached { name, path: tables.path().to_owned() });
             made.push(tables);
         }
         let bounds = Bounds { disk_bytes: workspace.left()?, ..bounds };
-        let answered = machine.query(&Asked { sql, attached, bounds }, &workspace, &given_up, out);
+        let answered = comparisons.query(&Asked { sql, attached, bounds }, &workspace, &given_up, out);
         // Who has the answer finds no lease of it.
         leases.give_back().iter().for_each(|recorded| _ = recorded.recv());
         answered

@@ -77,11 +77,11 @@ pub(super) async fn history(
     }
     let versions = readable(face.handle.engine().register(), &store, first.unwrap_or(u64::MAX))?;
     let share = face.work.comparisons.take(&caller)?;
-    let (machine, wanted, asked) = (Arc::clone(&face.machine), Wanted::default(), row.clone());
+    let (comparisons, wanted, asked) = (Arc::clone(&face.comparisons), Wanted::default(), row.clone());
     let given_up = wanted.given_up();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let RowFound { key, changes, next } =
-        blocking(move || machine.row_history(&versions, &asked, limit, &given_up)).await?;
+        blocking(move || comparisons.row_history(&versions, &asked, limit, &given_up)).await?;
     drop(share);
     let engine = face.handle.engine();
     Ok(Json(RowHistory {

@@ -25,7 +25,7 @@ pub(super) fn listed(face: &Face) -> StoreList {
     let engine = face.handle.engine();
     let stores = engine.register().stores().map(|history| {
         let name = &history.store.name;
-        let bytes = face.machine.archive(name).map_or(0, |archive| archive.bytes());
+        let bytes = face.machine.archives().bytes(name);
         let policy = engine.policy().stores.get(name);
         let watch = face.handle.watches().read().get(name).map(watched);
         let backend = backend(policy.map(|policy| &policy.backing));

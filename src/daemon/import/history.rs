@@ -12,7 +12,7 @@ use asat_core::{By, Code, Problem, StoreName};
 use jiff::Timestamp;
 
 use super::folder::{self, Exported, Said};
-use crate::daemon::machine::Note;
+use crate::daemon::archives::Note;
 
 /// What is here already.
 pub(super) struct History {

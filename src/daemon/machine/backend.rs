@@ -24,9 +24,10 @@ use asat_host::worker::Still;
 use jiff::Timestamp;
 
 use super::configured::Store;
-use super::cut::{Note, not_begun};
+use super::cut::not_begun;
 use super::snapshots::SnapshotVersion;
 use crate::config::Config;
+use crate::daemon::archives::Note;
 use lvm::Volumes;
 pub(in crate::daemon) use lvm::{Look, LvmSnapshots, Missing, Reserved, Room, VolumeAdvice};
 use reflink::Clones;

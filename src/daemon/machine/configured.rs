@@ -1,17 +1,17 @@
 //! What the configuration says of stores and of the work on archives. It may change while the daemon runs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLockReadGuard};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use asat_core::check::Check;
 use asat_core::clock::Bounds;
 use asat_core::register::Register;
 use asat_core::{Backing, Code, Problem, StoreName};
 use asat_host::store::Limits;
+use asat_host::worker::Workers;
 
 use super::Machine;
-use super::opening::{Archives, open_archive, pin_owners, refused};
 use crate::config::{Config, StoreConfig, WatchConfig};
 
 /// All of it, as one configuration has it. Whatever is under way keeps what it began with.
@@ -86,9 +86,7 @@ impl Machine {
         added.stores.retain(|name, _| !known.stores.contains_key(name));
         let mut backings = self.backends.look_at(&added)?;
         for (name, backing) in &mut backings {
-            let open = |_| open_archive(config, name).map_err(|error| refused(name, error));
-            let archive = self.archive(name).or_else(open)?;
-            self.archives.write().unwrap_or_else(PoisonError::into_inner).open.insert(name.clone(), archive);
+            self.archives.add(config, name)?;
             if matches!(backing, Backing::Volume(origin) if self.backends.of(origin).needs_guard()) {
                 *backing = Backing::Unusable(not_guarded(name));
             }
@@ -103,7 +101,7 @@ impl Machine {
         store: &StoreName,
         register: &Register,
     ) -> Option<Problem> {
-        let live = self.archive(store).ok()?.live();
+        let live = self.archives.of(store).ok()?.live();
         let history = register.history(store).ok();
         let unknown =
             |&number: &u64| history.is_none_or(|history| history.versions.headline(number).is_none());
@@ -124,10 +122,6 @@ impl Machine {
         self.settings.load_full()
     }
 
-    pub(super) fn archives(&self) -> RwLockReadGuard<'_, Archives> {
-        self.archives.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Where a store is, and how long one may wait for it.
     pub(super) fn configured(&self, store: &StoreName) -> Result<Arc<Store>, Problem> {
         self.settings().stores.get(store).cloned().ok_or_else(|| {
@@ -135,6 +129,19 @@ impl Machine {
             Problem::new(Code::UnknownStore, detail, "add it to the configuration")
         })
     }
+}
+
+/// What opens stores: this program, started again.
+pub(super) fn workers(config: &Config) -> Workers {
+    // The file of the program may be another one's by now, as after an upgrade.
+    let workers = Workers::new(Path::new("/proc/self/exe"), &["store-worker"]);
+    pin_owners(&workers, config);
+    workers
+}
+
+/// Takes note of who owns each store.
+fn pin_owners(workers: &Workers, config: &Config) {
+    config.stores.values().for_each(|store| workers.pin_owner(&store.path));
 }
 
 fn not_guarded(store: &StoreName) -> Problem {

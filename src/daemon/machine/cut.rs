@@ -5,34 +5,12 @@ use std::time::Duration;
 use asat_core::check::{Check, CheckResult};
 use asat_core::event::{Cut, CutFailure};
 use asat_core::snapshot::Origin;
-use asat_core::version::{Attributes, SetPublication};
 use asat_core::{Code, Problem, StoreName, VersionId, watch};
 use asat_host::store::{Before, Checks};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
 use super::{Machine, lock};
-
-/// What the archive says of the publication that a version was made for, so that a lost catalogue can be rebuilt.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub(in crate::daemon) struct Note {
-    pub(in crate::daemon) attributes: Attributes,
-    pub(in crate::daemon) key: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::daemon) checks: Vec<CheckResult>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::daemon) of_set: Option<SetPublication>,
-}
-
-impl Note {
-    /// What of it anybody on this machine may read, as he may what a command is given: what the publication is called, of which day
-    /// it is, and who vouches for it.
-    pub(super) fn for_all(mut self) -> Self {
-        (self.attributes.note, self.key) = (None, None);
-        self.attributes.free.clear();
-        self
-    }
-}
+use crate::daemon::archives::Note;
 
 /// What is to be cut.
 pub(super) struct Cutting<'a> {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use asat_archive::{Archive, Meta};
-use asat_core::event::{ArchiveFailure, Filed};
+use asat_core::event::{ArchiveFailure, Described, Filed};
 use asat_core::version::Content;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_host::store::read_changed;
@@ -11,7 +11,8 @@ use asat_host::store::read_changed;
 use super::sink::Sink;
 use super::snapshots::{SnapshotVersion, overflowed};
 use super::source::Fingerprinting;
-use super::{Described, Machine, describe, lock};
+use super::{Machine, lock};
+use crate::daemon::archives::describe;
 use crate::daemon::progress::Meter;
 
 /// How long an archive run is taken to last where none was seen yet, beside the time that the reading takes.
@@ -21,7 +22,7 @@ impl Machine {
     /// Puts a version into the archive, out of its snapshot. One that is in the archive already is left as it is.
     pub(super) fn file(&self, id: &VersionId) -> Result<Filed, ArchiveFailure> {
         let failed = |problem| ArchiveFailure { problem, lost: false };
-        let archive = self.archive(&id.store).map_err(failed)?;
+        let archive = self.archives.of(&id.store).map_err(failed)?;
         if !archive.ends_below(id.number) {
             return match self.filed(&archive, id) {
                 Err(problem) if matches!(problem.code, Code::Damaged | Code::NotReadable) => {
@@ -70,7 +71,7 @@ impl Machine {
         let file = self.file_in_snapshot(id, &hot.snapshot)?;
         // A snapshot that is full may still answer from the machine's cache, and with anything.
         self.check_whole(id, &hot.snapshot)?;
-        let archive = self.archive(&id.store)?;
+        let archive = self.archives.of(&id.store)?;
         let meter = Meter::new(id.to_string(), "archive", "pages", self.progress_sink());
         let mut sink = Sink::new(&archive, id.number, meter);
         let expected = (hot.content.page_size, hot.content.page_count);

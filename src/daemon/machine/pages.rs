@@ -29,7 +29,7 @@ impl Machine {
         read: impl FnOnce(&Checks<'_>, &mut dyn PageSink) -> Result<(Read, Vec<CheckResult>), CutError>,
     ) -> Result<Cut, CutFailure> {
         let id = cutting.id;
-        let archive = self.archive(&id.store).map_err(not_begun)?;
+        let archive = self.archives.of(&id.store).map_err(not_begun)?;
         let meter = Meter::new(id.to_string(), "cut", "pages", self.progress_sink());
         let mut sink = Sink::new(&archive, id.number, meter);
         let (read, checks) = read(&self.asking(cutting), &mut sink).map_err(CutFailure::from)?;

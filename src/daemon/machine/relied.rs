@@ -16,7 +16,7 @@ impl Machine {
     /// # Errors
     /// If the machine refuses, or the daemon stops.
     pub(super) fn read_newest(&self, store: &StoreName) -> Result<(), Problem> {
-        let archive = self.archive(store)?;
+        let archive = self.archives.of(store)?;
         let lost = archive.read_newest(&|| !self.stopping.load(Ordering::Relaxed))?;
         if lost > 0 {
             let what = format!(
@@ -55,8 +55,7 @@ impl Machine {
 
     /// Does so for every store, one after another.
     pub(in crate::daemon) fn read_newest_of_all(&self) {
-        let stores: Vec<StoreName> = self.archives().open.keys().cloned().collect();
-        for store in stores {
+        for store in self.archives.stores() {
             if self.stopping.load(Ordering::Relaxed) {
                 return;
             }

@@ -14,7 +14,8 @@ use asat_core::version::{Content, State};
 use asat_core::{Code, Fingerprint, PageSize, Problem, StoreName, VersionId};
 use asat_host::store::PageSink;
 
-use super::{Machine, Note, certified, lock};
+use super::{Machine, lock};
+use crate::daemon::archives::{self, Note};
 use crate::daemon::progress::Meter;
 
 /// So much is held in memory at most; what is more is put right in the next pass.
@@ -50,7 +51,7 @@ impl Machine {
         phase: &str,
         is_over: impl Fn() -> bool,
     ) -> Result<(Report, u64), Problem> {
-        let archive = self.archive(store)?;
+        let archive = self.archives.of(store)?;
         let mut meter = Meter::new(store.to_string(), phase, "bytes", |progress| self.tell(progress));
         let mut read = 0;
         let mut report = archive.verify(number, &mut |done, total| {
@@ -62,7 +63,7 @@ impl Machine {
         if number.is_none() {
             let missing = self.unheld(store, &archive).into_iter();
             report.findings.extend(missing.map(|number| of_missing(store, &archive, number)));
-            let others = self.of_another_history(store, &archive).into_iter();
+            let others = self.archives.of_another_history(store, &archive).into_iter();
             report.findings.extend(others.map(|number| of_other(store, &archive, number)));
         }
         if !report.findings.is_empty() {
@@ -81,7 +82,7 @@ impl Machine {
     /// If the archive cannot be read at all, the daemon stops, or nothing could be put right and what may have the content could not be
     /// read.
     pub(super) fn repair(&self, store: &StoreName) -> Result<Repaired, Problem> {
-        let archive = self.archive(store)?;
+        let archive = self.archives.of(store)?;
         let look = || self.read_through(store, None, "repair", || false).map(|(report, _)| report);
         let (mut repaired, mut report) = (Repaired::default(), look()?);
         for _ in 0..MOST_PASSES {
@@ -304,9 +305,9 @@ fn of_other(store: &StoreName, archive: &Archive, number: u64) -> asat_archive::
     let id = VersionId { store: store.clone(), number };
     asat_archive::Finding {
         file: archive.folder().to_owned(),
-        what: certified::of_another_history(&id),
+        what: archives::of_another_history(&id),
         affects: vec![number],
-        advice: certified::ADVICE.to_owned(),
+        advice: archives::ADVICE.to_owned(),
     }
 }
 

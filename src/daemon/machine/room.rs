@@ -17,7 +17,7 @@ impl Machine {
         is_full: impl Fn(&E) -> bool,
         work: impl Fn() -> Result<T, E>,
     ) -> Result<T, E> {
-        let bytes = || self.archive(store).map_or(0, |archive| archive.bytes());
+        let bytes = || self.archives.bytes(store);
         let before = bytes();
         match work() {
             Err(error) if is_full(&error) => {
@@ -30,7 +30,7 @@ impl Machine {
 
     /// Compacts as fast as can be, after a compaction that is under way.
     fn compact_at_once(&self, store: &StoreName) {
-        let Ok(archive) = self.archive(store) else { return };
+        let Ok(archive) = self.archives.of(store) else { return };
         let compacted = archive.compact(&mut |_| match self.stopping.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

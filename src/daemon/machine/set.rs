@@ -11,7 +11,8 @@ use asat_host::worker::Moment;
 use jiff::Timestamp;
 
 use super::cut::{Cutting, not_begun};
-use super::{Machine, Note, Store};
+use super::{Machine, Store};
+use crate::daemon::archives::Note;
 
 /// A store that is to be cut together with others.
 struct Part<'a> {

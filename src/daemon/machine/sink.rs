@@ -8,7 +8,8 @@ use asat_host::store::PageSink;
 use asat_wire::Progress;
 use jiff::Timestamp;
 
-use super::{Note, lock};
+use super::lock;
+use crate::daemon::archives::Note;
 use crate::daemon::progress::{Meter, Storing};
 
 /// Hands the pages of a version to the archive.

@@ -16,7 +16,8 @@ use jiff::Timestamp;
 
 use super::backend::{Backend, NewSnapshot, SnapshotAttempt, SnapshotRequest, discard};
 use super::cut::{Cutting, micros, not_begun};
-use super::{Machine, Note, Store, lock};
+use super::{Machine, Store, lock};
+use crate::daemon::archives::Note;
 
 /// A version that is held by a snapshot, as this process knows it.
 #[derive(Clone)]
@@ -241,7 +242,7 @@ impl Machine {
             let backend = self.backends.of(&snapshot.origin);
             backend.is_there(id, &snapshot) && backend.is_lost(&snapshot).is_ok_and(|lost| !lost)
         };
-        self.archive(&id.store).is_ok_and(|archive| archive.was_read(id.number)) || in_snapshot()
+        self.archives.of(&id.store).is_ok_and(|archive| archive.was_read(id.number)) || in_snapshot()
     }
 
     /// Takes care that a version which is given up is not published again: its content would be cut anew.

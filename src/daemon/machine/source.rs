@@ -49,13 +49,13 @@ enum Source {
 impl Machine {
     /// The archive where the version is in it, since it checks every page; else the snapshot.
     fn source(&self, id: &VersionId) -> Result<Source, Problem> {
-        let archive = self.archive(&id.store)?;
+        let archive = self.archives.of(&id.store)?;
         if !archive.contains(id.number)
             && let Ok(hot) = self.hot(id)
         {
             return Ok(Source::Snapshot(Box::new(hot)));
         }
-        Ok(Source::Archive(Box::new(self.read_archived(id)?)))
+        Ok(Source::Archive(Box::new(self.archives.read(id)?)))
     }
 
     /// The bytes of a version, as its copy has them.
@@ -130,7 +130,7 @@ impl Machine {
                 Ok(Some(copied)) => return Ok(copied),
                 Ok(None) => {}
                 // The snapshot may be full, or gone; what is in the archive needs none.
-                Err(problem) if self.archive(&id.store)?.contains(id.number) => {
+                Err(problem) if self.archives.of(&id.store)?.contains(id.number) => {
                     tracing::warn!(version = %id, "{id}: read from the archive, not in its snapshot: {problem}");
                 }
                 Err(problem) => return Err(problem),

@@ -8,7 +8,7 @@ use asat_core::{Problem, VersionId};
 
 use super::Machine;
 use super::backend::{RecordedSnapshot, SnapshotSurvey};
-use super::held::HeldByArchives;
+use crate::daemon::archives::HeldByArchives;
 
 impl Machine {
     pub(super) fn look_around(&self, register: &Register) -> Result<Survey, Problem> {
@@ -20,8 +20,8 @@ impl Machine {
         }
         copies.extend(self.copies.survey()?);
         let (HeldByArchives { as_recorded, archived }, tree) =
-            (self.look_at_archives(register, &found)?, self.has_tree());
-        let uncompacted = self.uncompacted();
+            (self.archives.look(register, &found)?, self.has_tree());
+        let uncompacted = self.archives.uncompacted();
         Ok(Survey { as_recorded, archived, uncompacted, copies, snapshots, found, tree, remarks })
     }
 
@@ -32,7 +32,7 @@ impl Machine {
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
         let nothing = Register::default();
         let SnapshotSurvey { found, remarks, .. } = self.look_at_snapshots(&nothing);
-        let HeldByArchives { archived, .. } = self.look_at_archives(&nothing, &found)?;
+        let HeldByArchives { archived, .. } = self.archives.look(&nothing, &found)?;
         Ok(Survey { archived, found, remarks, ..Survey::default() })
     }
 

@@ -14,7 +14,7 @@ impl Machine {
     /// What a version's snapshot has in common with that of the version before, and which that is; nothing where there is none,
     /// or that cannot be told.
     pub(super) fn unchanged(&self, id: &VersionId, hot: &SnapshotVersion) -> Option<(u64, Unchanged)> {
-        let number = self.archive(&id.store).ok()?.newest()?;
+        let number = self.archives.of(&id.store).ok()?.newest()?;
         let base = VersionId { number, ..id.clone() };
         let before = self.hot(&base).ok()?;
         let (snapshot, snapshot_before) = (&hot.snapshot, &before.snapshot);

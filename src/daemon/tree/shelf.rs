@@ -57,8 +57,8 @@ impl Shelf {
         }
         self.wait_until_archived(id)?;
         let lease = Lease::take(&self.leases, id)?;
-        let archive = self.machine.archive(&id.store)?;
-        let reader = ArcSwap::from_pointee(self.machine.read_archived(id)?);
+        let archive = self.machine.archives().of(&id.store)?;
+        let reader = ArcSwap::from_pointee(self.machine.archives().read(id)?);
         Ok(Opened { id: id.clone(), archive, reader, lease, revoked: AtomicBool::new(false) })
     }
 

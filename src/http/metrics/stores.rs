@@ -16,7 +16,7 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
     let (engine, mut found) = (face.handle.engine(), Stores::default());
     for history in engine.register().stores() {
         face.handle.metrics().know(&history.store.name);
-        let archive = face.machine.archive(&history.store.name).map_or(0, |archive| archive.bytes());
+        let archive = face.machine.archives().bytes(&history.store.name);
         found.add(engine.register(), history, archive, now);
         let store = &history.store.name;
         found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);

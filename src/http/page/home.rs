@@ -201,7 +201,7 @@ impl History {
         // The engine is not held while what is known is read from the disk.
         drop(engine);
         for (item, pair) in days.iter_mut().flat_map(|day| &mut day.versions).zip(before) {
-            item.changed = pair.and_then(|(before, id)| version::known(&face.machine, &before, &id));
+            item.changed = pair.and_then(|(before, id)| version::known(&face.comparisons, &before, &id));
         }
         Ok(Self {
             days,

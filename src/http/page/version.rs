@@ -21,7 +21,7 @@ use super::super::{Answer, Face};
 use super::Frame;
 use super::plots::{self, Plot};
 use super::timeline::Item;
-use crate::daemon::Machine;
+use crate::daemon::Comparisons;
 use crate::text::rows;
 use asat_wire::{Diff, DiffLine, Side, TableDiff};
 
@@ -86,8 +86,8 @@ pub(super) async fn show(
         (near(history, &id, true), near(history, &id, false), newest(history))
     };
     let changes = changes(&face, &caller, before.as_ref(), &id).await;
-    let (machine, store) = (Arc::clone(&face.machine), id.store.clone());
-    let plots = face.work.run(move || Ok(drawn(&machine, &store, &newest))).await?;
+    let (comparisons, store) = (Arc::clone(&face.comparisons), id.store.clone());
+    let plots = face.work.run(move || Ok(drawn(&comparisons, &store, &newest))).await?;
     let (at, full) =
         (version.cut_at.unwrap_or(now), version.cut_at.map(crate::text::absolute).unwrap_or_default());
     let tools = tools(&id, before.as_ref(), version.path.as_deref());
@@ -138,12 +138,12 @@ async fn changes(face: &Arc<Face>, caller: &Caller, before: Option<&VersionId>, 
         Ok(share) => share,
         Err(problem) => return said(format!("It is not known now: {problem}.")),
     };
-    let (machine, to, wanted) = (Arc::clone(&face.machine), id.clone(), Wanted::default());
+    let (comparisons, to, wanted) = (Arc::clone(&face.comparisons), id.clone(), Wanted::default());
     let given_up = wanted.given_up();
     let found = blocking(move || {
         let _share = share;
-        let diff = machine.diff(&before, &to, &given_up)?;
-        Changes::read(&machine, &before, &to, diff, &given_up)
+        let diff = comparisons.diff(&before, &to, &given_up)?;
+        Changes::read(&comparisons, &before, &to, diff, &given_up)
     })
     .await;
     found.unwrap_or_else(|problem| said(format!("It cannot be compared with the version before: {problem}.")))
@@ -151,7 +151,7 @@ async fn changes(face: &Arc<Face>, caller: &Caller, before: Option<&VersionId>, 
 
 impl Changes {
     fn read(
-        machine: &Machine,
+        comparisons: &Comparisons,
         from: &VersionId,
         to: &VersionId,
         diff: Diff,
@@ -162,7 +162,7 @@ impl Changes {
             return Ok(Self { said: Some("No row of any table is another.".to_owned()), ..Self::default() });
         }
         let more = tables.len().saturating_sub(MOST_TABLES);
-        let shown = machine.compare(from, to, given_up, |comparison| {
+        let shown = comparisons.compare(from, to, given_up, |comparison| {
             Ok(tables.into_iter().take(MOST_TABLES).map(|table| Table::read(comparison, table)).collect())
         })?;
         Ok(Self { tables: shown, more, said: None })
@@ -209,11 +209,11 @@ impl Line {
 }
 
 /// How many rows each version has changed in the tables that changed most, as far as that is known.
-fn drawn(machine: &Machine, store: &StoreName, newest: &[VersionId]) -> Vec<Plot> {
+fn drawn(comparisons: &Comparisons, store: &StoreName, newest: &[VersionId]) -> Vec<Plot> {
     let mut tables: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     let pairs: Vec<_> = newest.iter().zip(newest.iter().skip(1)).collect();
     for (new, old) in pairs.into_iter().rev() {
-        let Some(diff) = machine.known_diff(old, new) else { continue };
+        let Some(diff) = comparisons.known_diff(old, new) else { continue };
         for table in diff.tables.into_iter().filter(|table| table.kind == "table") {
             let rows = table.inserted + table.deleted + table.updated;
             tables.entry(table.table).or_default().push((new.to_string(), rows));
@@ -257,8 +257,8 @@ pub(super) fn before(register: &Register, id: &VersionId) -> Option<(VersionId, 
 }
 
 /// What a version changed, in a line, if that is known.
-pub(super) fn known(machine: &Machine, before: &VersionId, id: &VersionId) -> Option<String> {
-    let diff = machine.known_diff(before, id)?;
+pub(super) fn known(comparisons: &Comparisons, before: &VersionId, id: &VersionId) -> Option<String> {
+    let diff = comparisons.known_diff(before, id)?;
     let tables = diff.tables.iter().filter(|table| table.kind == "table");
     let words: Vec<String> = tables
         .map(|table| {

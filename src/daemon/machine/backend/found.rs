@@ -10,7 +10,7 @@ use asat_core::version::{Content, State, Version};
 use asat_host::store::{StillState, Told};
 use jiff::Timestamp;
 
-use crate::daemon::machine::cut::Note;
+use crate::daemon::archives::Note;
 
 /// What is to be written down beside a snapshot of the version: until its pages are in the archive, nothing but the catalogue knows it
 /// otherwise.

@@ -11,7 +11,7 @@ use asat_core::{Code, PageSize, Problem, VersionId};
 use asat_rows::{Error, Key, Pages, SourceError, Version, write_key, write_row};
 use asat_wire::Fields;
 
-use super::{Machine, VersionPages};
+use super::{Comparisons, VersionPages};
 
 /// Where SQLite keeps a number that changes with the schema (<https://sqlite.org/fileformat2.html#schema_cookie>).
 const SCHEMA_COOKIE: std::ops::Range<usize> = 40..44;
@@ -60,7 +60,7 @@ struct Look {
     cookie: Vec<u8>,
 }
 
-impl Machine {
+impl Comparisons {
     /// Finds the versions in which a row changed, among these, which are in the archive, the newest first; at most so many changes. As
     /// soon as `given_up` is true, that ends with an error.
     ///

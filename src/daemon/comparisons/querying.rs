@@ -12,7 +12,7 @@ use asat_host::query::{Asked, CutVersion, MadeUp, Workspace, run};
 use asat_rows::{Comparison, Encoding, Error, Pages, SourceError, Version};
 use jiff::Timestamp;
 
-use super::Machine;
+use super::Comparisons;
 
 /// The command by which this program answers a query.
 const COMMAND: &str = "query-worker";
@@ -27,7 +27,7 @@ pub struct Changes {
     pub of_two: bool,
 }
 
-impl Machine {
+impl Comparisons {
     /// The disk for a query: so many bytes.
     ///
     /// # Errors

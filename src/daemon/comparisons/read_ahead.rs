@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 
 use asat_archive::Reader;
 
-use super::lock;
+use crate::daemon::machine::lock;
 
 /// So many pages wait to be asked for at most: what was not asked for by then is not needed.
 const MOST: usize = 256;

@@ -8,12 +8,12 @@ use asat_core::register::Register;
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
-use super::{Machine, certified, describe};
+use super::{Archives, certified, describe};
 
-impl Machine {
+impl Archives {
     /// What is wrong with files of the archives that cannot be read.
     pub(in crate::daemon) fn unread(&self) -> Vec<Problem> {
-        let archives = self.archives();
+        let archives = self.known();
         let of_open = archives.open.values().flat_map(|archive| archive.unread()).map(Problem::from);
         of_open.chain(archives.unread.values().cloned()).collect()
     }
@@ -22,13 +22,13 @@ impl Machine {
     ///
     /// # Errors
     /// Where one cannot be read at this time, or only by a newer asat.
-    pub(super) fn look_at_archives(
+    pub(in crate::daemon) fn look(
         &self,
         register: &Register,
         found: &[Found],
     ) -> Result<HeldByArchives, Problem> {
         let mut held = HeldByArchives::default();
-        let archives = self.archives();
+        let archives = self.known();
         for (store, archive) in &archives.open {
             let (as_recorded, mut archived) = look_at_archive(archive, store, register)?;
             // A file that was written last, of which nothing can be read, may be that of a version that is in a snapshot still.
@@ -52,8 +52,8 @@ impl Machine {
     }
 
     /// The stores whose archives are worth compacting.
-    pub(super) fn uncompacted(&self) -> Vec<StoreName> {
-        let archives = self.archives();
+    pub(in crate::daemon) fn uncompacted(&self) -> Vec<StoreName> {
+        let archives = self.known();
         let worth = archives.open.iter().filter(|(_, archive)| archive.is_worth_compacting());
         worth.map(|(store, _)| store.clone()).collect()
     }
@@ -61,11 +61,11 @@ impl Machine {
 
 /// What the archives have.
 #[derive(Default)]
-pub(super) struct HeldByArchives {
+pub(in crate::daemon) struct HeldByArchives {
     /// The versions that they have as they are recorded.
-    pub(super) as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
+    pub(in crate::daemon) as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
     /// The others, and those of which something is damaged.
-    pub(super) archived: Vec<Archived>,
+    pub(in crate::daemon) archived: Vec<Archived>,
 }
 
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is

@@ -9,34 +9,36 @@ use asat_archive::{Archive, Reader};
 use asat_core::version::Version;
 use asat_core::{Code, Fingerprint, Problem, StoreName, VersionId};
 
-use super::Machine;
+use super::Archives;
 
-impl Machine {
+impl Archives {
     /// Opens a version that is in the archive.
     ///
     /// # Errors
     /// If it cannot be read, or is another one than was certified.
-    pub(in crate::daemon) fn read_archived(&self, id: &VersionId) -> Result<Reader, Problem> {
-        let reader = self.archive(&id.store)?.read(id.number)?;
+    pub fn read(&self, id: &VersionId) -> Result<Reader, Problem> {
+        let reader = self.of(&id.store)?.read(id.number)?;
         let found = reader.meta().fingerprint;
-        let recorded = self.driver.get().and_then(|driver| {
-            let engine = driver.engine();
-            engine.register().entry(id).ok().and_then(|entry| recorded(&entry.version))
-        });
-        match recorded {
-            Some(recorded) if recorded != found => {
+        match self.certified(id) {
+            Some(certified) if certified != found => {
                 Err(Problem::new(Code::Damaged, of_another_history(id), ADVICE))
             }
             _ => Ok(reader),
         }
     }
 
+    /// The fingerprint of what was certified as this version, if that is recorded.
+    pub(in crate::daemon) fn certified(&self, id: &VersionId) -> Option<Fingerprint> {
+        let engine = self.records.get()?.engine();
+        recorded(&engine.register().entry(id).ok()?.version)
+    }
+
     /// The versions of which an archive has others than were certified.
-    pub(super) fn of_another_history(&self, store: &StoreName, archive: &Archive) -> Vec<u64> {
-        let Some(driver) = self.driver.get() else { return Vec::new() };
+    pub(in crate::daemon) fn of_another_history(&self, store: &StoreName, archive: &Archive) -> Vec<u64> {
+        let Some(records) = self.records.get() else { return Vec::new() };
         // Copied first: nothing is recorded as long as the engine is looked at, and the archive is read from the disk.
         let recorded: Vec<(u64, Fingerprint)> = {
-            let engine = driver.engine();
+            let engine = records.engine();
             let versions =
                 engine.register().history(store).into_iter().flat_map(|history| history.versions.values());
             let versions = versions.map(|entry| &entry.version).filter(|version| version.is_archived());
@@ -52,9 +54,9 @@ impl Machine {
 }
 
 /// What to do about it.
-pub(super) const ADVICE: &str = "put the archive's own files back, as from a backup of this state folder, and restart asat (docs/recover.md)";
+pub(in crate::daemon) const ADVICE: &str = "put the archive's own files back, as from a backup of this state folder, and restart asat (docs/recover.md)";
 
-pub(super) fn of_another_history(id: &VersionId) -> String {
+pub(in crate::daemon) fn of_another_history(id: &VersionId) -> String {
     format!("the archive has another {id} than was certified: its files are of another history")
 }
 

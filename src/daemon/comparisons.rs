@@ -1,18 +1,36 @@
-//! Versions of which the rows are read and compared, out of the archive.
+//! What changed between versions, and queries over them: their rows are read and compared, out of the archive.
 
+mod querying;
+mod read_ahead;
+mod row_history;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use asat_archive::Reader;
 use asat_core::{Code, PageSize, Problem, VersionId};
+use asat_host::summaries::Summaries;
 use asat_rows::{Compared, Comparison, Counts, Pages, SourceError, TableChange, TableKind, Version};
 use asat_wire::{Diff, SchemaChange, TableDiff};
 
-use super::Machine;
-use super::read_ahead::ReadAhead;
+use super::archives::Archives;
+use crate::config::Config;
+pub use querying::Changes;
+use read_ahead::ReadAhead;
+pub use row_history::{RowChanged, RowFound, RowOf};
 
 /// With fewer pages to read, a thread is not worth its start.
 const WORTH_A_THREAD: usize = 32;
+
+/// Compares the versions of one state folder.
+pub struct Comparisons {
+    archives: Arc<Archives>,
+    /// What is known of what differs between versions.
+    pub(super) summaries: Summaries,
+    /// Where the disks of queries lie.
+    scratch: PathBuf,
+}
 
 /// The pages of a version, as its rows are read from them. Every page is checked.
 pub struct VersionPages {
@@ -24,13 +42,19 @@ pub struct VersionPages {
     given_up: Arc<AtomicBool>,
 }
 
-impl Machine {
+impl Comparisons {
+    /// Compares versions of these archives. What is known already is kept in the state folder.
+    pub(super) fn open(config: &Config, archives: Arc<Archives>) -> Self {
+        let summaries = Summaries::open(&config.summaries(), |text| tracing::warn!("{text}"));
+        Self { archives, summaries, scratch: config.scratch() }
+    }
+
     /// Opens the pages of an archived version. As soon as `given_up` is true, no more of them is read.
     ///
     /// # Errors
     /// If it is not in the archive, or cannot be read.
     pub fn pages(&self, id: &VersionId, given_up: &Arc<AtomicBool>) -> Result<VersionPages, Problem> {
-        let reader = Arc::new(self.read_archived(id)?);
+        let reader = Arc::new(self.archives.read(id)?);
         Ok(VersionPages { id: id.clone(), reader, ahead: OnceLock::new(), given_up: Arc::clone(given_up) })
     }
 
@@ -94,9 +118,7 @@ impl Machine {
     /// What a summary is kept by: a version and its content. In a state folder that was put back from a backup, the same number may be
     /// given to another content.
     fn content_of(&self, id: &VersionId) -> Option<String> {
-        let engine = self.driver.get()?.engine();
-        let content = engine.register().entry(id).ok()?.version.content.as_ref()?;
-        Some(format!("{id} {}", content.fingerprint?))
+        Some(format!("{id} {}", self.archives.certified(id)?))
     }
 }
 
