@@ -112,6 +112,7 @@ bench: build
 bench-lab: build
 	@tools/need $(LAB_NEEDS)
 	$(CARGO) test --release --locked --package asat-bench --test lab_bench -- --ignored --nocapture --test-threads=1
+	$(CARGO) test --release --locked --test program lab_bench -- --ignored --nocapture --test-threads=1
 
 # The units name the program where it is installed. The configuration is short, so that it stays the same from one version to the
 # next: dpkg asks about one that has changed in the package and by hand, and an upgrade that nobody watches would fail.
