@@ -28,7 +28,7 @@ use super::cut::{Note, not_begun};
 use super::snapshots::SnapshotVersion;
 use crate::config::Config;
 use lvm::Volumes;
-pub(in crate::daemon) use lvm::{Look, LvmSnapshots, Missing, Reserved, Room, VolumeAdvice};
+pub(in crate::daemon) use lvm::{LvmSnapshots, Reserved};
 use reflink::Clones;
 
 /// One way to take snapshots of stores.
