@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use asat_core::event::Event;
+use asat_core::event::{Effect, Event};
 use asat_core::guard::{
     self, Action, GuardEntry, HotVersion, Memory, Observation, Outcome, Plan, Policy, Room, Rung, Step,
 };
 use asat_core::harm::Harm;
+use asat_core::register::Register;
 use asat_core::snapshot::Snapshot;
 use asat_core::{Problem, VersionId};
 use jiff::Timestamp;
@@ -33,6 +34,8 @@ pub struct Recorded {
     pub hot: Vec<(HotVersion, Snapshot)>,
     /// What is lost or damaged.
     pub harms: Vec<Harm>,
+    /// The snapshots that take room, by their UUIDs: those of the versions, and those that are being removed.
+    pub(crate) snapshots: BTreeSet<String>,
 }
 
 /// What one look shows.
@@ -166,7 +169,7 @@ impl Guard {
     pub fn look<P: GuardPorts>(&mut self, ports: &mut P) -> Result<Planned, Problem> {
         let at_ms = ports.uptime_ms();
         let recorded = self.recorded.take().unwrap_or_else(|| self.read(ports.now()));
-        self.reckon_room(ports, &recorded.hot);
+        self.reckon_room(ports, &recorded);
         self.settle_hurried(ports, &recorded.hot);
         let observed = ports.observe(at_ms, &recorded, &self.room);
         if observed.is_err() {
@@ -201,7 +204,10 @@ impl Guard {
     pub fn hear<P: GuardPorts>(&mut self, ports: &mut P, told: Told) {
         match told {
             Told::Changed => self.recorded = None,
-            Told::Ended(ended) => self.ended(ports, ended),
+            Told::Ended(ended) => match self.is_left_of(&ended) {
+                Some(version) => ports.ask_engine(&ended.step, Event::Demote(version)),
+                None => self.ended(ports, ended),
+            },
             Told::Room(Ok(room)) => self.room = room,
             Told::Room(Err(problem)) => tracing::warn!("how much is free is not known: {problem}"),
             Told::Removed(id) => ports.tell_engine(Event::Vanished(id)),
@@ -217,13 +223,22 @@ impl Guard {
 
     fn read(&self, now: Timestamp) -> Recorded {
         let engine = self.engine.read();
-        Recorded { hot: engine.in_snapshots(now), harms: engine.register().harms() }
+        let (hot, register) = (engine.in_snapshots(now), engine.register());
+        let snapshots = hot.iter().map(|(_, snapshot)| snapshot).chain(dropped(register).map(|(_, it)| it));
+        let snapshots = snapshots.map(|snapshot| snapshot.uuid.clone()).collect();
+        Recorded { hot, harms: register.harms(), snapshots }
     }
 
-    /// Reckons with what new snapshots take of their groups until LVM says how much is free. What others gave back, it knows.
-    fn reckon_room<P: GuardPorts>(&mut self, ports: &mut P, hot: &[(HotVersion, Snapshot)]) {
-        let snapshots: BTreeSet<String> = hot.iter().map(|(_, snapshot)| snapshot.uuid.clone()).collect();
-        let Some(before) = self.snapshots.replace(snapshots.clone()).filter(|before| *before != snapshots)
+    /// The version that was given up and whose snapshot is being removed. It gives nothing back before that is over, and what else is
+    /// to be given up depends on it.
+    fn is_left_of(&self, Ended { step, outcome, .. }: &Ended) -> Option<VersionId> {
+        let (Action::Retire { version }, Outcome::Done) = (&step.action, outcome) else { return None };
+        dropped(self.engine.read().register()).any(|(id, _)| id == version).then(|| version.clone())
+    }
+
+    /// Reckons with what new snapshots take of their groups until LVM says how much is free. What was given back, it knows.
+    fn reckon_room<P: GuardPorts>(&mut self, ports: &mut P, Recorded { hot, snapshots, .. }: &Recorded) {
+        let Some(before) = self.snapshots.replace(snapshots.clone()).filter(|before| before != snapshots)
         else {
             return;
         };
@@ -319,6 +334,14 @@ impl Guard {
             self.room.take(&snapshot.origin.group, to.saturating_sub(from));
         }
     }
+}
+
+/// The versions whose snapshots are being removed, or are about to be.
+fn dropped(register: &Register) -> impl Iterator<Item = (&VersionId, &Snapshot)> {
+    register.intents().filter_map(|intent| match &intent.effect {
+        Effect::DropSnapshot { version, snapshot } => Some((version, snapshot)),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use asat_core::{Code, Problem, VersionId};
 use asat_shell::{Ended, Planned, Told};
 
 use crate::Violation;
+use crate::hardships::free;
 use crate::sim::{Happening, Sim};
 
 impl Sim {
@@ -27,7 +28,12 @@ impl Sim {
         self.check_plan(guard.memory(), seen, plan)?;
         self.note_alarms(plan);
         guard.act(self, &planned);
-        let (wait, now) = (self.until_next_look(&planned), self.world.now);
+        let mut wait = self.until_next_look(&planned);
+        if free(seen) != self.world.free {
+            // What LVM says when it is asked again is news.
+            wait = wait.min(10_000);
+        }
+        let now = self.world.now;
         let is_quiet = self.is_quiet(&planned) && guard.memory().is_idle();
         if let Some(daemon) = &mut self.daemon {
             daemon.looked = (now, plan.tick_ms.max(1));

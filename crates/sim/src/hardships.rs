@@ -257,7 +257,7 @@ impl Sim {
 }
 
 /// What the guard knows to be free.
-fn free(seen: &Observation) -> u64 {
+pub(crate) fn free(seen: &Observation) -> u64 {
     seen.groups.iter().map(|group| group.free).sum()
 }
 

@@ -1,11 +1,11 @@
 //! The guard in a place that shows what a test says, and notes what it is asked for.
 
-use asat_core::event::Change;
+use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::guard::{Advice, AlarmKey, AlarmKind, GroupSeen, OriginSeen, SnapshotSeen, Target};
 use asat_core::register::Register;
 use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::version::{Content, Holding, State, Store, Version};
-use asat_core::{Code, Engine, PageSize};
+use asat_core::{By, Code, Engine, PageSize};
 
 use super::*;
 use crate::{Actuators, Sensors, Spectators};
@@ -316,6 +316,54 @@ fn a_version_is_hurried_until_the_records_say_that_it_is_in_the_archive() {
     tick(&mut guard, &mut place, 9500);
     let hurries: Vec<&GuardEntry> = place.ended.iter().filter(|entry| entry.rung == Rung::Hurry).collect();
     assert_eq!((hurries.len(), &hurries[0].outcome, hurries[0].took_ms), (1, &Outcome::Done, 9500));
+}
+
+/// The snapshot of a version is removed from now on.
+fn drop_snapshot(guard: &Guard, name: &str) {
+    let effect = Effect::DropSnapshot { version: id(name), snapshot: snapshot(name) };
+    let intent = Intent { id: EffectId(1), at: Timestamp::UNIX_EPOCH, by: By::asat(), effect };
+    guard.engine.evolve(&[Change::Intended(intent)]);
+}
+
+#[test]
+fn a_version_that_was_given_up_is_over_with_its_snapshot() {
+    let (mut guard, mut place) = (guard(&["report@1", "report@2"], 0), Place::default());
+    let policy = Policy { space_before_retention: true, ladder: vec![Rung::Retire], ..Policy::default() };
+    guard.configure(policy);
+    tick(&mut guard, &mut place, 0);
+    place.used_mib = 63;
+    let retirement = step(&tick(&mut guard, &mut place, 1000), Rung::Retire);
+    assert_eq!(retirement.action, Action::Retire { version: id("report@1") });
+    place.asked();
+
+    // What is to be retired is, and its snapshot is removed next.
+    drop_snapshot(&guard, "report@1");
+    guard.hear(&mut place, done(retirement.clone()));
+    assert_eq!(place.asked(), [format!("ask the engine: {:?}", Event::Demote(id("report@1")))]);
+    assert_eq!((guard.memory().open(), place.ended.len()), (1, 0));
+
+    guard.engine.evolve(&[Change::Concluded(EffectId(1))]);
+    place.now_ms = 1600;
+    guard.hear(&mut place, done(retirement));
+    assert_eq!(guard.memory().open(), 0);
+    assert_eq!((place.ended[0].rung, place.ended[0].took_ms), (Rung::Retire, 600));
+}
+
+#[test]
+fn lvm_is_asked_for_the_room_when_a_snapshot_is_gone_and_not_while_it_is_being_removed() {
+    let (mut guard, mut place) = (guard(&["report@1"], GIB), Place::default());
+    tick(&mut guard, &mut place, 0);
+    place.asked();
+    drop_snapshot(&guard, "report@1");
+    guard.hear(&mut place, Told::Changed);
+    assert_eq!(tick(&mut guard, &mut place, 20).look.seen.snapshots, []);
+    assert_eq!(place.asked(), ["give the turn"]);
+
+    let gone = Version { holdings: vec![Holding::Archive { bytes: 1 }], ..version("report@1", true) };
+    guard.engine.evolve(&[Change::Concluded(EffectId(1)), Change::Version(Box::new(gone))]);
+    guard.hear(&mut place, Told::Changed);
+    tick(&mut guard, &mut place, 40);
+    assert_eq!(place.asked(), ["ask for the room", "give the turn"]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl LvmSnapshots {
         recorded: &Recorded,
         room: &Room,
     ) -> Result<Seen, Problem> {
-        let (Recorded { hot, harms }, mut missing) = (recorded, Vec::new());
+        let (Recorded { hot, harms, .. }, mut missing) = (recorded, Vec::new());
         let (groups, harms) = (room.groups.clone(), harms.clone());
         let mut seen = Observation { at_ms, groups, harms, ..Observation::default() };
         let origins = self.origins(hot);
