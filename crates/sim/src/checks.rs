@@ -204,9 +204,10 @@ impl Sim {
         self.faults.removable_since = found;
     }
 
-    /// For how long a rung must have been there to be one that was left.
+    /// For how long a rung must have been there to be one that was left. LVM may be asked for the room ten seconds after it did not
+    /// answer.
     fn reach(&self) -> u64 {
-        10_000 + 4000 * self.world.snapshots.len() as u64
+        20_000 + 4000 * self.world.snapshots.len() as u64
     }
 
     /// Why the guard could do nothing at this moment, where that is so.
