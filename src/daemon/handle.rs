@@ -178,6 +178,11 @@ impl Handle {
         self.engine.read()
     }
 
+    /// The engine, for who reads it again and again.
+    pub(super) fn shared_engine(&self) -> Arc<SharedEngine> {
+        Arc::clone(&self.engine)
+    }
+
     /// How often the engine has taken something in: what was true of it is true still while this is the same. Whoever has it
     /// locked sees no change.
     #[must_use]

@@ -16,6 +16,7 @@
 //! space, no version that may go, and no end of writes.
 
 mod action;
+mod advice;
 mod alarm;
 mod case;
 mod entry;
@@ -24,19 +25,21 @@ mod memory;
 mod observation;
 mod pace;
 mod policy;
+mod room;
 mod share;
 mod target;
 mod text;
 
 pub use action::{Action, AlarmKey, AlarmKind, Assessment, Level, Plan, Scope, Step};
+pub use advice::{Advice, Short, VolumeAdvice, advice};
 pub use alarm::{records_damaged, unrecorded};
-pub use case::first_size;
 pub use entry::{GuardEntry, Outcome};
 pub use memory::Memory;
 pub use observation::{
     FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen,
 };
 pub use policy::{Policy, Rung};
+pub use room::{InPool, Room};
 pub use target::{Target, TargetError};
 pub(crate) use text::Size;
 pub use text::Span;

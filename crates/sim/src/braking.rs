@@ -27,7 +27,6 @@ impl Sim {
         let free =
             |origin: &usize| self.daemon.as_ref().is_some_and(|daemon| !daemon.brakes.contains_key(origin));
         let Some(origin) = origin.filter(free) else { return false };
-        self.began(step);
         if let Some(daemon) = &mut self.daemon {
             daemon.brakes.insert(origin, Brake { step: step.clone(), origin, waits: false, held_at: None });
         }
@@ -77,23 +76,19 @@ impl Sim {
         let due = |brake: &Brake| brake.held_at.is_some_and(|at| self.world.now >= at + self.guard.brake_ms);
         let brake =
             daemon.brakes.get(&origin).is_some_and(due).then(|| daemon.brakes.remove(&origin)).flatten();
-        brake.map_or(Ok(()), |brake| self.released(&brake))?;
+        brake.map_or(Ok(()), |brake| self.released(brake))?;
         self.next_command();
         Ok(())
     }
 
-    /// Lets the writers of origins go that need not be held any longer.
-    pub(crate) fn let_go_of(&mut self, origins: &[String]) -> Result<(), Violation> {
-        for id in origins {
-            let held = |brake: &&Brake| self.world.origins[brake.origin].id == *id && brake.held_at.is_some();
-            let Some(daemon) = &mut self.daemon else { return Ok(()) };
-            let origin = daemon.brakes.values().find(held).map(|brake| brake.origin);
-            let brake = origin.and_then(|origin| daemon.brakes.remove(&origin));
-            brake.map_or(Ok(()), |brake| self.released(&brake))?;
-        }
-        if !origins.is_empty() {
-            self.next_command();
-        }
+    /// Lets the writers of an origin go, if they are held.
+    pub(crate) fn let_go_of(&mut self, id: &str) -> Result<(), Violation> {
+        let held = |brake: &&Brake| self.world.origins[brake.origin].id == id && brake.held_at.is_some();
+        let Some(daemon) = &mut self.daemon else { return Ok(()) };
+        let origin = daemon.brakes.values().find(held).map(|brake| brake.origin);
+        let brake = origin.and_then(|origin| daemon.brakes.remove(&origin));
+        brake.map_or(Ok(()), |brake| self.released(brake))?;
+        self.next_command();
         Ok(())
     }
 
@@ -116,7 +111,7 @@ impl Sim {
         self.world.origins[origin].held = brake.is_some_and(|brake| brake.held_at.is_some());
     }
 
-    fn released(&mut self, brake: &Brake) -> Result<(), Violation> {
+    fn released(&mut self, brake: Brake) -> Result<(), Violation> {
         self.glance();
         self.world.origins[brake.origin].held = false;
         let held = brake.held_at.map_or(0, |at| self.world.now - at);
@@ -124,7 +119,7 @@ impl Sim {
         if held > self.guard.brake_ms {
             return Err(Violation::new(format!("a writer was held for {held} ms")));
         }
-        self.ended(&brake.step, &Outcome::Done);
+        self.ended(brake.step, Outcome::Done, held);
         Ok(())
     }
 }

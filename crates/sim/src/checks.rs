@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use asat_core::VersionId;
 use asat_core::event::{Change, Effect};
-use asat_core::guard::{self, Action, Level, Observation, Plan, Rung, Target};
+use asat_core::guard::{self, Action, Level, Memory, Observation, Plan, Rung, Target};
 use asat_core::register::Register;
 use asat_core::version::{LeaseId, State, Version};
 
@@ -118,7 +118,12 @@ impl Sim {
     }
 
     /// Of every plan.
-    pub(crate) fn check_plan(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
+    pub(crate) fn check_plan(
+        &mut self,
+        memory: &Memory,
+        seen: &Observation,
+        plan: &Plan,
+    ) -> Result<(), Violation> {
         let rungs: Vec<Rung> = plan.steps.iter().map(|step| step.action.rung()).collect();
         self.check_losses_are_told(plan)?;
         self.check_doubt_is_told(plan)?;
@@ -149,7 +154,7 @@ impl Sim {
             }
         }
         self.check_hardships(seen, plan)?;
-        self.check_projection(seen, plan)
+        self.check_projection(memory, seen, plan)
     }
 
     /// Whether something that the guard did failed lately.
@@ -159,7 +164,12 @@ impl Sim {
 
     /// A plan that was carried out leaves nothing to extend, where there was enough for all and extensions do not fail.
     /// (Where there was not, others may need less once one cannot overflow any more, and what is left is shared anew.)
-    fn check_projection(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
+    fn check_projection(
+        &mut self,
+        memory: &Memory,
+        seen: &Observation,
+        plan: &Plan,
+    ) -> Result<(), Violation> {
         let short = |action: &Action| {
             matches!(action, Action::Demote { .. } | Action::Retire { .. } | Action::Refuse { .. })
         };
@@ -168,8 +178,7 @@ impl Sim {
         if self.is_failing() || !extends(plan) || plan.steps.iter().any(|step| short(&step.action)) {
             return Ok(());
         }
-        let Some(daemon) = &self.daemon else { return Ok(()) };
-        let again = guard::plan(&self.guard, &daemon.memory, &seen.after(plan));
+        let again = guard::plan(&self.guard, memory, &seen.after(plan));
         self.tally.count("projections");
         if extends(&again) {
             let what = format!("planning again extends again: {:?} after {:?}", again.steps, plan.steps);
@@ -318,10 +327,8 @@ impl Sim {
             return Ok(());
         }
         if self.had_room(EXTENT) {
-            let (free, pools) = (self.world.free, self.observe().pools);
-            return Err(Violation::new(format!(
-                "the pool has {harm:?}, and the group has {free} bytes: {pools:?}"
-            )));
+            let free = self.world.free;
+            return Err(Violation::new(format!("the pool has {harm:?}, and the group has {free} bytes")));
         }
         match self.removable(|_, volume| volume.is_thin()) {
             Some(left) => Err(Violation::new(format!("the pool has {harm:?}, and {left} could have gone"))),

@@ -1,14 +1,14 @@
 //! The daemon: the shell's driver on this machine, and whoever asks it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use asat_core::event::{EffectId, Event, Open, Outcome};
-use asat_core::guard::{Memory, Scope, Step, Target};
+use asat_core::guard::{Advice, Rung, Target};
 use asat_core::register::Register;
 use asat_core::version::{LeaseId, Version};
 use asat_core::{By, Engine, StoreName, VersionId, VersionRef};
-use asat_shell::{Driver, Request, SharedEngine};
+use asat_shell::{Driver, Guard, Request, SharedEngine, Told};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Violation;
@@ -28,13 +28,22 @@ pub(crate) struct Daemon {
     pub(crate) engine: Arc<SharedEngine>,
     /// It is not here while it is at work.
     driver: Option<Driver<Listener>>,
-    pub(crate) memory: Memory,
-    /// What the guard asked for and is not over, with the effect whose end is waited for, if it is one.
-    pub(crate) deeds: Vec<(Option<EffectId>, Step)>,
+    /// It is not here while it is at work.
+    pub(crate) guard: Option<Guard>,
+    /// What the guard is told, and has not heard yet.
+    pub(crate) unheard: VecDeque<Told>,
+    /// What the guard asked the driver for and is not over.
+    pub(crate) deeds: BTreeSet<(Rung, VersionId)>,
+    /// Whether the guard has done anything since the last look began.
+    pub(crate) has_acted: bool,
+    /// Whether LVM was asked for the room, and has not answered.
+    pub(crate) has_asked: bool,
+    /// Whether all was quiet at the last look, and nothing has happened since.
+    pub(crate) is_quiet: bool,
     /// The instants of the last cuts.
     pub(crate) last_cuts: BTreeMap<StoreName, Timestamp>,
-    /// Where new publications are refused.
-    pub(crate) refused: Vec<Scope>,
+    /// What the guard wants of publications.
+    pub(crate) advice: Advice,
     /// The alarms that are on, and when a plan last had each.
     pub(crate) alarms: BTreeMap<Target, u64>,
     /// Brakes by their origins: each has one of its own, since two writers may have to be held at once.
@@ -52,6 +61,11 @@ impl Daemon {
     pub(crate) fn running(&self) -> Vec<EffectId> {
         self.driver.as_ref().map_or_else(Vec::new, Driver::under_way)
     }
+
+    /// Whether neither driver nor guard is at work.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.driver.is_some() && self.guard.is_some()
+    }
 }
 
 impl Sim {
@@ -62,10 +76,14 @@ impl Sim {
         self.daemon = Some(Daemon {
             engine: Arc::clone(&engine),
             driver: None,
-            memory: Memory::default(),
+            guard: Some(Guard::new(Arc::clone(&engine), self.guard.clone(), self.room())),
+            unheard: VecDeque::new(),
+            deeds: BTreeSet::new(),
+            has_acted: false,
+            has_asked: false,
+            is_quiet: false,
             last_cuts: BTreeMap::new(),
-            deeds: Vec::new(),
-            refused: Vec::new(),
+            advice: Advice::default(),
             alarms: BTreeMap::new(),
             brakes: BTreeMap::new(),
             next_look: now,
@@ -89,7 +107,7 @@ impl Sim {
     }
 
     /// What must not be and was seen meanwhile.
-    fn judge(&mut self) -> Result<(), Violation> {
+    pub(crate) fn judge(&mut self) -> Result<(), Violation> {
         self.violation.take().map_or(Ok(()), Err)
     }
 
@@ -130,7 +148,6 @@ impl Sim {
             format!("{} {of} is over{why}", effect.text())
         });
         self.drive(|driver, sim| driver.finished(sim, id, outcome))?;
-        self.settle_deeds(id, failed);
         self.wake();
         Ok(())
     }
@@ -162,12 +179,8 @@ impl Sim {
         let store = self.world.origins[origin].store.clone();
         let thin = self.world.origins[origin].thin;
         let Some(daemon) = &self.daemon else { return Ok(()) };
-        let refused = daemon.refused.iter().any(|scope| match scope {
-            Scope::Everywhere => true,
-            Scope::Group(_) => !thin,
-            Scope::Pool(_) => thin,
-        });
-        if refused {
+        let advice = &daemon.advice;
+        if advice.nowhere.is_some() || (!thin && !advice.volumes.not_in.is_empty()) {
             self.tally.count("publications refused by the guard");
             return Ok(());
         }

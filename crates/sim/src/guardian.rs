@@ -1,42 +1,96 @@
-//! The guard in the daemon: it looks, plans, and has one command of LVM and one brake at a time.
+//! The guard in the daemon: when it looks here, and what is noted and checked of that.
 //!
-//! Where nothing can change that a look would show, none is made: time jumps to where one could matter.
+//! If nothing can change that a look would show, none is made: time jumps to where one could matter.
 
-use asat_core::event::{Effect, EffectId, Event, Intent};
-use asat_core::guard::{self, Action, Assessment, Level, Observation, Outcome, Plan, Rung, Step, Target};
+use std::time::Duration;
+
+use asat_core::guard::{Action, Assessment, Level, Observation, Outcome, Plan, Step, Target};
 use asat_core::register::Register;
-use asat_core::version::Version;
-use asat_core::{Problem, VersionId};
+use asat_core::{Code, Problem, VersionId};
+use asat_shell::{Ended, Planned, Told};
 
 use crate::Violation;
-use crate::lvm::Task;
-use crate::ports::Listener;
-use crate::sim::Sim;
+use crate::hardships::free;
+use crate::sim::{Happening, Sim};
 
 impl Sim {
     /// Looks, plans, and does what is planned.
     pub(crate) fn look(&mut self) -> Result<(), Violation> {
-        let seen = self.observe();
-        let Some(daemon) = &mut self.daemon else { return Ok(()) };
-        daemon.memory.learn(&self.guard, &seen);
-        let plan = guard::plan(&self.guard, &daemon.memory, &seen);
+        let Some(mut guard) = self.daemon.as_mut().and_then(|daemon| daemon.guard.take()) else {
+            return Ok(());
+        };
+        let planned =
+            guard.look(self).map_err(|problem| Violation::new(format!("it is blind: {problem}")))?;
+        let (seen, plan) = (&planned.look.seen, &planned.plan);
         self.tally.count("looks");
-        self.note_look(&plan);
-        self.note_removable(&seen);
-        self.check_plan(&seen, &plan)?;
-        let told = self.tell_overflowed()? | self.tell_vanished()?;
-        self.let_go_of(&plan.release)?;
-        let began = self.carry_out(&plan)? | told;
-        self.lvm.give_turn();
-        self.next_command();
-        let wait = self.until_next_look(&seen, &plan, began);
+        self.note_look(plan);
+        self.note_removable(seen);
+        self.check_plan(guard.memory(), seen, plan)?;
+        self.note_alarms(plan);
+        guard.act(self, &planned);
+        let mut wait = self.until_next_look(&planned);
+        if free(seen) != self.world.free {
+            // What LVM says when it is asked again is news.
+            wait = wait.min(10_000);
+        }
         let now = self.world.now;
+        let is_quiet = self.is_quiet(&planned) && guard.memory().is_idle();
         if let Some(daemon) = &mut self.daemon {
             daemon.looked = (now, plan.tick_ms.max(1));
             daemon.next_look = now.saturating_add(wait.max(1));
-            daemon.memory.expect(daemon.next_look);
+            daemon.is_quiet = is_quiet;
+            guard.expect(daemon.next_look);
+            daemon.guard = Some(guard);
+        }
+        if self.listen()
+            && let Some(daemon) = &mut self.daemon
+        {
+            daemon.next_look = now + 1;
         }
         Ok(())
+    }
+
+    /// The guard is told something, and looks again. While it is at work, it hears of that later.
+    pub(crate) fn hear(&mut self, told: Told) {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.unheard.push_back(told);
+        }
+        if self.listen() {
+            self.look_at_once();
+        }
+    }
+
+    /// The guard hears what it was told. Answers whether that was anything.
+    fn listen(&mut self) -> bool {
+        let mut heard = false;
+        while let Some(daemon) = &mut self.daemon
+            && daemon.guard.is_some()
+            && let Some(told) = daemon.unheard.pop_front()
+            && let Some(mut guard) = daemon.guard.take()
+        {
+            guard.hear(self, told);
+            if let Some(daemon) = &mut self.daemon {
+                (daemon.guard, daemon.is_quiet) = (Some(guard), false);
+            }
+            heard = true;
+        }
+        heard
+    }
+
+    /// An action of the guard has ended after so many milliseconds.
+    pub(crate) fn ended(&mut self, step: Step, outcome: Outcome, ms: u64) {
+        self.hear(Told::Ended(Ended { step, outcome, took: Some(Duration::from_millis(ms)), added: None }));
+    }
+
+    /// The driver tells what came of a step. What it gave back is known a little later.
+    pub(crate) fn answered(&mut self, step: Step, answer: Result<(), Problem>) {
+        if let Err(problem) = answer {
+            let outcome = Outcome::Failed(problem.to_string());
+            return self.hear(Told::Ended(Ended { step, outcome, took: None, added: None }));
+        }
+        let ended = Ended { step, outcome: Outcome::Done, took: None, added: None };
+        let (life, ms) = (self.life, self.dice.between(50, 300));
+        self.later(ms, Happening::Room { life, ended: Some(Box::new(ended)) });
     }
 
     /// Writes into the diary what is not safe, where that has changed.
@@ -52,18 +106,19 @@ impl Sim {
         }
     }
 
-    /// Something is about to change: what was seen until now is learned, where looks were left out.
+    /// Something is about to change: the last of the looks that were left out is made, which might have brought the next one nearer.
     pub(crate) fn glance(&mut self) {
-        let (now, seen) = (self.world.now, self.observe());
+        let now = self.world.now;
         let paused = self.faults.paused_until > now;
-        let Some(daemon) = self.daemon.as_mut().filter(|_| !paused) else { return };
+        let Some(daemon) = self.daemon.as_mut().filter(|daemon| !paused && daemon.is_at_rest()) else {
+            return;
+        };
         let (last, tick) = daemon.looked;
         if now > last + tick && daemon.next_look > last + tick {
-            // The last of the looks that were left out, which might have brought the next one nearer.
-            daemon.memory.expect(now);
-            daemon.memory.learn(&self.guard, &seen);
-            let tick = guard::plan(&self.guard, &daemon.memory, &seen).tick_ms;
-            daemon.looked = (now, tick.max(1));
+            daemon.guard.iter_mut().for_each(|guard| guard.expect(now));
+            if let Err(violation) = self.look() {
+                self.violation.get_or_insert(violation);
+            }
         }
     }
 
@@ -71,11 +126,12 @@ impl Sim {
     pub(crate) fn wake(&mut self) {
         let now = self.world.now;
         let Some(daemon) = &mut self.daemon else { return };
-        daemon.idle = 0;
+        (daemon.idle, daemon.is_quiet) = (0, false);
         let (last, tick) = daemon.looked;
         if daemon.next_look > last + tick {
             daemon.next_look = daemon.next_look.min(now + self.dice.between(1, tick));
-            daemon.memory.expect(daemon.next_look);
+            let due = daemon.next_look;
+            daemon.guard.iter_mut().for_each(|guard| guard.expect(due));
         }
     }
 
@@ -88,12 +144,15 @@ impl Sim {
     }
 
     /// After how long a look could show something that asks for an action.
-    fn until_next_look(&mut self, seen: &Observation, plan: &Plan, began: bool) -> u64 {
-        let tick = plan.tick_ms;
+    fn until_next_look(&mut self, Planned { look, plan }: &Planned) -> u64 {
+        let (tick, seen) = (plan.tick_ms, &look.seen);
         let rates: Vec<u64> = (0..self.world.origins.len()).map(|origin| self.world.rate(origin)).collect();
-        let works =
-            self.lvm.has_extension() || self.daemon.as_ref().is_some_and(|daemon| !daemon.brakes.is_empty());
-        if self.scenario.every_look || works || began {
+        let acts = self
+            .daemon
+            .as_mut()
+            .is_some_and(|daemon| std::mem::take(&mut daemon.has_acted) || !daemon.brakes.is_empty());
+        // Of what is missing, LVM is asked again after a while.
+        if self.scenario.every_look || acts || self.lvm.has_extension() || !look.missing.is_empty() {
             return tick;
         }
         if rates.iter().all(|rate| *rate == 0) {
@@ -129,36 +188,30 @@ impl Sim {
         }
     }
 
-    /// Tells the engine what has overflowed. Answers whether anything has.
-    fn tell_overflowed(&mut self) -> Result<bool, Violation> {
-        let Some(daemon) = &self.daemon else { return Ok(false) };
-        let is_full = |id: &VersionId| self.world.snapshots.get(id).is_some_and(|volume| volume.lost);
-        let hot = daemon.engine.read().in_snapshots(self.clock());
-        let full: Vec<VersionId> = hot.into_iter().map(|(seen, _)| seen.id).filter(is_full).collect();
-        for id in &full {
-            self.tell(Event::Overflowed(id.clone()))?;
+    /// LVM says how much room there is, and the guard hears it with what it waited for.
+    pub(crate) fn tell_room(&mut self, ended: Option<Box<Ended>>) {
+        if let Some(daemon) = self.daemon.as_mut().filter(|_| ended.is_none()) {
+            daemon.has_asked = false;
         }
-        Ok(!full.is_empty())
+        let fails = !self.lvm_works() && self.dice.percent(70);
+        let stuck = || Problem::new(Code::LvmStuck, "made up", "");
+        self.hear(Told::Room(if fails { Err(stuck()) } else { Ok(self.room()) }));
+        ended.into_iter().for_each(|ended| self.hear(Told::Ended(*ended)));
     }
 
-    /// Tells the engine which snapshots are not there any more. Answers whether that was news. Then no record speaks of
-    /// one, unless somebody is at work on it who finds out by himself.
-    fn tell_vanished(&mut self) -> Result<bool, Violation> {
-        let gone = |version: &&Version| {
-            let there = self.world.snapshots.get(&version.id).map(|volume| &volume.snapshot.uuid);
-            version.snapshot().is_some_and(|held| there != Some(&held.uuid))
-        };
-        let gone: Vec<VersionId> = self.versions().filter(gone).map(|version| version.id.clone()).collect();
-        let mut told = false;
-        for id in gone {
-            self.tell(Event::Vanished(id.clone()))?;
-            let recorded = self.version(&id).is_some_and(|version| version.snapshot().is_some());
-            if recorded && !self.is_worked_on(&id) {
-                return Err(Violation::new(format!("the snapshot of {id} is gone, and is recorded still")));
-            }
-            told |= !recorded;
+    /// LVM says whether a snapshot is there. If it is not, no record speaks of it from then on, unless somebody is at work on it who
+    /// finds out by himself.
+    pub(crate) fn tell_whether_removed(&mut self, id: VersionId, uuid: &str) -> Result<(), Violation> {
+        let is_there = self.world.snapshots.get(&id).is_some_and(|volume| volume.snapshot.uuid == uuid);
+        if is_there || !self.lvm_works() {
+            return Ok(());
         }
-        Ok(told)
+        self.hear(Told::Removed(id.clone()));
+        let held = self.version(&id).and_then(|version| version.snapshot());
+        if held.is_some_and(|held| held.uuid == uuid) && !self.is_worked_on(&id) {
+            return Err(Violation::new(format!("the snapshot of {id} is gone, and is recorded still")));
+        }
+        Ok(())
     }
 
     fn is_worked_on(&self, id: &VersionId) -> bool {
@@ -166,143 +219,27 @@ impl Sim {
         intents.any(|intent| intent.effect.version() == Some(id))
     }
 
-    /// Does what is planned, as far as it can be begun now. Answers whether anything was.
-    fn carry_out(&mut self, plan: &Plan) -> Result<bool, Violation> {
-        let mut began = false;
-        let (mut refused, mut alarms) = (Vec::new(), Vec::new());
+    /// Notes the alarms of a plan. One is over when no plan has had it for ten seconds.
+    fn note_alarms(&mut self, plan: &Plan) {
+        let now = self.world.now;
         for step in &plan.steps {
-            began |= match &step.action {
-                Action::Brake { origin, .. } => self.begin_brake(step, origin),
-                Action::Extend { .. } if !self.lvm.has_extension() => {
-                    self.began(step);
-                    self.command(Task::Extend(step.clone()));
-                    true
-                }
-                Action::Extend { .. } => false,
-                Action::Demote { version } => self.want(step, Event::Demote(version.clone()))?,
-                Action::Retire { version } => {
-                    let (version, why) = (version.clone(), step.reason.clone());
-                    self.want(step, Event::GiveUp { version, why })?
-                }
-                Action::Hurry { version } => self.hurry(step, version)?,
-                Action::Refuse { scope } => {
-                    refused.push(scope.clone());
-                    false
-                }
-                Action::Alarm { key, .. } => {
-                    self.tally.count("alarms");
-                    alarms.push((key.target.clone(), self.world.now));
-                    false
-                }
-            };
+            let Action::Alarm { key, .. } = &step.action else { continue };
+            self.tally.count("alarms");
+            self.daemon.iter_mut().for_each(|daemon| _ = daemon.alarms.insert(key.target.clone(), now));
         }
-        if let Some(daemon) = &mut self.daemon {
-            daemon.refused = refused;
-            // One is over when no plan has had it for ten seconds.
-            let now = self.world.now;
-            daemon.alarms.extend(alarms);
-            daemon.alarms.retain(|_, at| *at + 10_000 > now);
-        }
-        Ok(began)
+        self.daemon.iter_mut().for_each(|daemon| daemon.alarms.retain(|_, at| *at + 10_000 > now));
     }
 
-    pub(crate) fn began(&mut self, step: &Step) {
-        self.say(|| format!("{:?} for {}: {}", step.action, step.target, step.reason));
-        self.tally.count(step.action.rung().text());
-        let now = self.world.now;
-        if let Some(daemon) = &mut self.daemon {
-            daemon.memory.began(step, now);
-        }
-    }
-
-    /// An action of the guard is over.
-    pub(crate) fn ended(&mut self, step: &Step, outcome: &Outcome) {
-        self.say(|| format!("{:?}: {outcome:?}", step.action));
-        let now = self.world.now;
-        if *outcome != Outcome::Done {
-            self.faults.failed_at = Some(now);
-        }
-        let Some(daemon) = &mut self.daemon else { return };
-        daemon.memory.ended(&self.guard, step, now, outcome);
-        let entry = guard::GuardEntry::of(step, self.clock(), outcome.clone(), 0);
-        if let Err(violation) = self.records.log(&entry) {
-            self.violation.get_or_insert(violation);
-        }
-        self.look_at_once();
-    }
-
-    /// Asks the driver for something; it tells when that is over.
-    fn want(&mut self, step: &Step, event: Event) -> Result<bool, Violation> {
-        self.began(step);
-        if let Some(daemon) = &mut self.daemon {
-            daemon.deeds.push((None, step.clone()));
-        }
-        self.ask(event, Listener::Guard(step.clone()))?;
-        Ok(true)
-    }
-
-    /// The driver tells what came of a step. A version that is given up is over with its snapshot.
-    pub(crate) fn hear(&mut self, step: &Step, result: Result<(), Problem>) {
-        let dropping = step.action.version().and_then(|version| self.dropping(version));
-        let dropping = dropping.filter(|_| step.action.rung() == Rung::Retire && result.is_ok());
-        let Some(daemon) = &mut self.daemon else { return };
-        let Some(nth) = daemon.deeds.iter().position(|(_, deed)| deed == step) else { return };
-        match dropping {
-            Some(effect) => daemon.deeds[nth].0 = Some(effect),
-            None => {
-                daemon.deeds.remove(nth);
-                self.ended(step, &result.map_or_else(|problem| failed(&problem), |()| Outcome::Done));
-            }
-        }
-    }
-
-    fn remember(&mut self, effect: EffectId, step: &Step) {
-        if let Some(daemon) = &mut self.daemon {
-            daemon.deeds.push((Some(effect), step.clone()));
-        }
-    }
-
-    /// The engine archives the oldest version of a store as soon as it can. Where it could not, it tries again now.
-    fn hurry(&mut self, step: &Step, version: &VersionId) -> Result<bool, Violation> {
-        self.began(step);
-        if self.archiving(version).is_none() {
-            self.tell(Event::Tick)?;
-        }
-        match self.archiving(version) {
-            Some(effect) => self.remember(effect, step),
-            None => self.ended(step, &Outcome::Failed("it cannot be archived now".to_owned())),
-        }
-        Ok(true)
-    }
-
-    fn archiving(&self, id: &VersionId) -> Option<EffectId> {
-        let mut intents = self.known()?.intents();
-        let of_store = |intent: &&Intent| matches!(&intent.effect, Effect::Archive { version } if version.store == id.store);
-        intents.find(of_store).map(|intent| intent.id)
-    }
-
-    /// An effect is over, and with it what the guard asked for.
-    pub(crate) fn settle_deeds(&mut self, effect: EffectId, failed: Option<String>) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let (over, open): (Vec<_>, Vec<_>) =
-            daemon.deeds.drain(..).partition(|(waits_for, _)| *waits_for == Some(effect));
-        daemon.deeds = open;
-        let outcome = failed.map_or(Outcome::Done, Outcome::Failed);
-        over.iter().for_each(|(_, step)| self.ended(step, &outcome));
-    }
-
-    fn dropping(&self, id: &VersionId) -> Option<EffectId> {
-        let mut intents = self.known()?.intents();
-        let drops = |intent: &&Intent| matches!(&intent.effect, Effect::DropSnapshot { version, .. } if version == id);
-        intents.find(drops).map(|intent| intent.id)
+    /// Whether nobody writes, and there is nothing to do.
+    fn is_quiet(&self, Planned { look, plan }: &Planned) -> bool {
+        let is_written = (0..self.world.origins.len()).any(|origin| self.world.rate(origin) > 0);
+        let is_safe = plan.assessments.iter().all(|found| found.level == Level::Safe);
+        let is_of_records = plan.steps.iter().all(|step| step.target.is_of_records());
+        !is_written && is_safe && is_of_records && look.missing.is_empty()
     }
 }
 
 /// What is left until it is no longer safe.
 fn left(found: &Assessment) -> u64 {
     found.size.saturating_sub(found.worst)
-}
-
-fn failed(problem: &Problem) -> Outcome {
-    Outcome::Failed(problem.to_string())
 }

@@ -49,14 +49,14 @@ impl Sim {
     /// Of every plan: what is granted is there, and hardships are met as they should be.
     pub(crate) fn check_hardships(&mut self, seen: &Observation, plan: &Plan) -> Result<(), Violation> {
         let granted = granted(seen, plan);
-        if granted.values().sum::<u64>() > self.world.free {
-            let free = self.world.free;
+        let free = free(seen);
+        if granted.values().sum::<u64>() > free {
             return Err(Violation::new(format!(
-                "more is granted than the {free} bytes there are: {granted:?}"
+                "more is granted than the {free} bytes that are known of: {granted:?}"
             )));
         }
         let claims = self.claims(seen, plan);
-        self.check_contest(&claims, &granted)?;
+        self.check_contest(free, &claims, &granted)?;
         self.check_dead_end(seen, plan, &claims)?;
         self.check_broken_pools(seen, plan)?;
         // A daemon that stood still does not know how much of that time it took.
@@ -105,9 +105,8 @@ impl Sim {
     /// What is low or urgent, can be extended, and is precious, in the order of precedence.
     fn claims(&self, seen: &Observation, plan: &Plan) -> Vec<Claim> {
         let deeds = self.daemon.iter().flat_map(|daemon| &daemon.deeds);
-        let goes = |action: &Action| matches!(action.rung(), Rung::Demote | Rung::Retire);
-        let leaving = deeds.map(|(_, step)| &step.action).filter(|action| goes(action));
-        let leaving: Vec<&VersionId> = leaving.filter_map(Action::version).collect();
+        let leaving = deeds.filter(|(rung, _)| matches!(rung, Rung::Demote | Rung::Retire));
+        let leaving: Vec<&VersionId> = leaving.map(|(_, version)| version).collect();
         let short = plan.assessments.iter().filter(|found| matches!(found.level, Level::Low | Level::Urgent));
         let origin = |target: &Target| {
             let snapshot = seen.snapshots.iter().find(|seen| Some(&seen.version.id) == target.version());
@@ -156,8 +155,13 @@ impl Sim {
     /// Where there is not enough for two that could each have been served alone, each gets what it must have in the
     /// order of precedence, and nobody more than that. Those of one class share all that is left. What harms readers only
     /// leaves alone what makes others last longer.
-    fn check_contest(&mut self, claims: &[Claim], granted: &BTreeMap<&Target, u64>) -> Result<(), Violation> {
-        let mut left = self.world.free;
+    fn check_contest(
+        &mut self,
+        free: u64,
+        claims: &[Claim],
+        granted: &BTreeMap<&Target, u64>,
+    ) -> Result<(), Violation> {
+        let mut left = free;
         let asked = claims.iter().map(|claim| claim.needs).fold(0, u64::saturating_add);
         if claims.iter().filter(|claim| claim.needs <= left).count() < 2 || asked <= left {
             return Ok(());
@@ -193,7 +197,7 @@ impl Sim {
         let thin = seen.pools.iter().flat_map(|pool| &pool.versions);
         let mut hot = seen.snapshots.iter().map(|seen| &seen.version).chain(thin).peekable();
         let stays = |version: &HotVersion| version.held || version.needed;
-        let is_dead_end = self.world.free < EXTENT && hot.peek().is_some() && hot.all(stays);
+        let is_dead_end = free(seen) < EXTENT && hot.peek().is_some() && hot.all(stays);
         let urgent: Vec<&Claim> = claims.iter().filter(|claim| claim.urgent).collect();
         if !is_dead_end || urgent.is_empty() || self.lvm.has_extension() {
             return Ok(());
@@ -250,6 +254,11 @@ impl Sim {
         }
         Err(Violation::new(format!("publications are not refused in {scope:?} for {of}: {:?}", plan.steps)))
     }
+}
+
+/// What the guard knows to be free.
+pub(crate) fn free(seen: &Observation) -> u64 {
+    seen.groups.iter().map(|group| group.free).sum()
 }
 
 /// What a plan gives to whom, in bytes.

@@ -77,9 +77,14 @@ impl Lvm {
         self.running.take().map(|(task, ..)| task)
     }
 
-    /// Gives the turn to others, if the guard extends nothing.
+    /// Keeps the turn for the guard.
+    pub(crate) fn keep_turn(&mut self) {
+        self.reserved = true;
+    }
+
+    /// Gives the turn to others.
     pub(crate) fn give_turn(&mut self) {
-        self.reserved &= self.has_extension();
+        self.reserved = false;
     }
 
     /// What the guard extends at the moment, and when that began.
@@ -127,7 +132,6 @@ impl Sim {
             (Task::Extend(_), _) if held => self.dice.between(150, 850),
             (Task::Extend(_), _) => self.dice.between(200, 1700),
         };
-        self.lvm.reserved |= matches!(task, Task::Extend(_));
         self.lvm.running = Some((task, fate, self.world.now));
         let life = self.life;
         self.later(takes, Happening::Lvm { life });
@@ -154,8 +158,9 @@ impl Sim {
                 self.resumed(of.as_ref());
             }
             Task::Extend(step) => {
-                self.extended(&step, fate);
-                self.resumed(step.action.version());
+                let of = step.action.version().cloned();
+                self.extended(step, fate, self.world.now - began);
+                self.resumed(of.as_ref());
             }
         }
         self.hold_those_that_wait();
@@ -164,9 +169,16 @@ impl Sim {
         Ok(())
     }
 
-    fn extended(&mut self, step: &Step, fate: Fate) {
+    fn extended(&mut self, step: Step, fate: Fate, ms: u64) {
         let done = match fate {
-            Fate::Works => self.extend(&step.action),
+            Fate::Works => {
+                let done = self.extend(&step.action);
+                if done.is_err() {
+                    // Somebody has taken what was free: what is left is known before anything else is planned.
+                    self.tell_room(None);
+                }
+                done
+            }
             Fate::Fails => {
                 self.tally.count(hardships::FAILED);
                 Err("made up".to_owned())
@@ -175,11 +187,11 @@ impl Sim {
                 // Whether it worked is seen at the next look.
                 let worked = late && self.extend(&step.action).is_ok();
                 self.tally.count(if worked { hardships::LATE } else { hardships::HUNG });
-                return self.ended(step, &Outcome::Stalled);
+                return self.ended(step, Outcome::Stalled, ms);
             }
         };
         self.tally.count(if done.is_ok() { "extensions" } else { "extensions that failed" });
-        self.ended(step, &done.map_or_else(Outcome::Failed, |()| Outcome::Done));
+        self.ended(step, done.map_or_else(Outcome::Failed, |()| Outcome::Done), ms);
     }
 
     /// What `lvextend` does.

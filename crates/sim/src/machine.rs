@@ -6,7 +6,6 @@ use asat_core::event::{
     ArchiveFailure, Archived, Condition, Copied, Cut, CutFailure, Described, Effect, EffectId, Filed, Kept,
     Outcome, Repaired, Retired, Survey, Surveyed,
 };
-use asat_core::guard;
 use asat_core::register::{Headline, Register};
 use asat_core::retention::Weight;
 use asat_core::snapshot::{Cost, Hold, Snapshot};
@@ -274,11 +273,8 @@ impl Sim {
             store: found.store_bytes,
         };
         let most = sizing::most_needed(found.size, sizing::CHUNK).next_multiple_of(EXTENT);
-        let others = self.world.snapshots.values().filter(|volume| !volume.is_thin()).count() as u64;
-        let advised = self.daemon.as_ref().map_or(0, |daemon| {
-            let id = &self.world.origins[origin].id;
-            guard::first_size(&self.guard, &daemon.memory, id, others, now).min(self.world.free / 4)
-        });
+        let sizes = self.daemon.as_ref().map(|daemon| &daemon.advice.volumes.sizes);
+        let advised = sizes.and_then(|sizes| sizes.get(&self.world.origins[origin].id)).copied().unwrap_or(0);
         sizing::space(&need).max(advised.next_multiple_of(EXTENT)).min(most)
     }
 

@@ -102,9 +102,11 @@ impl Pool {
         self.harm.is_some() || self.read_only > 0
     }
 
-    /// LVM refuses snapshots where three quarters of the metadata are used.
+    /// LVM refuses snapshots where three quarters of the metadata are used, and asat where writers would be left with too little.
     pub(crate) fn takes_snapshots(&self) -> bool {
-        !self.takes_nothing() && self.metadata_used < self.metadata_size / 4 * 3
+        let left = (self.data_size / 20).min(256 << 20);
+        let has_room = self.data_size.saturating_sub(self.data_used()) >= left;
+        !self.takes_nothing() && has_room && self.metadata_used < self.metadata_size / 4 * 3
     }
 
     /// Bytes from `from` to before `to` of a volume are written, as far as there are blocks.

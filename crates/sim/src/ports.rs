@@ -1,15 +1,23 @@
 //! What the shell works with here: the model of the machine, and records that every change is checked against.
 
+use std::time::Duration;
+
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Change, Effect, Event, Intent, Remark, Reply, Survey};
-use asat_core::guard::Step;
+use asat_core::guard::{Advice, GuardEntry, Outcome, Room, Rung, Step};
 use asat_core::register::Register;
+use asat_core::snapshot::Snapshot;
 use asat_core::version::Publication;
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_shell::{Audience, Executor, Heard, Records, SharedEngine};
+use asat_shell::{
+    Actuators, Audience, Executor, Heard, Look, Recorded, Records, Sensors, SharedEngine, Spectators, Told,
+};
 use jiff::Timestamp;
 
-use crate::sim::Sim;
+use crate::Violation;
+use crate::daemon::Daemon;
+use crate::lvm::Task;
+use crate::sim::{Happening, Sim};
 
 /// Who asks.
 pub(crate) enum Listener {
@@ -88,7 +96,7 @@ impl Audience for Sim {
         answer: Result<Reply, Problem>,
     ) -> Heard {
         if let Listener::Guard(step) = listener {
-            self.hear(&step, answer.map(drop));
+            self.answered(step, answer.map(drop));
         }
         Heard::Daemon
     }
@@ -101,8 +109,121 @@ impl Audience for Sim {
 
     fn committed(&mut self, changes: Vec<Change>) {
         if changes.iter().any(|change| !matches!(change, Change::Clock(_))) {
-            // The guard is told that records have changed.
-            self.look_at_once();
+            self.hear(Told::Changed);
         }
     }
+}
+
+impl Sensors for Sim {
+    fn uptime_ms(&self) -> u64 {
+        self.world.now
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock()
+    }
+
+    fn observe(&mut self, at_ms: u64, recorded: &Recorded, room: &Room) -> Result<Look, Problem> {
+        Ok(self.see(at_ms, recorded, room))
+    }
+
+    fn ask_room(&mut self) {
+        let (life, ms) = (self.life, self.dice.between(50, 300));
+        let asks = |daemon: &mut Daemon| !std::mem::replace(&mut daemon.has_asked, true);
+        if self.daemon.as_mut().is_some_and(asks) {
+            self.later(ms, Happening::Room { life, ended: None });
+        }
+    }
+
+    fn ask_whether_removed(&mut self, id: &VersionId, snapshot: &Snapshot) {
+        let (life, ms, uuid) = (self.life, self.dice.between(100, 600), snapshot.uuid.clone());
+        self.later(ms, Happening::IsRemoved { life, id: id.clone(), uuid });
+    }
+}
+
+impl Actuators for Sim {
+    fn extend(&mut self, step: &Step) -> bool {
+        let is_free = !self.lvm.has_extension();
+        if is_free {
+            self.command(Task::Extend(step.clone()));
+        }
+        is_free
+    }
+
+    fn keep_turn(&mut self) {
+        self.lvm.keep_turn();
+    }
+
+    fn give_turn(&mut self) {
+        self.lvm.give_turn();
+        self.next_command();
+    }
+
+    fn hold_writers(&mut self, origin: &str, step: &Step, _: u64) -> bool {
+        self.begin_brake(step, origin)
+    }
+
+    fn release_writers(&mut self, origin: &str) {
+        let released = self.let_go_of(origin);
+        self.keep_in_mind(released);
+    }
+
+    fn release_all(&mut self) {
+        let origins: Vec<String> = self.world.origins.iter().map(|origin| origin.id.clone()).collect();
+        origins.iter().for_each(|origin| self.release_writers(origin));
+    }
+
+    fn ask_engine(&mut self, step: &Step, event: Event) {
+        let asked = self.ask(event, Listener::Guard(step.clone()));
+        self.keep_in_mind(asked);
+    }
+
+    fn tell_engine(&mut self, event: Event) {
+        self.daemon.iter_mut().for_each(|daemon| daemon.has_acted = true);
+        let told = self.tell(event);
+        self.keep_in_mind(told);
+    }
+
+    fn advise(&mut self, advice: Advice) {
+        self.daemon.iter_mut().for_each(|daemon| daemon.advice = advice.clone());
+    }
+}
+
+impl Spectators for Sim {
+    fn began(&mut self, step: &Step) {
+        self.say(|| format!("{:?} for {}: {}", step.action, step.target, step.reason));
+        let rung = step.action.rung();
+        self.tally.count(rung.text());
+        let Some(daemon) = &mut self.daemon else { return };
+        daemon.has_acted = true;
+        if let Some(version) = step.action.version().filter(|_| is_of_records(rung)) {
+            daemon.deeds.insert((rung, version.clone()));
+        }
+    }
+
+    fn ended(&mut self, entry: GuardEntry, _: Option<Duration>) {
+        self.say(|| format!("{} for {}: {:?}", entry.rung.text(), entry.target, entry.outcome));
+        if entry.outcome != Outcome::Done {
+            self.faults.failed_at = Some(self.world.now);
+        }
+        if let (Some(daemon), Some(version)) = (&mut self.daemon, &entry.version) {
+            daemon.deeds.remove(&(entry.rung, version.clone()));
+        }
+        let logged = self.records.log(&entry);
+        self.keep_in_mind(logged);
+    }
+}
+
+impl Sim {
+    /// What must not be is told of when there is somebody to tell it to.
+    fn keep_in_mind(&mut self, result: Result<(), Violation>) {
+        if let Err(violation) = result {
+            self.violation.get_or_insert(violation);
+        }
+    }
+}
+
+/// Whether an action is one of the driver's.
+fn is_of_records(rung: Rung) -> bool {
+    matches!(rung, Rung::Demote | Rung::Hurry | Rung::Retire)
 }

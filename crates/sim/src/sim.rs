@@ -7,6 +7,7 @@ use asat_core::clock::{self, Believed, Moment, Reading};
 use asat_core::event::{EffectId, Outcome};
 use asat_core::guard;
 use asat_core::register::Register;
+use asat_shell::Ended;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::daemon::Daemon;
@@ -56,6 +57,17 @@ pub(crate) enum Happening {
     Lvm {
         life: u64,
     },
+    /// LVM says how much room there is; with what has ended that may have given some back.
+    Room {
+        life: u64,
+        ended: Option<Box<Ended>>,
+    },
+    /// LVM says whether a snapshot is gone.
+    IsRemoved {
+        life: u64,
+        id: VersionId,
+        uuid: String,
+    },
     /// Writes to an origin are held from now on, or are held again after LVM has resumed it, or are let go.
     Hold {
         life: u64,
@@ -84,6 +96,8 @@ impl Happening {
             Self::Done { .. }
                 | Self::Perform { .. }
                 | Self::Lvm { .. }
+                | Self::Room { .. }
+                | Self::IsRemoved { .. }
                 | Self::Hold { .. }
                 | Self::HoldAgain { .. }
                 | Self::LetGo { .. }
@@ -197,6 +211,7 @@ impl Sim {
         } else {
             self.tick()?;
         }
+        self.judge()?;
         Ok(true)
     }
 
@@ -237,6 +252,13 @@ impl Sim {
             Happening::Done { life, effect, outcome } if alive(life, self) => self.done(effect, *outcome),
             Happening::Perform { life, effect } if alive(life, self) => self.perform(effect),
             Happening::Lvm { life } if alive(life, self) => self.lvm_ended(),
+            Happening::Room { life, ended } if alive(life, self) => {
+                self.tell_room(ended);
+                Ok(())
+            }
+            Happening::IsRemoved { life, id, uuid } if alive(life, self) => {
+                self.tell_whether_removed(id, &uuid)
+            }
             Happening::Hold { life, origin } if alive(life, self) => {
                 self.hold(origin);
                 Ok(())
@@ -269,9 +291,9 @@ impl Sim {
         self.queue.retain(|_, happening| !which(happening));
     }
 
-    /// Whether anything is still to happen.
+    /// Whether anything is still to happen, but that the guard hears how much room there is.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.values().all(|happening| matches!(happening, Happening::Room { ended: None, .. }))
     }
 
     /// What the machine's clocks say.

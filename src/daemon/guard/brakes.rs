@@ -11,6 +11,7 @@ use asat_core::Problem;
 use asat_core::guard::{Outcome, Step};
 use asat_host::brake::{self, Brake, Error, Released};
 use asat_host::volume::DeviceUuid;
+use asat_shell::{Ended, Told};
 
 use super::{Braked, Word};
 use crate::daemon::machine::Machine;
@@ -122,7 +123,8 @@ impl Holder {
             };
             // A hold that was refused held nobody, and took its time all the same.
             let took = held.unwrap_or_else(|| since.elapsed());
-            if words.send(Word::Ended { step, outcome, took, added: None }).is_err() {
+            let ended = Ended { step, outcome, took: Some(took), added: None };
+            if words.send(Word::Told(Told::Ended(ended))).is_err() {
                 return;
             }
         }

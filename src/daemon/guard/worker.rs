@@ -8,6 +8,7 @@ use std::time::Instant;
 use asat_core::guard::{Action, Outcome, Step};
 use asat_core::snapshot::Snapshot;
 use asat_core::{Code, VersionId};
+use asat_shell::{Ended, Told};
 
 use super::{Word, outcome};
 use crate::daemon::machine::Machine;
@@ -18,7 +19,7 @@ enum Question {
     Room,
     /// The same, after something may have given room back, which is told of when that is known: nothing could be planned
     /// with it before, and a writer who is held for its sake would be let go.
-    RoomAfter(Word),
+    RoomAfter(Ended),
     /// Whether a snapshot that the kernel has no device of is gone for good.
     IsRemoved(VersionId, Box<Snapshot>),
 }
@@ -57,13 +58,13 @@ impl Worker {
     }
 
     /// The way to tell the guard what came of something that may have given room back.
-    pub(super) fn after_room(&self) -> impl FnOnce(Word) + Send + use<> {
+    pub(super) fn after_room(&self) -> impl FnOnce(Ended) + Send + use<> {
         let (questions, words) = (self.questions.clone(), self.words.clone());
-        move |word| {
+        move |ended| {
             // What failed has given nothing back. A guard that is gone does not want to know.
-            let _ = match word {
-                Word::Ended { outcome: Outcome::Failed(_), .. } => words.send(word).is_ok(),
-                _ => questions.send(Question::RoomAfter(word)).is_ok(),
+            let _ = match ended.outcome {
+                Outcome::Failed(_) => words.send(Word::Told(Told::Ended(ended))).is_ok(),
+                _ => questions.send(Question::RoomAfter(ended)).is_ok(),
             };
         }
     }
@@ -88,11 +89,11 @@ fn work(machine: &Machine, queue: &Receiver<(Step, Instant)>, words: &Sender<Wor
         let added = extended.as_ref().ok().map(|command| looked.elapsed().saturating_sub(*command));
         let short = extended.as_ref().is_err_and(|problem| problem.code == Code::StorageFull);
         // Somebody has taken what was free: what is left is known before anything else is planned.
-        if short && words.send(Word::Room(machine.volumes().room())).is_err() {
+        if short && words.send(Word::Told(Told::Room(machine.volumes().room()))).is_err() {
             return;
         }
-        let (outcome, took) = (outcome(extended.map(|_| ())), since.elapsed());
-        if words.send(Word::Ended { step, outcome, took, added }).is_err() {
+        let (outcome, took) = (outcome(extended.map(|_| ())), Some(since.elapsed()));
+        if words.send(Word::Told(Told::Ended(Ended { step, outcome, took, added }))).is_err() {
             return;
         }
     }
@@ -106,15 +107,15 @@ fn ask(machine: &Machine, asked: &Receiver<Question>, words: &Sender<Word>) {
         let room =
             questions.iter().any(|question| matches!(question, Question::Room | Question::RoomAfter(_)));
         let others = questions.into_iter().filter_map(|question| match question {
-            Question::RoomAfter(word) => Some(word),
+            Question::RoomAfter(ended) => Some(Told::Ended(ended)),
             Question::IsRemoved(id, snapshot) if machine.is_removed(&id, &snapshot) => {
-                Some(Word::Removed(id))
+                Some(Told::Removed(id))
             }
             _ => None,
         });
-        let room = room.then(|| Word::Room(machine.volumes().room()));
-        for word in room.into_iter().chain(others) {
-            if words.send(word).is_err() {
+        let room = room.then(|| Told::Room(machine.volumes().room()));
+        for told in room.into_iter().chain(others) {
+            if words.send(Word::Told(told)).is_err() {
                 return;
             }
         }

@@ -29,7 +29,7 @@ use super::snapshots::SnapshotVersion;
 use crate::config::Config;
 use crate::daemon::archives::Note;
 use lvm::Volumes;
-pub(in crate::daemon) use lvm::{Look, LvmSnapshots, Missing, Reserved, Room, VolumeAdvice};
+pub(in crate::daemon) use lvm::{LvmSnapshots, Reserved};
 use reflink::Clones;
 
 /// One way to take snapshots of stores.

@@ -1,37 +1,13 @@
 //! What the guard looks at and wants of publications, beside volumes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use asat_core::guard::{FolderSeen, HotVersion};
-use asat_core::snapshot::Snapshot;
+use asat_core::guard::{Advice, FolderSeen, Short};
 use asat_core::{Code, Problem, StoreName};
 use asat_host::machine;
 
-use super::backend::{LvmSnapshots, VolumeAdvice};
+use super::backend::LvmSnapshots;
 use super::{Machine, lock};
-
-/// The versions in snapshots, and what holds them.
-pub(in crate::daemon) type SnapshotVersions = [(HotVersion, Snapshot)];
-
-/// A folder of asat's own that has too little space left.
-#[derive(Debug)]
-pub(in crate::daemon) struct Short {
-    /// The folder.
-    pub(in crate::daemon) folder: PathBuf,
-    /// What must be free, in bytes.
-    pub(in crate::daemon) least: u64,
-    /// The same in words.
-    pub(in crate::daemon) why: String,
-}
-
-/// What the guard wants of publications.
-#[derive(Debug, Default)]
-pub(in crate::daemon) struct Advice {
-    /// Why nothing may be published at all.
-    pub(in crate::daemon) nowhere: Option<Short>,
-    /// What it wants of new snapshots.
-    pub(in crate::daemon) volumes: VolumeAdvice,
-}
 
 impl Machine {
     /// The volumes, which the guard watches.
@@ -42,7 +18,7 @@ impl Machine {
     /// What is free under the state folder.
     ///
     /// # Errors
-    /// Where it cannot be looked at.
+    /// If it cannot be looked at.
     pub(in crate::daemon) fn folder(&self, state: &Path) -> Result<FolderSeen, Problem> {
         let (free, total) = machine::room(state).map_err(|error| {
             let detail = format!("cannot tell how much room there is at {}: {error}", state.display());
@@ -61,8 +37,9 @@ impl Machine {
     pub(super) fn check_room(&self, store: &StoreName) -> Result<(), Problem> {
         let short = lock(&self.short);
         // Somebody may have made room since the guard looked.
-        let is_short =
-            |short: &&Short| machine::room(&short.folder).is_ok_and(|(free, _)| free < short.least);
+        let is_short = |short: &&Short| {
+            machine::room(Path::new(&short.folder)).is_ok_and(|(free, _)| free < short.least)
+        };
         match short.as_ref().filter(is_short) {
             Some(short) => Err(nothing_new(store, &short.why, "free or add space under the state folder")),
             None => Ok(()),

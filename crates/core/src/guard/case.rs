@@ -386,8 +386,7 @@ impl<'a> Case<'a> {
 
 /// The size in bytes at which a classic snapshot that is about to be taken lasts in comfort beside the others, so that
 /// nothing needs to be done about it at once.
-#[must_use]
-pub fn first_size(policy: &Policy, memory: &Memory, origin: &str, others: u64, now_ms: u64) -> u64 {
+pub(super) fn first_size(policy: &Policy, memory: &Memory, origin: &str, others: u64, now_ms: u64) -> u64 {
     let fastest = memory.written(policy, origin, now_ms).fastest;
     let all = memory.latency_ms(policy, now_ms).saturating_mul(others.saturating_add(1));
     let ms = memory.tick_ms(policy, now_ms).saturating_add(all).saturating_add(policy.lasting_ms.max(all));

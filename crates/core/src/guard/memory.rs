@@ -131,6 +131,18 @@ impl Memory {
         self.under_way.keys().any(|(rung, _)| *rung == Rung::Extend)
     }
 
+    /// How many actions are under way that end by themselves. What is hurried is at its end when the records say so.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.under_way.keys().filter(|(rung, _)| *rung != Rung::Hurry).count()
+    }
+
+    /// Since when an action is under way, if it is, in milliseconds of the guard's clock.
+    #[must_use]
+    pub fn begun_ms(&self, action: &Action) -> Option<u64> {
+        self.under_way.get(&deed(action)?).map(|begun| begun.at_ms)
+    }
+
     /// Whether nothing is under way, and nothing that is done is still to be seen.
     #[must_use]
     pub fn is_idle(&self) -> bool {

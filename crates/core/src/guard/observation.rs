@@ -34,6 +34,8 @@ pub struct Observation {
 pub struct OriginSeen {
     /// Its identity.
     pub id: String,
+    /// The identity of its volume group.
+    pub group: String,
     /// Bytes written to it since it was activated; the kernel counts them, ahead of what fills the snapshots.
     pub written: u64,
     /// Whether its writers may be held: nothing lies on it that LVM needs to make room meanwhile.

@@ -79,7 +79,7 @@ prop_compose! {
     ) -> Observation {
         Observation {
             at_ms,
-            origins: origins.into_iter().map(|(id, written)| OriginSeen { id, written, may_hold: true }).collect(),
+            origins: origins.into_iter().map(|(id, written)| OriginSeen { id, group: "vg".to_owned(), written, may_hold: true }).collect(),
             snapshots,
             pools,
             groups: groups.into_iter().map(|(id, free, extent)| GroupSeen { id, free, extent }).collect(),

@@ -103,7 +103,8 @@ fn a_writer_of_whom_nothing_was_foreseen_is_urgent_at_its_first_step() {
     for (size, level) in [(94, Level::Urgent), (95, Level::Safe)] {
         let mut scene = Scene::new(1000).with("report@1", 0, size, "");
         for written in [0, 12 * MIB] {
-            scene.seen.origins = vec![OriginSeen { id: "report".to_owned(), written, may_hold: true }];
+            scene.seen.origins =
+                vec![OriginSeen { id: "report".to_owned(), group: "vg".to_owned(), written, may_hold: true }];
             scene.memory.learn(&scene.policy, &scene.seen);
             scene.pass(20);
         }

@@ -13,7 +13,12 @@ fn rate(scene: &Scene) -> u64 {
 
 fn look(scene: &mut Scene, after_ms: u64, written_mib: u64) {
     scene.pass(after_ms);
-    scene.seen.origins = vec![OriginSeen { id: "a".to_owned(), written: written_mib * MIB, may_hold: true }];
+    scene.seen.origins = vec![OriginSeen {
+        id: "a".to_owned(),
+        group: "vg".to_owned(),
+        written: written_mib * MIB,
+        may_hold: true,
+    }];
     scene.memory.learn(&scene.policy, &scene.seen);
 }
 

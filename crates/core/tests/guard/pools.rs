@@ -189,6 +189,7 @@ fn writes_are_held_before_metadata_is_full_and_wait_by_themselves_for_data() {
     assert!(!scene.actions().contains("brake"), "{}", scene.actions());
     seen(&mut scene).metadata_used = 60 * MIB;
     assert!(scene.actions().starts_with("brake thin for 2000; extend"), "{}", scene.actions());
-    scene.seen.origins = vec![OriginSeen { id: "thin".to_owned(), written: 0, may_hold: false }];
+    scene.seen.origins =
+        vec![OriginSeen { id: "thin".to_owned(), group: "vg".to_owned(), written: 0, may_hold: false }];
     assert!(scene.actions().starts_with("extend"), "LVM itself would be held: {}", scene.actions());
 }

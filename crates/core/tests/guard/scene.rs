@@ -95,7 +95,12 @@ impl Scene {
         let now = self.seen.at_ms;
         let look = |at_ms, written| Observation {
             at_ms,
-            origins: vec![OriginSeen { id: origin.to_owned(), written, may_hold: true }],
+            origins: vec![OriginSeen {
+                id: origin.to_owned(),
+                group: "vg".to_owned(),
+                written,
+                may_hold: true,
+            }],
             ..self.seen.clone()
         };
         let (before, after) = (look(now - 1000, 0), look(now, mib_per_s * MIB));

@@ -46,7 +46,12 @@ impl World {
         };
         let seen = Observation {
             origins: (0..origins)
-                .map(|n| OriginSeen { id: format!("o{n}"), written: 0, may_hold: true })
+                .map(|n| OriginSeen {
+                    id: format!("o{n}"),
+                    group: "vg".to_owned(),
+                    written: 0,
+                    may_hold: true,
+                })
                 .collect(),
             snapshots: (1..).zip(snapshots).map(snapshot).collect(),
             groups: vec![GroupSeen { id: "vg".to_owned(), free: free_mib * MIB, extent: 4 * MIB }],

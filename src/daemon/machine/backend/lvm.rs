@@ -18,6 +18,7 @@ use std::sync::Mutex;
 
 use arc_swap::ArcSwap;
 use asat_core::event::{CutFailure, Surveyed};
+use asat_core::guard::VolumeAdvice;
 use asat_core::register::Register;
 use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -34,7 +35,6 @@ use crate::daemon::machine::configured::Store;
 use crate::daemon::machine::lock;
 use crate::daemon::machine::snapshots::SnapshotVersion;
 use inventory::Presence;
-pub(in crate::daemon) use space::{Look, Missing, Room, VolumeAdvice};
 pub(in crate::daemon) use volumes::Reserved;
 pub(super) use volumes::Volumes;
 use volumes::record;

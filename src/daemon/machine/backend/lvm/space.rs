@@ -8,71 +8,56 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use asat_core::guard::{
-    FolderSeen, GroupSeen, HotVersion, Observation, OriginSeen, PoolMode, PoolSeen, SnapshotSeen, Target,
+    GroupSeen, HotVersion, InPool, Observation, OriginSeen, PoolMode, PoolSeen, Room, SnapshotSeen, Target,
+    VolumeAdvice,
 };
-use asat_core::harm::Harm;
 use asat_core::snapshot::{BackendKind, Origin, Snapshot};
 use asat_core::{Code, Problem, StoreName, VersionId, sizing};
 use asat_host::dm::target::{PoolMode as Mode, PoolState, Snapshot as State, Usage};
 use asat_host::lvm::LogicalVolume;
 use asat_host::machine;
 use asat_host::volume::{Backing, DeviceUuid, OnLvm};
+use asat_shell::{Missing, Recorded};
 
 use super::volumes::{Pool, Reserved, Turn};
 use super::{LvmSnapshots, lock};
-use crate::daemon::machine::guarded::{SnapshotVersions, nothing_new};
+use crate::daemon::machine::guarded::nothing_new;
 
 /// A block of a pool's metadata, in bytes.
 const METADATA_BLOCK: u64 = 4 << 10;
 
-/// A snapshot that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::daemon) enum Missing {
-    /// It was full.
-    Lost,
-    /// The kernel has no such device.
-    Gone,
-}
+/// The versions in snapshots, and what holds them.
+type SnapshotVersions = [(HotVersion, Snapshot)];
 
-/// One look.
-pub(in crate::daemon) struct Look {
-    /// What was seen.
-    pub(in crate::daemon) seen: Observation,
-    /// The snapshots that are not as they should be.
-    pub(in crate::daemon) missing: Vec<(VersionId, Missing)>,
-    /// The devices whose writes fill what was seen: where nobody writes to them, a look shows the same again.
-    pub(in crate::daemon) written: Vec<(u32, u32)>,
-}
+/// What a look at the volumes shows.
+type Seen = (Observation, Vec<(VersionId, Missing)>, Vec<(u32, u32)>);
 
 impl LvmSnapshots {
-    /// Looks at everything that can run out of space. `room` is what LVM said last, `hot` and `harms` what the records say.
+    /// Looks at everything that can run out of space: what was seen, the snapshots that are not as they should be, and the devices
+    /// whose writes fill what was seen. `room` is what LVM said last.
     ///
     /// # Errors
-    /// Where the device-mapper does not answer.
+    /// If the device-mapper does not answer.
     pub(in crate::daemon) fn look(
         &self,
         at_ms: u64,
-        (hot, harms): (&SnapshotVersions, &[Harm]),
+        recorded: &Recorded,
         room: &Room,
-        folder: Option<FolderSeen>,
-    ) -> Result<Look, Problem> {
-        let mut missing = Vec::new();
-        let (groups, harms) = (room.groups.clone(), harms.to_vec());
+    ) -> Result<Seen, Problem> {
+        let (Recorded { hot, harms, .. }, mut missing) = (recorded, Vec::new());
+        let (groups, harms) = (room.groups.clone(), harms.clone());
         let mut seen = Observation { at_ms, groups, harms, ..Observation::default() };
-        seen.folders.extend(folder);
         let origins = self.origins(hot);
-        for (id, device) in &origins {
+        for (id, (group, device)) in &origins {
             if let Some(written) = machine::bytes_written(*device) {
-                seen.origins.push(OriginSeen {
-                    id: id.clone(),
-                    written,
-                    may_hold: !self.unholdable.contains(device),
-                });
+                let (id, group, may_hold) = (id.clone(), group.clone(), !self.unholdable.contains(device));
+                seen.origins.push(OriginSeen { id, group, written, may_hold });
             }
         }
+        let size = |volume: &String| machine::device_size(origins.get(volume)?.1);
         for (version, snapshot) in hot.iter().filter(|(_, s)| s.origin.backend == BackendKind::LvmClassic) {
-            let most = origins.get(&snapshot.origin.volume).and_then(|device| machine::device_size(*device));
-            let most = most.map_or(u64::MAX, |bytes| sizing::most_needed(bytes, sizing::CHUNK));
+            let most = size(&snapshot.origin.volume)
+                .map_or(u64::MAX, |bytes| sizing::most_needed(bytes, sizing::CHUNK));
             match self.volumes.state(snapshot)? {
                 Some(State::Valid { used, total, .. }) => seen.snapshots.push(SnapshotSeen {
                     version: version.clone(),
@@ -87,32 +72,32 @@ impl LvmSnapshots {
                 None => missing.push((version.id.clone(), Missing::Gone)),
             }
         }
-        let mut written: BTreeSet<_> = origins.values().copied().collect();
+        let mut written: BTreeSet<_> = origins.values().map(|(_, device)| *device).collect();
         seen.pools = self.pools(hot, &mut written)?;
         for pool in &mut seen.pools {
             // Snapshots that were taken since are not in what LVM said.
             let since = hot.iter().filter(|(version, _)| pool.versions.contains(version));
-            let sizes = since
-                .filter_map(|(_, snapshot)| machine::device_size(*origins.get(&snapshot.origin.volume)?));
+            let sizes = since.filter_map(|(_, snapshot)| size(&snapshot.origin.volume));
             let known = room.pools.get(&pool.id);
             pool.data_most = known.map_or(u64::MAX, |known| sizes.fold(known.most, u64::saturating_add));
             // Before LVM has said what else is in the pool, it is the stores' volumes.
-            let mut of_stores = pool.origins.iter().map(|id| machine::device_size(*origins.get(id)?));
+            let mut of_stores = pool.origins.iter().map(size);
             let of_stores = of_stores.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)));
             pool.writable = known.map_or(of_stores.unwrap_or(u64::MAX), |known| known.writable);
         }
-        Ok(Look { seen, missing, written: written.into_iter().collect() })
+        Ok((seen, missing, written.into_iter().collect()))
     }
 
-    /// The volumes that are written: those of the stores, and those that versions are snapshots of; with their devices.
-    fn origins(&self, hot: &SnapshotVersions) -> BTreeMap<String, (u32, u32)> {
-        let on_volumes = self.grounds.values().map(|ground| (ground.volume.uuid.compact(), ground.device));
-        let mut origins: BTreeMap<String, (u32, u32)> = on_volumes.collect();
+    /// The volumes that are written: those of the stores, and those that versions are snapshots of; with their groups and devices.
+    fn origins(&self, hot: &SnapshotVersions) -> BTreeMap<String, (String, (u32, u32))> {
+        let grounds = self.grounds.values();
+        let on_volumes = grounds.map(|on| (on.volume.uuid.compact(), (on.group.uuid.compact(), on.device)));
+        let mut origins: BTreeMap<_, _> = on_volumes.collect();
         for (_, Snapshot { origin, .. }) in hot {
             if !origins.contains_key(&origin.volume)
                 && let Ok(Some(device)) = self.volumes.device(origin)
             {
-                origins.insert(origin.volume.clone(), device);
+                origins.insert(origin.volume.clone(), (origin.group.clone(), device));
             }
         }
         origins
@@ -191,12 +176,6 @@ impl LvmSnapshots {
         self.grounds.values().map(|on| DeviceUuid { group: on.group.uuid, volume: on.volume.uuid })
     }
 
-    /// The group that a store's volume lies in.
-    pub(in crate::daemon) fn group_of(&self, volume: &str) -> Option<String> {
-        let ground = self.grounds.values().find(|on| on.volume.uuid.compact() == volume)?;
-        Some(ground.group.uuid.compact())
-    }
-
     /// A command of LVM that does not end, if there is one.
     pub(in crate::daemon) fn wedged(&self) -> Option<Problem> {
         if self.grounds.is_empty() { None } else { self.volumes.wedged() }
@@ -262,24 +241,6 @@ impl LvmSnapshots {
     }
 }
 
-/// What only LVM knows of the room that there is.
-#[derive(Clone, Debug, Default)]
-pub(in crate::daemon) struct Room {
-    /// The groups, with their free space.
-    pub(in crate::daemon) groups: Vec<GroupSeen>,
-    /// For each pool, by its identity, how large what is in it looks.
-    pub(in crate::daemon) pools: BTreeMap<String, InPool>,
-}
-
-/// How large what is in a pool looks, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::daemon) struct InPool {
-    /// The size at which its data cannot run out.
-    most: u64,
-    /// All volumes that are written together.
-    writable: u64,
-}
-
 /// Adds up how large the volumes of each pool look, whoever made them; and the largest of them once more, since there may
 /// be one more snapshot by the time that this is used.
 fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, InPool>) {
@@ -298,15 +259,6 @@ fn most_in_pools(volumes: &[LogicalVolume], pools: &mut BTreeMap<String, InPool>
     for (pool, size) in largest {
         pools.entry(pool).and_modify(|known| known.most = known.most.saturating_add(size));
     }
-}
-
-/// What the guard wants of new snapshots.
-#[derive(Debug, Default)]
-pub(in crate::daemon) struct VolumeAdvice {
-    /// The groups in which no classic snapshots may be taken, and why.
-    pub(in crate::daemon) not_in: BTreeMap<String, String>,
-    /// The size in bytes that a new classic snapshot of an origin should have.
-    pub(in crate::daemon) sizes: BTreeMap<String, u64>,
 }
 
 fn group_seen(group: &asat_host::lvm::VolumeGroup) -> GroupSeen {
