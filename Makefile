@@ -60,9 +60,12 @@ build:
 	@tools/need $(BUILD_NEEDS)
 	$(CARGO) build --release --locked
 
-test: lint
+# Clippy compiles as well as it looks, so one build has the lints and the tests.
+test:
+	@tools/need $(TEST_NEEDS)
+	$(FORMAT)
 	@tools/lab-kernel target/lab-kernel
-	$(CARGO) test --workspace --locked --no-fail-fast
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings $(CARGO) test --workspace --locked --no-fail-fast
 
 check:
 	@tools/need $(DEMO_NEEDS)
@@ -84,7 +87,8 @@ sim:
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test rows -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
-LINT = $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+FORMAT = $(CARGO) fmt --all --check
+LINT = $(FORMAT) && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
 lint:
 	@tools/need $(TEST_NEEDS)
