@@ -1,7 +1,7 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
 # make test          everything that must hold: format, lints, all tests
-# make check         what changes break most often, in minutes: no virtual machines, no browser
+# make check         what changes break most often, in minutes: no virtual machines, no browser, no simulator
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
 #                    100,000 schedules of an archive, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
@@ -70,7 +70,7 @@ test:
 check:
 	@tools/need $(DEMO_NEEDS)
 	$(LINT)
-	$(CARGO) test --workspace --exclude asat --exclude asat-bench --locked --no-fail-fast -- --skip lab_
+	$(CARGO) test --workspace --exclude asat --exclude asat-bench --exclude asat-sim --locked --no-fail-fast -- --skip scripts::
 	$(CARGO) test --locked --no-fail-fast -- $(SLOW:%=--skip %)
 
 test-loop:
