@@ -169,11 +169,7 @@ impl Thread {
         let until = Instant::now() + LAST_WAIT;
         while self.guard.memory().open() > 0 {
             match self.words.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(word @ Word::Told(Told::Ended(_))) => {
-                    self.hear(word);
-                    // No look follows.
-                    self.guard.give_turn(&mut self.ports);
-                }
+                Ok(Word::Told(Told::Ended(ended))) => self.guard.hear_last(&mut self.ports, ended),
                 Ok(_) => {}
                 Err(_) => {
                     let open = self.guard.memory().open();

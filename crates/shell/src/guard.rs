@@ -11,6 +11,7 @@ use std::time::Duration;
 use asat_core::event::{Effect, Event};
 use asat_core::guard::{
     self, Action, GuardEntry, HotVersion, Memory, Observation, Outcome, Plan, Policy, Room, Rung, Step,
+    Target,
 };
 use asat_core::harm::Harm;
 use asat_core::register::Register;
@@ -27,7 +28,8 @@ const ROOM_AGE_MS: u64 = 10_000;
 /// The same while all is quiet. One of LVM's commands costs more than all the guard's looks of several minutes.
 const ROOM_AGE_IN_PEACE_MS: u64 = 300_000;
 
-/// After this time LVM is asked again if it could not say how much room there is, in milliseconds. What is given up depends on that.
+/// After this time LVM is asked again if it could not say how much room there is, in milliseconds; each time it fails again, after twice
+/// as long, up to [`ROOM_AGE_MS`]. What is given up depends on that.
 const ROOM_AGAIN_MS: u64 = 1000;
 
 /// What the records say that the guard has to know.
@@ -112,6 +114,8 @@ pub struct Guard {
     room_asked_ms: Option<u64>,
     /// Before this instant it is not asked again because it failed.
     room_again_ms: u64,
+    /// For how long it is left alone if it fails.
+    room_pause_ms: u64,
     /// The snapshots that there were at the last look, if there was one.
     snapshots: Option<BTreeSet<String>>,
     /// The size of what is being extended, when that began.
@@ -134,6 +138,7 @@ impl Guard {
             room,
             room_asked_ms: None,
             room_again_ms: 0,
+            room_pause_ms: ROOM_AGAIN_MS,
             snapshots: None,
             extended_from: None,
             hurried: BTreeMap::new(),
@@ -178,12 +183,12 @@ impl Guard {
         self.reckon_room(ports, &recorded);
         self.settle_hurried(ports, &recorded.hot);
         let observed = ports.observe(at_ms, &recorded, &self.room);
+        self.recorded = Some(recorded);
         if observed.is_err() {
             self.give_turn(ports);
             ports.release_all();
         }
         let mut look = observed?;
-        self.recorded = Some(recorded);
         let least = self.policy.least_folder_free;
         for folder in look.seen.folders.iter_mut().filter(|folder| folder.free < least) {
             folder.waiting = self.engine.read().first_in_grace();
@@ -214,13 +219,20 @@ impl Guard {
                 Some(version) => ports.ask_engine(&ended.step, Event::Demote(version)),
                 None => self.ended(ports, ended),
             },
-            Told::Room(Ok(room)) => self.room = room,
+            Told::Room(Ok(room)) => (self.room, self.room_pause_ms) = (room, ROOM_AGAIN_MS),
             Told::Room(Err(problem)) => {
                 tracing::warn!("how much is free is not known: {problem}");
-                (self.room_asked_ms, self.room_again_ms) = (None, ports.uptime_ms() + ROOM_AGAIN_MS);
+                (self.room_asked_ms, self.room_again_ms) = (None, ports.uptime_ms() + self.room_pause_ms);
+                self.room_pause_ms = (self.room_pause_ms * 2).min(ROOM_AGE_MS);
             }
             Told::Removed(id) => ports.tell_engine(Event::Vanished(id)),
         }
+    }
+
+    /// Takes in what has ended before it stops: no look follows, so nothing depends on what it left.
+    pub fn hear_last<P: GuardPorts>(&mut self, ports: &mut P, ended: Ended) {
+        self.ended(ports, ended);
+        self.give_turn(ports);
     }
 
     /// Lets others change volumes, if nothing is being extended.
@@ -233,15 +245,21 @@ impl Guard {
     fn read(&self, now: Timestamp) -> Recorded {
         let engine = self.engine.read();
         let (hot, register) = (engine.in_snapshots(now), engine.register());
-        let snapshots = hot.iter().map(|(_, snapshot)| snapshot).chain(dropped(register).map(|(_, it)| it));
+        // What a clone takes, no group has.
+        let dropped = dropped(register).map(|(_, snapshot)| snapshot);
+        let dropped = dropped.filter(|snapshot| snapshot.origin.backend.is_of_volumes());
+        let snapshots = hot.iter().map(|(_, snapshot)| snapshot).chain(dropped);
         let snapshots = snapshots.map(|snapshot| snapshot.uuid.clone()).collect();
         Recorded { hot, harms: register.harms(), snapshots }
     }
 
-    /// The version that was given up and whose snapshot is being removed. It gives nothing back before that is over, and what else is
-    /// to be given up depends on it.
+    /// The version that was given up and whose snapshot is being removed. A volume gets nothing back before that is over, and what else is
+    /// to be given up depends on it. A folder has what it gets once the version is out of the archive.
     fn is_left_of(&self, Ended { step, outcome, .. }: &Ended) -> Option<VersionId> {
         let (Action::Retire { version }, Outcome::Done) = (&step.action, outcome) else { return None };
+        if matches!(step.target, Target::Folder(_)) {
+            return None;
+        }
         dropped(self.engine.read().register()).any(|(id, _)| id == version).then(|| version.clone())
     }
 

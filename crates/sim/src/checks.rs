@@ -391,6 +391,12 @@ impl Sim {
         if self.is_busy() || self.known().is_some_and(|register| register.intents().next().is_some()) {
             return Err(Violation::new("after a day of rest something is still under way"));
         }
+        if let Some((rung, version)) = self.daemon.as_ref().and_then(|daemon| daemon.deeds.first()) {
+            let deed = rung.text();
+            return Err(Violation::new(format!(
+                "after a day of rest the guard has not ended to {deed} {version}"
+            )));
+        }
         let register = self.records.load()?;
         if self.daemon.as_ref().is_none_or(|daemon| *daemon.engine.read().register() != register) {
             return Err(Violation::new("the records are not what the daemon knows"));

@@ -320,7 +320,11 @@ fn a_version_is_hurried_until_the_records_say_that_it_is_in_the_archive() {
 
 /// The snapshot of a version is removed from now on.
 fn drop_snapshot(guard: &Guard, name: &str) {
-    let effect = Effect::DropSnapshot { version: id(name), snapshot: snapshot(name) };
+    drop_what_holds(guard, name, snapshot(name));
+}
+
+fn drop_what_holds(guard: &Guard, name: &str, snapshot: Snapshot) {
+    let effect = Effect::DropSnapshot { version: id(name), snapshot };
     let intent = Intent { id: EffectId(1), at: Timestamp::UNIX_EPOCH, by: By::asat(), effect };
     guard.engine.evolve(&[Change::Intended(intent)]);
 }
@@ -364,6 +368,42 @@ fn lvm_is_asked_for_the_room_when_a_snapshot_is_gone_and_not_while_it_is_being_r
     guard.hear(&mut place, Told::Changed);
     tick(&mut guard, &mut place, 40);
     assert_eq!(place.asked(), ["ask for the room", "give the turn"]);
+}
+
+#[test]
+fn lvm_is_not_asked_for_the_room_when_a_clone_is_removed() {
+    let (mut guard, mut place) = (guard(&["report@1"], GIB), Place::default());
+    tick(&mut guard, &mut place, 0);
+    place.asked();
+    let mut clone = snapshot("report@2");
+    clone.origin.backend = BackendKind::Reflink;
+    drop_what_holds(&guard, "report@2", clone);
+    for (now_ms, change) in [(20, None), (40, Some(Change::Concluded(EffectId(1))))] {
+        guard.engine.evolve(&Vec::from_iter(change));
+        guard.hear(&mut place, Told::Changed);
+        tick(&mut guard, &mut place, now_ms);
+        assert_eq!(place.asked(), ["give the turn"]);
+    }
+}
+
+#[test]
+fn a_version_that_was_given_up_for_a_folder_is_over_once_it_is_out_of_the_archive() {
+    let (mut guard, mut place) = (guard(&["report@1"], GIB), Place::default());
+    drop_snapshot(&guard, "report@1");
+    let action = Action::Retire { version: id("report@1") };
+    let step = Step { target: Target::Folder("/state".to_owned()), action, reason: "it is full".to_owned() };
+    guard.hear(&mut place, done(step));
+    assert_eq!(place.ended.len(), 1);
+}
+
+#[test]
+fn before_a_stop_nothing_is_waited_for_that_only_another_look_needs() {
+    let (mut guard, mut place) = (guard(&["report@1"], 0), Place::default());
+    drop_snapshot(&guard, "report@1");
+    let action = Action::Retire { version: id("report@1") };
+    let step = Step { target: Target::Group("vg".to_owned()), action, reason: "it is full".to_owned() };
+    guard.hear_last(&mut place, Ended { step, outcome: Outcome::Done, took: None, added: None });
+    assert_eq!(place.ended.len(), 1);
 }
 
 #[test]
@@ -415,18 +455,23 @@ fn lvm_is_asked_for_the_room_every_ten_seconds_and_every_five_minutes_while_all_
 }
 
 #[test]
-fn lvm_is_asked_again_a_second_after_it_could_not_say_how_much_room_there_is() {
+fn lvm_is_asked_again_soon_if_it_cannot_say_how_much_room_there_is_and_ever_more_seldom_if_it_fails_again() {
     let (mut guard, mut place) = (guard(&["report@1"], GIB), Place::default());
     tick(&mut guard, &mut place, 0);
-    place.asked();
-    place.now_ms = 300;
-    guard.hear(&mut place, Told::Room(Err(Problem::new(Code::LvmStuck, "it does not answer", ""))));
-    for (now_ms, asks) in
-        [(320, false), (1299, false), (1300, true), (1320, false), (11_299, false), (11_300, true)]
-    {
-        tick(&mut guard, &mut place, now_ms);
-        assert_eq!(place.asked().contains(&"ask for the room".to_owned()), asks, "after {now_ms} ms");
+    let mut now_ms = 0;
+    for pause in [1000, 2000, 4000, 8000, 10_000, 10_000] {
+        place.asked();
+        guard.hear(&mut place, Told::Room(Err(Problem::new(Code::LvmStuck, "it does not answer", ""))));
+        for (after, asks) in [(20, false), (pause - 1, false), (pause, true)] {
+            tick(&mut guard, &mut place, now_ms + after);
+            assert_eq!(place.asked().contains(&"ask for the room".to_owned()), asks, "{pause}: {after}");
+        }
+        now_ms += pause;
     }
+    guard.hear(&mut place, Told::Room(Ok(room(GIB))));
+    guard.hear(&mut place, Told::Room(Err(Problem::new(Code::LvmStuck, "it does not answer", ""))));
+    tick(&mut guard, &mut place, now_ms + 1000);
+    assert!(place.asked().contains(&"ask for the room".to_owned()));
 }
 
 #[test]
