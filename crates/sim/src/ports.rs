@@ -215,7 +215,7 @@ impl Spectators for Sim {
 }
 
 impl Sim {
-    /// What must not be is told of when there is somebody to tell it to.
+    /// Keeps a violation until the run can be ended with it: no port has a way to say so.
     fn keep_in_mind(&mut self, result: Result<(), Violation>) {
         if let Err(violation) = result {
             self.violation.get_or_insert(violation);

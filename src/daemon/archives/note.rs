@@ -19,8 +19,8 @@ pub(in crate::daemon) struct Note {
 }
 
 impl Note {
-    /// What of it anybody on this machine may read, as he may what a command is given: what the publication is called, of which day
-    /// it is, and who vouches for it.
+    /// The part that every user of this machine may read, as every user can read the arguments of a command: the label, the business
+    /// date and the certifier.
     pub(in crate::daemon) fn for_all(mut self) -> Self {
         (self.attributes.note, self.key) = (None, None);
         self.attributes.free.clear();

@@ -1,4 +1,4 @@
-//! What the guard works with in the daemon: the kernel's counters, the threads that act, the driver, and whoever listens.
+//! The guard's ports in the daemon: the kernel's counters, the threads that act, the driver, and those who listen.
 
 use std::path::PathBuf;
 use std::sync::Arc;
