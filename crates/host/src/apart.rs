@@ -36,35 +36,30 @@ pub(crate) fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io:
 }
 
 #[cfg(test)]
+#[path = "../tests/store/own_locks.rs"]
+mod own_locks;
+
+#[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
-    use std::os::unix::fs::MetadataExt as _;
+    use std::fs::File;
 
     use rusqlite::Connection;
 
+    use super::own_locks::own_locks;
     use super::*;
-    use crate::store::parse_locks;
-
-    /// How many locks anybody has on a file.
-    fn locks_on(path: &std::path::Path) -> usize {
-        let inode = fs::metadata(path).unwrap().ino();
-        let table = fs::read_to_string("/proc/locks").unwrap();
-        parse_locks(&table).iter().filter(|lock| lock.inode == inode).count()
-    }
-
     #[test]
     fn locks_stay_where_a_file_is_opened_apart_and_go_where_it_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.db");
         let store = Connection::open(&path).unwrap();
         store.execute_batch("CREATE TABLE t (x); BEGIN IMMEDIATE").unwrap();
-        let held = locks_on(&path);
-        assert!(held > 0);
+        let held = own_locks(&path);
+        assert!(!held.is_empty());
         apart(|| File::open(&path).map(drop)).unwrap();
-        assert_eq!(locks_on(&path), held);
+        assert_eq!(own_locks(&path), held);
         // What this is for: without it, they are gone.
         drop(File::open(&path).unwrap());
-        assert_eq!(locks_on(&path), 0);
+        assert_eq!(own_locks(&path), [""; 0]);
     }
 
     #[test]

@@ -8,8 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use asat_core::{Code, PageSize, Problem};
-use asat_host::store::{CutError, Limits, PageSink, Read, parse_locks, read_pages};
+use asat_host::store::{CutError, Limits, PageSink, Read, read_pages};
 use rusqlite::Connection;
+
+use crate::own_locks::own_locks;
 
 pub(crate) const PATIENT: Limits = Limits { busy: Duration::from_secs(20), hold: Duration::from_secs(20) };
 
@@ -135,16 +137,9 @@ pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
     entries.collect()
 }
 
-/// How many locks this process holds on the store, as the kernel sees it.
-pub(crate) fn own_locks(path: &Path) -> usize {
-    let inode = fs::metadata(path).unwrap().ino();
-    let locks = parse_locks(&fs::read_to_string("/proc/locks").unwrap());
-    locks.iter().filter(|lock| lock.pid == std::process::id() && lock.inode == inode).count()
-}
-
 /// Asserts that this process holds no lock on the store, and that a writer can write at once.
 pub(crate) fn assert_free(path: &Path) {
-    assert_eq!(own_locks(path), 0);
+    assert_eq!(own_locks(path), [""; 0]);
     let writer = Connection::open(path).unwrap();
     writer.busy_timeout(Duration::ZERO).unwrap();
     writer.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE free (x); DROP TABLE free; COMMIT").unwrap();

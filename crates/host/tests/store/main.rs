@@ -21,6 +21,8 @@ mod links;
 #[cfg(test)]
 mod locks;
 #[cfg(test)]
+mod own_locks;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod restore;

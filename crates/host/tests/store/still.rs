@@ -14,6 +14,7 @@ use rusqlite::Connection;
 
 use crate::common::{PATIENT, assert_free, collect, listing, make_store};
 use crate::helper::{Helper, TRANSFER};
+use crate::own_locks::own_locks;
 use crate::transfers::{self, copy, copy_slowly, generation, live, thaw};
 
 /// What makes a store in WAL mode hard to hold still: every commit is checkpointed, and the WAL begun anew.
@@ -36,13 +37,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Whether this process holds read-lock 0 of a store in WAL mode: byte 123 of its `-shm` file, as SQLite's documentation
 /// of the WAL says. No checkpoint of any process writes the database file then.
 fn keeps_checkpoints_off(path: &Path) -> bool {
-    let inode = fs::metadata(beside(path, "-shm")).unwrap().ino();
-    let (own, end) = (format!(" READ {} ", std::process::id()), format!(":{inode} 123 123"));
-    // The list is read in parts, and loses lines as other locks go meanwhile; what is held is on it sooner or later.
-    (0..100).any(|_| {
-        let locks = fs::read_to_string("/proc/locks").unwrap();
-        locks.lines().any(|line| line.contains(&own) && line.ends_with(&end))
-    })
+    own_locks(&beside(path, "-shm")).iter().any(|lock| lock.contains(" READ ") && lock.ends_with(" 123 123"))
 }
 
 /// What every write to a file moves.
