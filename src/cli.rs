@@ -28,6 +28,7 @@ mod pager;
 mod progress;
 mod publish;
 mod query_worker;
+mod remote;
 mod restore;
 mod retention;
 mod retire;
@@ -49,8 +50,8 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::{
-    ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, ServeArgs,
-    UpgradeArgs,
+    ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, RemoteArgs,
+    RemoteCommand, ServeArgs, UpgradeArgs,
 };
 pub use exit::exit_code;
 use output::{Failure, Output};
@@ -101,6 +102,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::Backup(args) => backup(args, output),
         Command::RebuildCatalogue(args) => rebuild(args, output),
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Upgrade(args) }) => upgrade(args, output),
+        Command::Remote(RemoteArgs { command }) if !asks(command) => remote::work(command, output),
         Command::Doctor(args) => doctor::doctor(args, output),
         Command::Configuration(args) => document::configuration(args.markdown, output),
         Command::Completions(args) => document::completions(args.shell, output),
@@ -114,6 +116,11 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
             result
         }
     }
+}
+
+/// Whether a command about the bucket asks the daemon, and not the bucket.
+fn asks(command: &RemoteCommand) -> bool {
+    matches!(command, RemoteCommand::Status { .. } | RemoteCommand::TakeOver { .. })
 }
 
 /// Runs a command that talks to the daemon.
@@ -143,6 +150,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Stats { store } }) => {
             archive::archive(store.as_ref(), &client, output).await
         }
+        Command::Remote(RemoteArgs { command }) => remote::ask(command, &client, output).await,
         Command::Retention(args) => retention::retention(args, &client, output).await,
         Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
         Command::Export(args) => export::export(args, &client, &bars, output).await,

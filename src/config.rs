@@ -13,6 +13,7 @@ mod query;
 mod raw;
 pub mod reference;
 mod reload;
+mod remote;
 mod retention;
 mod set;
 mod validate;
@@ -40,6 +41,7 @@ pub use guard::{AlarmConfig, GuardConfig};
 pub use log::{LogConfig, LogFormat, LogLevel};
 pub use query::QueryConfig;
 pub use reload::Later;
+pub use remote::RemoteConfig;
 pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};
@@ -77,6 +79,8 @@ pub struct Config {
     pub queries: QueryConfig,
     /// The command that is told what each version changed, with its arguments; nobody where it is empty.
     pub feed_command: Vec<String>,
+    /// Where history is kept beside this machine; nowhere else if it is left out.
+    pub remote: Option<RemoteConfig>,
     /// In which form the log is written, and how much of it.
     pub log: LogConfig,
     /// How long a command of LVM may take before it is taken to be stuck.
@@ -202,6 +206,12 @@ impl Config {
     #[must_use]
     pub fn catalogue(&self) -> PathBuf {
         self.state.join("catalogue.db")
+    }
+
+    /// The folder in which it is noted what of the bucket is this daemon's.
+    #[must_use]
+    pub fn remote_notes(&self) -> PathBuf {
+        self.state.join("remote")
     }
 
     /// The file in which it is kept what differs between versions.

@@ -19,6 +19,7 @@ mod performers;
 mod progress;
 mod rebuild;
 mod reload;
+mod remote;
 mod signals;
 mod tree;
 mod upgrade;
@@ -40,6 +41,7 @@ pub use import::import;
 pub use machine::{Machine, VersionBytes, VersionGuard, found};
 pub use notices::{Notice, Notices};
 pub use rebuild::{back_up, rebuild};
+pub use remote::{RemoteState, Remotes, Standing, TakenOver};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
 
@@ -70,6 +72,8 @@ pub struct Daemon {
     guard: Guarding,
     tree: Option<tree::Served>,
     feed: feed::Feed,
+    /// What pushes to the bucket, if one is configured.
+    pushing: Option<remote::Pushing>,
     watchers: Mutex<watch::Watchers>,
     _state: StateFolder,
 }
@@ -137,6 +141,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
     let feed = feed::Feed::start(&handle, &comparisons, &config.feed_command)?;
+    let pushing = remote::Pushing::start(config, &handle, &machine)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
     Ok(Daemon {
         handle,
@@ -150,6 +155,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         guard,
         tree,
         feed,
+        pushing,
         watchers,
         _state: state,
     })
@@ -203,6 +209,9 @@ impl Daemon {
             self.machine.configure(before);
         })?;
         self.guard.configure(&new.guard);
+        if let Some(Err(problem)) = self.pushing.as_ref().map(remote::Pushing::push_all) {
+            tracing::error!("what is new does not come into the bucket: {problem}");
+        }
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(problem) = watchers.configure(new, &self.handle, &self.machine) {
             tracing::error!("watch mode is not as configured: {problem}");
@@ -239,6 +248,9 @@ impl Daemon {
             tree.stop();
         }
         self.feed.stop();
+        if let Some(pushing) = self.pushing {
+            pushing.stop();
+        }
         self.guard.stop();
         self.machine.stop();
         self.handle.stop();

@@ -23,6 +23,7 @@ mod pins;
 mod problem;
 mod query;
 pub(crate) mod ranges;
+mod remote;
 mod requests;
 mod restore;
 mod retention;
@@ -40,7 +41,7 @@ mod work;
 use std::sync::Arc;
 
 use asat_core::register::{Entry, Register};
-use asat_core::version::Lease;
+use asat_core::version::{Lease, State as VersionState};
 use asat_core::{Code, Problem, VersionId, VersionRef};
 use axum::extract::DefaultBodyLimit;
 use axum::{Extension, Router};
@@ -121,9 +122,18 @@ impl Face {
         self.written(wire::Version::SHOWN, register, entry)
     }
 
+    /// What tells a list of versions from one that was written before something in it has changed.
+    fn revision(&self) -> u64 {
+        // Both only grow, so their sum is the same only if both are.
+        self.handle.revision().wrapping_add(self.machine.remotes().revision())
+    }
+
     fn written(&self, newest: usize, register: &Register, entry: &Entry) -> wire::Version {
         let path = || self.machine.path(&entry.version).map(|path| path.display().to_string());
-        wire::Version::new(newest, register, entry, path)
+        let is_kept = entry.version.state == VersionState::Ready;
+        let remote = self.machine.remotes().state(&entry.version.id).filter(|_| is_kept);
+        let remote = remote.map(|state| state.text().to_owned());
+        wire::Version { remote, ..wire::Version::new(newest, register, entry, path) }
     }
 }
 
@@ -166,6 +176,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(tags::list))
         .routes(routes!(tags::tag, tags::untag))
         .routes(routes!(restore::restore))
+        .routes(routes!(remote::take_over))
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))
         .routes(routes!(clock::clock))

@@ -7,6 +7,7 @@ mod clock;
 mod keep;
 mod program;
 mod publish;
+mod remote;
 mod tag;
 mod transfer;
 
@@ -35,6 +36,9 @@ pub(super) use program::{
     StoreWorkerArgs,
 };
 pub(super) use publish::PublishArgs;
+pub(super) use remote::{
+    PruneArgs, RemoteArgs, RemoteCommand, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
+};
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -118,6 +122,8 @@ pub(super) enum Command {
     Retention(RetentionArgs),
     /// Read what is kept and compare it with what was written; exits with 9 if they differ, even if that is put right
     Verify(VerifyArgs),
+    /// Keep history in object storage, and get it back from there
+    Remote(RemoteArgs),
     /// Copy a version into a file, or a range of versions into a folder that `import` takes
     Export(ExportArgs),
     /// Take exported versions into the history of a daemon that does not run

@@ -54,7 +54,13 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::UnknownLease
         | Code::UnknownTag
         | Code::BeforeFirst => 4,
-        Code::KeyReused | Code::LabelTaken | Code::Leased | Code::Pinned | Code::Tagged | Code::InUse => 5,
+        Code::KeyReused
+        | Code::LabelTaken
+        | Code::Leased
+        | Code::Pinned
+        | Code::Tagged
+        | Code::InUse
+        | Code::Fenced => 5,
         Code::StoreBusy
         | Code::HoldExceeded
         | Code::LvmStuck
@@ -64,7 +70,7 @@ pub fn exit_code(code: Code) -> u8 {
         Code::StoreMissing | Code::StoreUnreadable | Code::MarkerFailed => 7,
         Code::StorageFull | Code::TooManyFiles | Code::TooManyLeases => 8,
         Code::Damaged => 9,
-        Code::Unreachable => 10,
+        Code::Unreachable | Code::RemoteUnavailable => 10,
         Code::Unauthenticated | Code::Forbidden | Code::CrossSite => 11,
         Code::Retired | Code::Purged | Code::NotReadable => 12,
         Code::CheckFailed => 14,
@@ -137,6 +143,8 @@ mod tests {
             ("lvm_stuck", 6),
             ("clock_doubted", 6),
             ("damaged", 9),
+            ("remote_unavailable", 10),
+            ("fenced", 5),
             ("stopping", 6),
             ("overloaded", 6),
             ("configuration", 78),

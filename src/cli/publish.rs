@@ -10,7 +10,7 @@ use super::progress::Bars;
 use super::typed::belongs;
 use crate::text::{absolute, clean, size};
 use asat_client::{Client, Request};
-use asat_wire::{PublishRequest, Published, PublishedSet};
+use asat_wire::{PublishRequest, Published, PublishedSet, Wait};
 
 pub(super) async fn publish(
     args: &PublishArgs,
@@ -26,6 +26,7 @@ pub(super) async fn publish(
         }
     }
     let body = PublishRequest {
+        wait: args.wait_remote.then_some(Wait::Remote),
         store: args.store.as_ref().map(ToString::to_string),
         set: args.set.as_ref().map(ToString::to_string),
         label: args.label.clone(),

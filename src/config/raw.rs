@@ -38,6 +38,7 @@ pub(super) struct Config {
     pub(super) query: Query,
     #[serde(default)]
     pub(super) feed: Feed,
+    pub(super) remote: Option<Remote>,
     #[serde(default)]
     pub(super) token: Vec<Token>,
     #[serde(default)]
@@ -92,6 +93,17 @@ pub(super) struct Query {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Feed {
     pub(super) command: Vec<String>,
+}
+
+/// Where history is kept beside this machine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Remote {
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) options: BTreeMap<String, String>,
+    pub(super) required: Option<bool>,
+    pub(super) late_after: Option<String>,
 }
 
 /// What is true of the retention of every store.

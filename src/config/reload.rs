@@ -53,6 +53,7 @@ impl Config {
         keep(merged.fuse == self.fuse, "[fuse]");
         keep(merged.log == self.log, "[log]");
         keep(merged.queries == self.queries, "[query]");
+        keep(merged.remote == self.remote, "[remote]");
         keep(merged.lvm_timeout == self.lvm_timeout, "lvm.timeout");
         merged.state.clone_from(&self.state);
         merged.mounts.clone_from(&self.mounts);
@@ -60,6 +61,7 @@ impl Config {
         merged.fuse.clone_from(&self.fuse);
         merged.log = self.log;
         merged.queries = self.queries;
+        merged.remote.clone_from(&self.remote);
         merged.lvm_timeout = self.lvm_timeout;
         for (name, store) in &mut merged.stores {
             let Some(running) = self.stores.get(name) else { continue };
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn each_key_changes_at_once_or_is_named() {
-        let named: [(&str, &[&str]); 16] = [
+        let named: [(&str, &[&str]); 17] = [
             ("state = \"/other\"", &["state"]),
             ("mounts = \"/other\"", &["mounts"]),
             ("[listen]\nunix = \"/other\"", &["listen.unix"]),
@@ -116,6 +118,7 @@ mod tests {
             ("[listen]\nrequest_timeout = \"9s\"", &["listen.request_timeout"]),
             ("[fuse]\nroot = \"/run/asat/versions\"", &["[fuse]"]),
             ("[log]\nlevel = \"warn\"", &["[log]"]),
+            ("[remote]\nurl = \"s3://history\"", &["[remote]"]),
             ("[lvm]\ntimeout = \"1s\"", &["lvm.timeout"]),
             (
                 "[copies]\nmax_size = \"1 GiB\"\nmax_lease = \"1d\"\nmax_leases = 9\n[retention]\ngrace = \"1d\"",

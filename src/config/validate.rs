@@ -11,7 +11,8 @@ use bytesize::ByteSize;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
 
 use super::{
-    Config, Listen, StoreConfig, access, check, clock, fuse, guard, log, query, raw, retention, set, watch,
+    Config, Listen, StoreConfig, access, check, clock, fuse, guard, log, query, raw, remote, retention, set,
+    watch,
 };
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
@@ -46,6 +47,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         fuse: raw.fuse.as_ref().map(|raw| fuse::validate(raw, folder)).transpose()?,
         queries: query::validate(&raw.query)?,
         feed_command: guard::command("feed.command", &raw.feed.command)?,
+        remote: raw.remote.as_ref().map(remote::validate).transpose()?,
         guard: guard::validate(&raw.guard)?,
         log: log::validate(&raw.log)?,
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,

@@ -49,6 +49,7 @@ use super::archives::{Archives, Note};
 use super::handle::Handle;
 use super::host::Host;
 use super::notices::{Notice, Notices};
+use super::remote::Remotes;
 use super::tree::Recent;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -73,6 +74,8 @@ pub struct Machine {
     /// A folder that has too little space left for anything new.
     short: Mutex<Option<Short>>,
     archives: Arc<Archives>,
+    /// How the stores stand to the bucket.
+    remotes: Remotes,
     copies: Copies,
     /// The root of the tree of versions, while it is mounted.
     tree: ArcSwapOption<PathBuf>,
@@ -126,6 +129,7 @@ impl Machine {
             workers: workers(config),
             short: Mutex::default(),
             archives,
+            remotes: Remotes::new(config.remote.clone()),
             copies: Copies::new(config.copies()),
             tree: ArcSwapOption::from_pointee(tree),
             recent: Recent::default(),
@@ -155,6 +159,12 @@ impl Machine {
     #[must_use]
     pub fn archives(&self) -> &Arc<Archives> {
         &self.archives
+    }
+
+    /// How the stores stand to the bucket.
+    #[must_use]
+    pub fn remotes(&self) -> &Remotes {
+        &self.remotes
     }
 
     /// How often a process that works on stores has failed.
@@ -315,7 +325,9 @@ impl Host for Machine {
     }
 
     fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
-        self.seen.held(versions)
+        let mut held = self.seen.held(versions);
+        held.extend(self.remotes.held(versions));
+        held
     }
 
     fn perform(&self, effect: &Effect) -> Outcome {

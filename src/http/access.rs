@@ -206,6 +206,7 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
         || matches!(
             route,
             "/stores/{name}/restore"
+                | "/stores/{name}/remote/take-over"
                 | "/capacity/alarms/acknowledge"
                 | "/versions/{id}/unretire"
                 | "/clock/accept"
@@ -298,6 +299,7 @@ mod tests {
             (Method::DELETE, "/versions/{id}", "a"),
             (Method::POST, "/versions/{id}/unretire", "a"),
             (Method::POST, "/stores/{name}/restore", "a"),
+            (Method::POST, "/stores/{name}/remote/take-over", "a"),
             (Method::GET, "/capacity", "rpa"),
             (Method::GET, "/versions/{id}/why", "rpa"),
             (Method::POST, "/capacity/alarms/acknowledge", "a"),

@@ -99,9 +99,13 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::UnknownTag
         | Code::BeforeFirst => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::Leased | Code::Pinned | Code::Tagged | Code::InUse | Code::LabelTaken | Code::NotReadable => {
-            StatusCode::CONFLICT
-        }
+        Code::Leased
+        | Code::Pinned
+        | Code::Tagged
+        | Code::InUse
+        | Code::LabelTaken
+        | Code::NotReadable
+        | Code::Fenced => StatusCode::CONFLICT,
         Code::TooManyLeases => StatusCode::TOO_MANY_REQUESTS,
         Code::Retired | Code::Purged => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -120,6 +124,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::LvmStuck
         | Code::ClockDoubted
         | Code::Overloaded
+        | Code::RemoteUnavailable
         | Code::Stopping
         | Code::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
         Code::StorageFull => StatusCode::INSUFFICIENT_STORAGE,

@@ -17,8 +17,10 @@ use axum::response::{IntoResponse as _, Response};
 use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
-use super::{Answer, Caller, Face};
-use asat_wire::{OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, milliseconds};
+use super::{Answer, Caller, Face, remote};
+use asat_wire::{
+    OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, Wait, milliseconds,
+};
 
 /// Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
 ///
@@ -55,9 +57,13 @@ pub(super) async fn publish(
     let began = Instant::now();
     // Those that get to the engine are counted there.
     let asked = read(key, body).inspect_err(|Failure(problem)| face.handle.metrics().failed(problem.code))?;
+    let (asked, wait) = asked;
+    if wait.is_some() && face.machine.remotes().config().is_none() {
+        return Err(remote::no_bucket().into());
+    }
     match asked {
-        Asked::Store(publish) => publish_store(&face, caller, publish, began).await,
-        Asked::Set(publish) => publish_set(&face, caller, publish).await,
+        Asked::Store(publish) => publish_store(&face, caller, publish, wait, began).await,
+        Asked::Set(publish) => publish_set(&face, caller, publish, wait).await,
     }
 }
 
@@ -67,7 +73,10 @@ enum Asked {
     Set(PublishSet),
 }
 
-fn read(key: Result<Key, Failure>, body: Result<Body<PublishRequest>, Failure>) -> Answer<Asked> {
+fn read(
+    key: Result<Key, Failure>,
+    body: Result<Body<PublishRequest>, Failure>,
+) -> Answer<(Asked, Option<Wait>)> {
     let (Key(key), Body(request)) = (key?, body?);
     let (store, set) = (request.store.as_deref(), request.set.as_deref());
     if store.is_some() && set.is_some() {
@@ -75,14 +84,22 @@ fn read(key: Result<Key, Failure>, body: Result<Body<PublishRequest>, Failure>) 
         return Err(Failure::new(Code::Invalid, detail, "name one of them"));
     }
     let (store, set) = (store.map(extract::store).transpose()?, set.map(extract::set).transpose()?);
+    let wait = request.wait;
     let attributes = attributes(request)?;
-    Ok(match set {
+    let asked = match set {
         Some(set) => Asked::Set(PublishSet { set, attributes, key }),
         None => Asked::Store(Publish { store, attributes, key, unchanged: None }),
-    })
+    };
+    Ok((asked, wait))
 }
 
-async fn publish_store(face: &Face, caller: Caller, asked: Publish, began: Instant) -> Answer<Response> {
+async fn publish_store(
+    face: &Face,
+    caller: Caller,
+    asked: Publish,
+    wait: Option<Wait>,
+    began: Instant,
+) -> Answer<Response> {
     // While it is held, the version is not given up.
     let held = face.machine.unchanged_since(asked.store.as_ref());
     let seen = held.as_ref().map(|(version, _)| version.clone());
@@ -93,7 +110,7 @@ async fn publish_store(face: &Face, caller: Caller, asked: Publish, began: Insta
     };
     let publish = Publish { store, unchanged, ..asked };
     // What was said before of a version that the store still is needs nobody's time.
-    if let (Some(store), Some(_), None) = (&publish.store, unchanged, &publish.key) {
+    if let (Some(store), Some(_), None, None) = (&publish.store, unchanged, &publish.key, wait) {
         let prepared = match face.known.find(face.handle.revision(), &publish) {
             None => known_already(face, &publish, began)?,
             found => found,
@@ -104,7 +121,12 @@ async fn publish_store(face: &Face, caller: Caller, asked: Publish, began: Insta
         }
     }
     drop(held);
-    let published = match face.handle.ask(caller.by, Event::Publish(publish)).await? {
+    let reply = face.handle.ask(caller.by, Event::Publish(publish)).await?;
+    if let (Some(Wait::Remote), Reply::Published(number) | Reply::Known(number)) = (wait, &reply) {
+        let version = version_of(face.handle.engine().register(), *number)?;
+        remote::wait(face, &[version]).await?;
+    }
+    let published = match reply {
         Reply::Published(number) => written(face, face.handle.engine().register(), number)?,
         Reply::Known(number) => known(face, face.handle.engine().register(), number, began)?,
         _ => return Err(other_answer().into()),
@@ -121,10 +143,26 @@ fn answer(reused: bool, location: Option<HeaderValue>, answer: PublishAnswer) ->
     (status, headers, Json(answer)).into_response()
 }
 
-async fn publish_set(face: &Face, caller: Caller, publish: PublishSet) -> Answer<Response> {
+async fn publish_set(
+    face: &Face,
+    caller: Caller,
+    publish: PublishSet,
+    wait: Option<Wait>,
+) -> Answer<Response> {
     let Reply::Published(first) = face.handle.ask(caller.by, Event::PublishSet(publish)).await? else {
         return Err(other_answer().into());
     };
+    if let Some(Wait::Remote) = wait {
+        let versions: Vec<VersionId> = {
+            let engine = face.handle.engine();
+            engine
+                .register()
+                .publications_with(first)
+                .map(|publication| publication.version.clone())
+                .collect()
+        };
+        remote::wait(face, &versions).await?;
+    }
     let (of_set, published) = {
         let engine = face.handle.engine();
         let publications: Vec<_> = engine.register().publications_with(first).collect();
@@ -213,6 +251,12 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         .to_str()
         .map(|key| Some(key.to_owned()))
         .map_err(|_| Problem::new(Code::Malformed, "the Idempotency-Key is not visible ASCII", "use a UUID"))
+}
+
+/// The version of a publication.
+fn version_of(register: &Register, number: u64) -> Result<VersionId, Problem> {
+    let publication = register.publication(number).ok_or_else(other_answer)?;
+    Ok(publication.version.clone())
 }
 
 /// A publication with its version, as it is written.

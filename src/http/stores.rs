@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State as Shared;
 
 use super::extract::{self, Segments};
-use super::{Answer, Face};
+use super::{Answer, Face, remote};
 use crate::daemon::Watched;
 use asat_wire::{ArchiveStats, ArchivedVersion, ProblemBody, Store, StoreList, Watch, WatchTrouble};
 
@@ -29,7 +29,8 @@ pub(super) fn listed(face: &Face) -> StoreList {
         let policy = engine.policy().stores.get(name);
         let watch = face.handle.watches().read().get(name).map(watched);
         let backend = backend(policy.map(|policy| &policy.backing));
-        Store { watch, ..Store::new(history, backend, policy.is_some(), bytes) }
+        let remote = remote::written(face, history);
+        Store { watch, remote, ..Store::new(history, backend, policy.is_some(), bytes) }
     });
     StoreList { stores: stores.collect() }
 }

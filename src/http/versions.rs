@@ -78,13 +78,15 @@ pub(super) async fn list(
     Parameters(parameters): Parameters<ListParameters>,
 ) -> Answer<Response> {
     let query = query.unwrap_or_default();
-    if let Some(page) = face.pages.find(face.handle.revision(), &query) {
+    if let Some(page) = face.pages.find(face.revision(), &query) {
         return Ok(written(Bytes::clone(&page)));
     }
     let filter = filter(&parameters)?;
     let limit = limit(parameters.limit)?;
     let after = parameters.cursor.as_deref().map(|text| cursor::read(text, &filter)).transpose()?;
     let engine = face.handle.engine();
+    // What changes of the bucket while this is written, is in the next one.
+    let revision = face.revision();
     let (entries, next) = engine.register().list(&filter, after.as_ref(), limit)?;
     let list = VersionList {
         versions: entries.into_iter().map(|entry| face.listed(engine.register(), entry)).collect(),
@@ -96,7 +98,7 @@ pub(super) async fn list(
     })?;
     if page.len() <= MAX_PAGE {
         // Nothing is committed as long as the engine is read.
-        face.pages.keep(face.handle.revision(), &query, &Arc::new(page.clone()));
+        face.pages.keep(revision, &query, &Arc::new(page.clone()));
     }
     Ok(written(page))
 }

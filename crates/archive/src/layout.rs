@@ -69,6 +69,11 @@ impl Footer {
         self.directory_hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
+    /// What tells the file from every other one: the hash that the footer has of what it says.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        hash(self.encode().get(..COVERED).unwrap_or_default())
+    }
+
     /// The footer's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(172);

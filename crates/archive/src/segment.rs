@@ -70,6 +70,11 @@ impl Ends {
         Ok(Some(Segment { number, object, footer, directory, alone, dictionary, described }))
     }
 
+    /// The open file, and its footer.
+    pub(crate) fn into_parts(self) -> (Arc<dyn Object>, Footer) {
+        (self.object, self.footer)
+    }
+
     /// A part of the file that was compared with its checksum.
     fn part(&self, range: std::ops::Range<u64>, expected: &[u8; 32], what: &str) -> Result<Vec<u8>, Error> {
         let (at, end) = &self.end;

@@ -88,6 +88,10 @@ pub enum Code {
     ClockDoubted,
     /// Something in the archive or catalogue is not what was written.
     Damaged,
+    /// The bucket does not answer, or refuses.
+    RemoteUnavailable,
+    /// The bucket belongs to another publisher, or has what is missing here.
+    Fenced,
     /// The daemon is stopping.
     Stopping,
     /// As many connections are being answered as may be.
@@ -102,7 +106,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -141,6 +145,8 @@ impl Code {
         Self::LvmStuck,
         Self::ClockDoubted,
         Self::Damaged,
+        Self::RemoteUnavailable,
+        Self::Fenced,
         Self::Stopping,
         Self::Overloaded,
         Self::Configuration,
@@ -191,6 +197,8 @@ impl Code {
             Self::ClockDoubted => ("clock_doubted", "Nobody knows which time it is"),
             Self::Damaged => ("damaged", "Stored data is damaged"),
             Self::Overloaded => ("overloaded", "The daemon does as much of this at once as it may"),
+            Self::RemoteUnavailable => ("remote_unavailable", "The bucket cannot be used now"),
+            Self::Fenced => ("fenced", "Another publisher has the bucket"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
             Self::Configuration => ("configuration", "The configuration is wrong"),
             Self::Unreachable => ("unreachable", "The daemon cannot be reached"),

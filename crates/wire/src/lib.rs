@@ -14,6 +14,7 @@ mod lease;
 mod manifest;
 mod query;
 mod recovery;
+mod remote;
 mod restore;
 mod retention;
 mod set;
@@ -41,6 +42,9 @@ pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use query::{QueryLine, QueryRequest};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};
+pub use remote::{
+    RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteTrouble, RemoteVerified, StoreRemote,
+};
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};
 pub use set::{OfSet, PublishAnswer, PublishedSet};
@@ -83,6 +87,17 @@ pub struct PublishRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, example = json!({ "batch": 41 }))]
     pub attributes: Option<Free>,
+    /// What the answer waits for, beside that the version is durable here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+/// What an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// That the version is in the bucket.
+    Remote,
 }
 
 /// What a publication gave.
@@ -195,6 +210,9 @@ pub struct Store {
     /// How watch mode stands with it, where it has a marker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
+    /// How it stands to the bucket, if one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<StoreRemote>,
 }
 
 /// All stores.
@@ -340,6 +358,7 @@ impl Store {
             newest_cut_at: newest.map(|entry| entry.version.listed_at()),
             archive_bytes,
             watch: None,
+            remote: None,
         }
     }
 }

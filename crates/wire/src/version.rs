@@ -60,6 +60,9 @@ pub struct Version {
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option", skip_serializing_if = "Option::is_none")]
     pub purge_after: Option<Timestamp>,
+    /// Whether it is in the bucket: `stored`, `pending`, or `fenced` if somebody else publishes the store there. Absent if no bucket is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
 }
 
 /// Something that holds a version's pages.
@@ -194,6 +197,7 @@ impl Version {
             ended_at: version.end.as_ref().map(|end| end.at),
             end_reason: version.end.as_ref().map(|end| end.reason.clone()),
             purge_after: version.grace(),
+            remote: None,
         }
     }
 }

@@ -31,4 +31,7 @@ pub(in crate::cli) struct PublishArgs {
     /// The idempotency key: publishing twice with one key publishes once. Without it, each run has a new one
     #[arg(long, value_parser = key)]
     pub(in crate::cli) key: Option<String>,
+    /// Return only when the version is in the bucket
+    #[arg(long)]
+    pub(in crate::cli) wait_remote: bool,
 }

@@ -8,7 +8,7 @@ use asat_core::register::{History, Register};
 use asat_core::version::{State, Version};
 use jiff::Timestamp;
 
-use crate::http::Face;
+use crate::http::{Face, remote};
 use crate::metrics::Family;
 
 pub(super) fn families(face: &Face) -> Vec<Family> {
@@ -20,6 +20,7 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         found.add(engine.register(), history, archive, now);
         let store = &history.store.name;
         found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);
+        found.add_remote(face, history, now);
     }
     found.add_effects(engine.register().intents(), now);
     found.add_lease_bounds(&engine, now);
@@ -42,6 +43,9 @@ struct Stores {
     watch_failing: Family,
     open_effects: Family,
     oldest_effect: Family,
+    remote_pending: Family,
+    remote_lag: Family,
+    remote_failing: Family,
 }
 
 impl Default for Stores {
@@ -77,6 +81,18 @@ impl Default for Stores {
             oldest_effect: Family::gauge(
                 "asat_oldest_effect_seconds",
                 "For how long the oldest of what is under way, or waits for its turn, has been so.",
+            ),
+            remote_pending: Family::gauge(
+                "asat_remote_pending_versions",
+                "Versions that can be opened and are not in the bucket.",
+            ),
+            remote_lag: Family::gauge(
+                "asat_remote_lag_seconds",
+                "The age of the oldest version that can be opened and is not in the bucket; 0 where there is none.",
+            ),
+            remote_failing: Family::gauge(
+                "asat_remote_failing",
+                "Whether something keeps a store's versions from the bucket (1), or nothing (0).",
             ),
         }
     }
@@ -115,6 +131,16 @@ impl Stores {
         self.leases.add([("store", store)], u64::try_from(leases).unwrap_or(u64::MAX));
     }
 
+    fn add_remote(&mut self, face: &Face, history: &History, now: Timestamp) {
+        let Some(standing) = face.machine.remotes().standing(&history.store.name) else { return };
+        let labels = || [("store", history.store.name.as_str())];
+        let (_, pending, oldest) = remote::counted(history, &standing);
+        let since = oldest.and_then(|number| remote::cut_at(history, number));
+        self.remote_pending.add(labels(), pending);
+        self.remote_lag.add_real(labels(), since.map_or(0.0, |since| age(since, now)));
+        self.remote_failing.add(labels(), u64::from(standing.trouble.is_some()));
+    }
+
     fn add_lease_bounds(&mut self, engine: &Engine, now: Timestamp) {
         let (bounds, used) = (engine.policy().leases, engine.lease_use(now));
         let most = used.callers.values().copied().max().unwrap_or(0);
@@ -149,6 +175,9 @@ impl Stores {
             self.watch_failing,
             self.open_effects,
             self.oldest_effect,
+            self.remote_pending,
+            self.remote_lag,
+            self.remote_failing,
         ]
     }
 }

@@ -8,7 +8,7 @@ use crate::api::world;
 use crate::common::contract::Contract;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 39] = [
+const CALLS: [(&str, &str); 40] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -40,6 +40,7 @@ const CALLS: [(&str, &str); 39] = [
     ("post", "/clock/accept"),
     ("post", "/query"),
     ("post", "/snapshots"),
+    ("post", "/stores/{name}/remote/take-over"),
     ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),

@@ -157,8 +157,12 @@ impl Engine {
         }
         let moving = self.is_being_archived(id) || self.is_being_restored(id);
         if moving || self.is_being_read(id, now) || self.may_be_reused(id) || self.held.contains(id) {
-            let detail = format!("{id} is being opened, published, archived or restored at this moment");
-            return Some(Problem::new(Code::InUse, detail, "try again in a moment"));
+            let detail = format!(
+                "{id} is being opened, published, archived or restored at this moment, or is not in the bucket yet"
+            );
+            let hint =
+                "try again in a moment; what keeps a version from the bucket, `asat remote status` says";
+            return Some(Problem::new(Code::InUse, detail, hint));
         }
         None
     }

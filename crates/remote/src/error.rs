@@ -1,0 +1,225 @@
+//! What can go wrong with a bucket, told with the object concerned and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use asat_core::{Code, Problem, StoreName};
+
+use crate::manifest::Holder;
+
+/// An error of a repository in a bucket.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The service did not do it, or did not say so. It may do it another time.
+    #[error("cannot {doing} {key} in {url}: {what}")]
+    Service {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The object's key.
+        key: String,
+        /// The repository.
+        url: String,
+        /// The service's answer, or that there was none.
+        what: String,
+    },
+    /// The service knows who asks, and does not permit it.
+    #[error("{url} does not permit to {doing} {key}: {what}")]
+    Forbidden {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The object's key.
+        key: String,
+        /// The repository.
+        url: String,
+        /// The service's answer.
+        what: String,
+    },
+    /// The URL, or what the environment says of it, is none that can be used.
+    #[error("{url} cannot be used: {what}")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The service replaces objects that it was told to create only.
+    #[error(
+        "{url} replaces an object that must only be created if there is none: two publishers would lose each other's versions"
+    )]
+    Unconditional {
+        /// The repository.
+        url: String,
+    },
+    /// There is no repository.
+    #[error("there is no repository in {url}")]
+    NoRepository {
+        /// Where it was looked for.
+        url: String,
+    },
+    /// The repository is another one than before.
+    #[error(
+        "{url} has another repository than the one that {store} was stored in: {found} instead of {expected}"
+    )]
+    Replaced {
+        /// The repository's place.
+        url: String,
+        /// The store.
+        store: StoreName,
+        /// Its identity then.
+        expected: String,
+        /// Its identity now.
+        found: String,
+    },
+    /// The repository, or what is in it, is of another format.
+    #[error("{key} in {url} has format {found}, and this asat knows {known} alone", known = crate::layout::FORMAT)]
+    Format {
+        /// The object's key.
+        key: String,
+        /// The repository.
+        url: String,
+        /// The format.
+        found: u64,
+    },
+    /// Somebody else publishes the store there.
+    #[error("{store} is published to {url} by {by} (manifest {number}), and not from here")]
+    Fenced {
+        /// The store.
+        store: StoreName,
+        /// The repository.
+        url: String,
+        /// Who.
+        by: Holder,
+        /// The manifest that says so.
+        number: u64,
+    },
+    /// The archive here lacks what the bucket has.
+    #[error(
+        "the archive of {store} here does not have what {by} has stored in {url}: file {file} is missing or another one"
+    )]
+    Behind {
+        /// The store.
+        store: StoreName,
+        /// The repository.
+        url: String,
+        /// Who stored it.
+        by: Holder,
+        /// The number of the first file that is missing here.
+        file: u64,
+    },
+    /// The bucket has nothing of a store, or lacks what was stored in it.
+    #[error("{url} does not have {key}")]
+    Missing {
+        /// The repository.
+        url: String,
+        /// The object's key.
+        key: String,
+    },
+    /// An object is not what was stored.
+    #[error("{key} in {url} is damaged: {what}")]
+    Damaged {
+        /// The object's key.
+        key: String,
+        /// The repository.
+        url: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The archive could not be read.
+    #[error(transparent)]
+    Archive(#[from] asat_archive::Error),
+    /// The machine refused something about a file of this side.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Local {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The machine's answer.
+        source: io::Error,
+    },
+    /// The caller asked to stop.
+    #[error("stopped as asked, before the end")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn damaged(url: &str, key: &str, what: impl Into<String>) -> Self {
+        Self::Damaged { key: key.to_owned(), url: url.to_owned(), what: what.into() }
+    }
+
+    pub(crate) fn missing(url: &str, key: &str) -> Self {
+        Self::Missing { url: url.to_owned(), key: key.to_owned() }
+    }
+
+    pub(crate) fn local(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Local { doing, path, source }
+    }
+
+    /// Whether another try may succeed without anybody doing anything.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Service { .. } | Self::Forbidden { .. } | Self::Archive(_) | Self::Local { .. })
+    }
+
+    /// What to do next.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Service { .. } => {
+                "look at the network and at the service; asat tries again, and keeps the versions here meanwhile"
+            }
+            Self::Forbidden { .. } => {
+                "look at the credentials: they must permit to list, to read and to write below the URL, and are read anew at each start"
+            }
+            Self::Url { .. } => {
+                "correct the URL in [remote]: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"
+            }
+            Self::Unconditional { .. } => {
+                "use a service that knows If-None-Match (docs/remote.md lists some)"
+            }
+            Self::NoRepository { .. } => {
+                "look at the URL; if it is right, make the repository: asat remote init"
+            }
+            Self::Replaced { .. } => {
+                "look at who has made the repository anew. To begin a new history in it, move the note of this store away (docs/remote.md)"
+            }
+            Self::Format { .. } => "use the asat that wrote it, or a newer one",
+            Self::Fenced { .. } => {
+                "if that machine is gone for good, take over: asat remote take-over STORE. Else publish to another URL"
+            }
+            Self::Behind { .. } => {
+                "restore the archive from the bucket first: asat remote restore (docs/remote.md)"
+            }
+            Self::Missing { .. } => {
+                "asat remote verify says what else is missing; put the object back from a backup or an earlier version of the bucket"
+            }
+            Self::Damaged { .. } => {
+                "asat remote verify says what else is damaged; put the object back from a backup or an earlier version of the bucket"
+            }
+            Self::Local { .. } => "look at the disk and the folder's permissions, then try again",
+            Self::Archive(_) | Self::Stopped => "",
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::Archive(error) => return error.into(),
+            Error::Service { .. } | Error::Forbidden { .. } => Code::RemoteUnavailable,
+            Error::Url { .. } | Error::NoRepository { .. } | Error::Unconditional { .. } => {
+                Code::Configuration
+            }
+            Error::Fenced { .. } | Error::Behind { .. } | Error::Replaced { .. } => Code::Fenced,
+            Error::Missing { .. } | Error::Damaged { .. } => Code::Damaged,
+            Error::Format { .. } => Code::NotReadable,
+            Error::Local { ref source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Code::StorageFull
+            }
+            Error::Local { .. } => Code::Internal,
+            Error::Stopped => Code::Stopping,
+        };
+        let hint = error.hint();
+        Self::new(code, error.to_string(), hint)
+    }
+}

@@ -1,0 +1,192 @@
+//! The repository, and the histories of stores in it.
+
+use std::sync::Arc;
+
+use asat_core::StoreName;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::bucket::{Bucket, Entry};
+use crate::error::Error;
+use crate::layout::{self, FORMAT, REPOSITORY};
+use crate::manifest::{MOST_BYTES, Manifest, PRUNED, Unreadable};
+use crate::note::Head;
+use crate::probe;
+
+/// No marker is longer.
+const MOST_MARKER_BYTES: usize = 4096;
+
+/// A place in a bucket that was made for histories.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// The bucket.
+    pub bucket: Arc<dyn Bucket>,
+    /// What tells it from another one that is made in the same place.
+    pub id: String,
+}
+
+/// What the marker says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Marker {
+    format: u64,
+    id: String,
+}
+
+impl Repository {
+    /// Makes a repository, unless there is one. The service is tried first. Answers whether it was made.
+    ///
+    /// # Errors
+    /// If the service cannot be used for it, or does not answer.
+    pub fn init(bucket: Arc<dyn Bucket>) -> Result<(Self, bool), Error> {
+        match Self::open(Arc::clone(&bucket)) {
+            Err(Error::NoRepository { .. }) => {}
+            found => return Ok((found?, false)),
+        }
+        probe::probe(&*bucket)?;
+        let marker = Marker { format: FORMAT, id: Uuid::now_v7().to_string() };
+        let text = serde_json::to_vec(&marker).unwrap_or_default();
+        bucket.create(REPOSITORY, &text)?;
+        // Somebody else may have made it at the same moment.
+        let repository = Self::open(bucket)?;
+        let is_made = repository.id == marker.id;
+        Ok((repository, is_made))
+    }
+
+    /// Opens the repository.
+    ///
+    /// # Errors
+    /// [`Error::NoRepository`]; if it is of another format or damaged; what the service answers.
+    pub fn open(bucket: Arc<dyn Bucket>) -> Result<Self, Error> {
+        let url = bucket.url().to_owned();
+        let Some(text) = bucket.read_small(REPOSITORY, MOST_MARKER_BYTES)? else {
+            return Err(Error::NoRepository { url });
+        };
+        let damaged = |error: serde_json::Error| Error::damaged(&url, REPOSITORY, error.to_string());
+        let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
+        if marker.format != FORMAT {
+            return Err(Error::Format { key: REPOSITORY.to_owned(), url, found: marker.format });
+        }
+        Ok(Self { bucket, id: marker.id })
+    }
+
+    /// Tries whether the service keeps two publishers apart.
+    ///
+    /// # Errors
+    /// [`Error::Unconditional`], or what the service answers.
+    pub fn probe(&self) -> Result<(), Error> {
+        probe::probe(&*self.bucket)
+    }
+
+    /// A store's history.
+    #[must_use]
+    pub fn history(&self, store: &StoreName) -> History {
+        History { bucket: Arc::clone(&self.bucket), store: store.clone() }
+    }
+
+    /// The stores that have a history.
+    ///
+    /// # Errors
+    /// What the service answers.
+    pub fn stores(&self) -> Result<Vec<StoreName>, Error> {
+        let mut stores: Vec<StoreName> = Vec::new();
+        let mut after = None;
+        // One listing for each store: it begins behind everything that the store before has.
+        loop {
+            let Some(entry) = self.bucket.list("", after.as_deref(), 1)?.pop() else { return Ok(stores) };
+            let store = entry.key.split_once('/').map(|(folder, _)| folder.to_owned());
+            stores.extend(
+                store.as_deref().filter(|store| *store != "probe").and_then(|store| store.parse().ok()),
+            );
+            // The character after `/`.
+            after = Some(store.map_or(entry.key, |store| format!("{store}0")));
+        }
+    }
+}
+
+/// What is stored under a manifest's number.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A manifest.
+    Manifest(Box<Head>),
+    /// One that was pruned.
+    Pruned,
+    /// Nothing.
+    Nothing,
+}
+
+/// A store's history in a bucket.
+#[derive(Clone, Debug)]
+pub struct History {
+    pub(crate) bucket: Arc<dyn Bucket>,
+    pub(crate) store: StoreName,
+}
+
+impl History {
+    /// The newest manifest; nothing if the store has no history there.
+    ///
+    /// # Errors
+    /// If it is damaged or of another format; what the service answers.
+    pub fn newest(&self) -> Result<Option<Manifest>, Error> {
+        Ok(self.head()?.map(|head| head.manifest))
+    }
+
+    /// The manifest of this number.
+    ///
+    /// # Errors
+    /// As [`Self::newest`]; [`Error::Missing`] if there is none.
+    pub fn manifest(&self, number: u64) -> Result<Manifest, Error> {
+        match self.find(number)? {
+            Found::Manifest(head) => Ok(head.manifest),
+            Found::Pruned | Found::Nothing => Err(self.missing(number)),
+        }
+    }
+
+    /// The newest manifest. A listing says where to begin, and may be old: from there on it is asked by number.
+    pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, 1)?;
+        let number = listed.first().and_then(|entry| layout::number_of_manifest(&self.store, &entry.key));
+        self.head_from(number.unwrap_or(0))
+    }
+
+    /// The same, if it is known that there is one of this number.
+    fn head_from(&self, number: u64) -> Result<Option<Head>, Error> {
+        let (mut newest, mut number) = (None, number.max(1));
+        loop {
+            match self.find(number)? {
+                Found::Manifest(head) => newest = Some(*head),
+                // What is newer is there still.
+                Found::Pruned => newest = None,
+                Found::Nothing => return Ok(newest),
+            }
+            number += 1;
+        }
+    }
+
+    /// What is stored under a number.
+    pub(crate) fn find(&self, number: u64) -> Result<Found, Error> {
+        let (url, key) = (self.bucket.url(), layout::manifest(&self.store, number));
+        let Some(bytes) = self.bucket.read_small(&key, MOST_BYTES)? else { return Ok(Found::Nothing) };
+        if bytes == PRUNED {
+            return Ok(Found::Pruned);
+        }
+        match Manifest::decode(&self.store, number, &bytes) {
+            Ok((manifest, hash)) => Ok(Found::Manifest(Box::new(Head { manifest, hash }))),
+            Err(Unreadable::Damaged(what)) => Err(Error::damaged(url, &key, what)),
+            Err(Unreadable::Format(found)) => Err(Error::Format { key, url: url.to_owned(), found }),
+        }
+    }
+
+    /// The manifests as a listing has them, newest first, up to the first one that was pruned.
+    pub(crate) fn list(&self) -> Result<Vec<(u64, Entry)>, Error> {
+        let pruned = u64::try_from(PRUNED.len()).unwrap_or(0);
+        let entries = self.bucket.list_all(&layout::manifests(&self.store))?;
+        let numbered = entries
+            .into_iter()
+            .filter_map(|entry| Some((layout::number_of_manifest(&self.store, &entry.key)?, entry)));
+        Ok(numbered.take_while(|(_, entry)| entry.bytes != pruned).collect())
+    }
+
+    pub(crate) fn missing(&self, number: u64) -> Error {
+        Error::missing(self.bucket.url(), &layout::manifest(&self.store, number))
+    }
+}

@@ -1,0 +1,103 @@
+//! Putting a store's archive back from the bucket: on a machine that has nothing but the repository's URL.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use asat_archive::{Archive, Checker};
+
+use crate::error::Error;
+use crate::manifest::{Manifest, RemoteFile};
+use crate::repository::History;
+
+/// What was put back.
+#[derive(Debug)]
+pub struct Restored {
+    /// The manifest that it is.
+    pub manifest: Manifest,
+    /// How many files were there already from a try before.
+    pub found: usize,
+    /// The versions that can be read.
+    pub versions: Vec<u64>,
+}
+
+/// Puts an archive back into a folder that does not exist yet: as of the newest manifest, or as of an older one. `tell` hears how many bytes there
+/// are, of how many. What was fetched when it is stopped is there when it is begun again.
+///
+/// # Errors
+/// [`Error::Missing`] and [`Error::Damaged`] if the bucket lacks something; what the service answers, and this machine.
+pub fn restore(
+    history: &History,
+    number: Option<u64>,
+    folder: &Path,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Restored, Error> {
+    let manifest = match number {
+        Some(number) => history.manifest(number)?,
+        None => history.newest()?.ok_or_else(|| history.missing(1))?,
+    };
+    if fs::symlink_metadata(folder).is_ok() {
+        let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(Error::local("put an archive into", folder)(exists));
+    }
+    let unfinished = PathBuf::from(format!("{}.unfinished", folder.display()));
+    fs::create_dir_all(&unfinished).map_err(Error::local("create", &unfinished))?;
+    let (mut done, all, mut found) = (0, manifest.bytes(), 0);
+    for file in &manifest.files {
+        found += usize::from(fetch(history, file, &unfinished, &mut |bytes| tell(done + bytes, all))?);
+        done += file.bytes;
+    }
+    let written = sync(&unfinished).and_then(|()| fs::rename(&unfinished, folder));
+    written
+        .and_then(|()| sync(folder.parent().unwrap_or(folder)))
+        .map_err(Error::local("rename", &unfinished))?;
+    let (archive, _) = Archive::open(folder)?;
+    Ok(Restored { manifest, found, versions: archive.live() })
+}
+
+/// Fetches a file, unless it is there. Answers whether it was.
+fn fetch(
+    history: &History,
+    named: &RemoteFile,
+    folder: &Path,
+    tell: &mut dyn FnMut(u64),
+) -> Result<bool, Error> {
+    let (id, key) = (named.id(), named.key(&history.store));
+    let path = folder.join(id.name());
+    if is_whole(&path, named) {
+        return Ok(true);
+    }
+    let at = |doing| Error::local(doing, &path);
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(at("create"))?;
+    let (mut checker, mut taken) = (Checker::new(id), 0);
+    let is_there = history.bucket.read(&key, &mut |piece| {
+        checker.update(piece);
+        taken += u64::try_from(piece.len()).unwrap_or(0);
+        tell(taken);
+        file.write_all(piece).map_err(at("write"))
+    })?;
+    if !is_there {
+        return Err(Error::missing(history.bucket.url(), &key));
+    }
+    checker.finish().map_err(|what| Error::damaged(history.bucket.url(), &key, what))?;
+    file.as_file().sync_all().map_err(at("sync"))?;
+    file.persist(&path).map_err(|error| at("rename")(error.error))?;
+    Ok(false)
+}
+
+/// Whether a file is there as it is named.
+fn is_whole(path: &Path, named: &RemoteFile) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    let (mut checker, mut buffer) = (Checker::new(named.id()), vec![0; 1 << 20]);
+    loop {
+        match std::io::Read::read(&mut file, &mut buffer) {
+            Ok(0) => return checker.finish().is_ok(),
+            Ok(count) => checker.update(buffer.get(..count).unwrap_or_default()),
+            Err(_) => return false,
+        }
+    }
+}
+
+fn sync(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,355 @@
+//! Buckets of S3, GCS, Azure and compatible services, and folders: by Apache's `object_store`.
+//!
+//! Credentials come from where the services' own tools have them: the environment, files, roles of the machine. None is ever in a URL.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig,
+    WriteMultipart,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::bucket::{Bucket, Entry, Parts, part_bytes};
+use crate::error::Error;
+
+/// How long one request may take, and how long it may take until there is a connection. A part goes through a line of half a megabit a second in this time.
+const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeout", "10 seconds")];
+/// How often a request that may be repeated is, and for how long at most: the caller tries again later anyway.
+const RETRIES: (usize, Duration) = (3, Duration::from_secs(60));
+/// So many parts of one object are on their way at once, each of which is in memory.
+const PARTS_AT_ONCE: usize = 2;
+
+/// Ends what is under way, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<watch::Sender<bool>>);
+
+impl Stop {
+    /// Nothing is ended yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+
+    /// Ends what is under way, and whatever is begun later, with [`Error::Stopped`].
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How many requests were made, and how many bytes they carried. Requests that were repeated count once.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Those that services price as writes: creations, parts, listings.
+    pub writes: AtomicU64,
+    /// Those that services price as reads.
+    pub reads: AtomicU64,
+    /// Bytes that were sent in objects.
+    pub sent_bytes: AtomicU64,
+    /// Bytes that were received in objects.
+    pub received_bytes: AtomicU64,
+}
+
+/// A bucket by its service, or a folder.
+#[derive(Debug)]
+pub struct Service {
+    url: String,
+    store: Box<dyn ObjectStore>,
+    runtime: Runtime,
+    stop: Stop,
+    /// A folder lists its files in no order.
+    is_sorted: bool,
+    requests: Requests,
+}
+
+impl Service {
+    /// Opens the place that a URL names: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, or `file:///FOLDER`, which must
+    /// exist. The service is not asked anything.
+    ///
+    /// # Errors
+    /// [`Error::Url`] if the URL or what the environment says of the service cannot be used.
+    pub fn open(url: &str, stop: Stop) -> Result<Self, Error> {
+        Self::open_with(url, stop, &[])
+    }
+
+    /// The same, with options that the environment does not have, such as `endpoint` and `region`, by the names that `object_store` has
+    /// for them.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; if there is no such option.
+    pub fn open_with(url: &str, stop: Stop, options: &[(&str, &str)]) -> Result<Self, Error> {
+        let unusable = |what: String| Error::Url { url: url.to_owned(), what };
+        let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
+        if place.contains(['@', '?', '#']) {
+            // A password would stand in every message.
+            return Err(unusable(
+                "it has more than a bucket and a prefix; credentials come from the environment".to_owned(),
+            ));
+        }
+        let (store, prefix) = open(scheme, place, options).map_err(unusable)?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| unusable(format!("the machine has no room for it: {error}")))?;
+        let store: Box<dyn ObjectStore> = match prefix.as_ref() {
+            "" => store,
+            _ => Box::new(PrefixStore::new(store, prefix)),
+        };
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { url, store, runtime, stop, is_sorted: scheme != "file", requests: Requests::default() })
+    }
+
+    /// What was asked of the service.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Waits for the service, unless this is stopped.
+    fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let mut stopped = self.stop.0.subscribe();
+        self.runtime.block_on(async {
+            tokio::select! {
+                done = work => done,
+                _ = stopped.wait_for(|stopped| *stopped) => Err(Error::Stopped),
+            }
+        })
+    }
+
+    fn failed(&self, doing: &'static str, key: &str) -> impl Fn(object_store::Error) -> Error {
+        let (key, url) = (key.to_owned(), self.url.clone());
+        move |error| {
+            let (key, url, what) = (key.clone(), url.clone(), told(&error));
+            match error {
+                object_store::Error::PermissionDenied { .. }
+                | object_store::Error::Unauthenticated { .. } => Error::Forbidden { doing, key, url, what },
+                _ => Error::Service { doing, key, url, what },
+            }
+        }
+    }
+
+    /// Stores an object in parts; the first one was taken already.
+    async fn store_in_parts(&self, key: &str, first: Vec<u8>, parts: &mut Parts<'_>) -> Result<(), Error> {
+        let failed = self.failed("store", key);
+        let upload = self.store.put_multipart(&Path::from(key)).await.map_err(&failed)?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, first.len());
+        let mut part: Option<Result<Vec<u8>, asat_archive::Error>> = Some(Ok(first));
+        while let Some(taken) = part {
+            match taken {
+                Ok(bytes) => {
+                    count(&self.requests.writes, 1);
+                    count(&self.requests.sent_bytes, bytes.len());
+                    upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(&failed)?;
+                    upload.put(bytes.into());
+                }
+                Err(error) => {
+                    // What is not ended stays with the service until its own rules remove it.
+                    let _ = upload.abort().await;
+                    return Err(error.into());
+                }
+            }
+            part = parts.next();
+        }
+        count(&self.requests.writes, 2);
+        upload.finish().await.map(drop).map_err(failed)
+    }
+}
+
+impl Bucket for Service {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn create(&self, key: &str, bytes: &[u8]) -> Result<bool, Error> {
+        count(&self.requests.writes, 1);
+        count(&self.requests.sent_bytes, bytes.len());
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let (path, body) = (Path::from(key), bytes.to_vec().into());
+        self.wait(async {
+            match self.store.put_opts(&path, body, options).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                    Ok(false)
+                }
+                Err(error) => Err(self.failed("create", key)(error)),
+            }
+        })
+    }
+
+    fn store(&self, key: &str, bytes: u64, parts: &mut Parts<'_>) -> Result<(), Error> {
+        let first = parts.next().transpose()?.unwrap_or_default();
+        if bytes > part_bytes(bytes) {
+            return self.wait(self.store_in_parts(key, first, parts));
+        }
+        count(&self.requests.writes, 1);
+        count(&self.requests.sent_bytes, first.len());
+        let path = Path::from(key);
+        self.wait(async {
+            self.store.put(&path, first.into()).await.map(drop).map_err(self.failed("store", key))
+        })
+    }
+
+    fn read(&self, key: &str, take: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<bool, Error> {
+        let (path, failed) = (Path::from(key), self.failed("read", key));
+        let (mut at, mut tries) = (0, 0);
+        loop {
+            count(&self.requests.reads, 1);
+            let before = at;
+            let read = self.wait(async {
+                let range = (at > 0).then_some(GetRange::Offset(at));
+                let found =
+                    match self.store.get_opts(&path, GetOptions { range, ..GetOptions::default() }).await {
+                        Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                        found => found.map_err(&failed)?,
+                    };
+                let mut pieces = found.into_stream();
+                while let Some(piece) = pieces.next().await {
+                    let piece = piece.map_err(&failed)?;
+                    take(&piece)?;
+                    count(&self.requests.received_bytes, piece.len());
+                    at += u64::try_from(piece.len()).unwrap_or(0);
+                }
+                Ok(true)
+            });
+            match read {
+                // A connection that ended early is made anew from where it ended, as long as that gets on.
+                Err(Error::Service { .. }) if at > 0 && (at > before || tries < RETRIES.0) => {
+                    tries = if at > before { 0 } else { tries + 1 };
+                }
+                read => return read,
+            }
+        }
+    }
+
+    fn look(&self, key: &str) -> Result<Option<Entry>, Error> {
+        count(&self.requests.reads, 1);
+        let path = Path::from(key);
+        self.wait(async {
+            match self.store.head(&path).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                found => found.map(|found| Some(entry(found))).map_err(self.failed("look at", key)),
+            }
+        })
+    }
+
+    fn list(&self, prefix: &str, after: Option<&str>, most: usize) -> Result<Vec<Entry>, Error> {
+        count(&self.requests.writes, most.div_ceil(1000));
+        let folder = Some(Path::from(prefix)).filter(|path| !path.as_ref().is_empty());
+        let failed = self.failed("list", prefix);
+        self.wait(async {
+            let listed = match after {
+                Some(after) => self.store.list_with_offset(folder.as_ref(), &Path::from(after)),
+                None => self.store.list(folder.as_ref()),
+            };
+            let most_taken = if self.is_sorted { most } else { usize::MAX };
+            let mut entries: Vec<Entry> =
+                listed.map_ok(entry).take(most_taken).try_collect().await.map_err(failed)?;
+            entries.sort_by(|one, next| one.key.cmp(&next.key));
+            entries.truncate(most);
+            Ok(entries)
+        })
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Error> {
+        count(&self.requests.writes, 1);
+        let path = Path::from(key);
+        self.wait(async {
+            match self.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(self.failed("delete", key)(error)),
+            }
+        })
+    }
+}
+
+fn count(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(u64::try_from(more).unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Opens what a URL names: a store, and the prefix within it.
+fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn ObjectStore>, Path), String> {
+    let text = |error: object_store::Error| told(&error);
+    if scheme == "file" {
+        let folder = LocalFileSystem::new_with_prefix(place).map_err(text)?.with_fsync(true);
+        return Ok((Box::new(folder), Path::default()));
+    }
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    if bucket.is_empty() {
+        return Err("it names no bucket".to_owned());
+    }
+    let options: Vec<(&str, &str)> = TIMEOUTS.into_iter().chain(options.iter().copied()).collect();
+    let retry = RetryConfig { max_retries: RETRIES.0, retry_timeout: RETRIES.1, ..RetryConfig::default() };
+    let store: Box<dyn ObjectStore> = match scheme {
+        "s3" => {
+            let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
+            Box::new(configure(builder, &options, AmazonS3Builder::with_config)?.build().map_err(text)?)
+        }
+        "gs" => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry);
+            Box::new(
+                configure(builder, &options, GoogleCloudStorageBuilder::with_config)?
+                    .build()
+                    .map_err(text)?,
+            )
+        }
+        "az" => {
+            let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket).with_retry(retry);
+            Box::new(configure(builder, &options, MicrosoftAzureBuilder::with_config)?.build().map_err(text)?)
+        }
+        _ => return Err(format!("{scheme}:// is none of s3://, gs://, az://, file://")),
+    };
+    Ok((store, Path::parse(prefix.trim_end_matches('/')).map_err(|error| error.to_string())?))
+}
+
+/// Sets options by the names that the service's library has for them.
+fn configure<B, K: std::str::FromStr>(
+    builder: B,
+    options: &[(&str, &str)],
+    with: impl Fn(B, K, String) -> B,
+) -> Result<B, String> {
+    options.iter().try_fold(builder, |builder, (name, value)| {
+        let key = name.parse().map_err(|_| format!("it has no option {name}"))?;
+        Ok(with(builder, key, (*value).to_owned()))
+    })
+}
+
+fn entry(found: ObjectMeta) -> Entry {
+    let nanoseconds = found.last_modified.timestamp_nanos_opt().unwrap_or(0);
+    let modified = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH);
+    Entry { key: found.location.into(), bytes: found.size, modified }
+}
+
+/// What an error says with all that caused it, in one line. A service may answer pages of text.
+fn told(error: &object_store::Error) -> String {
+    const MOST_CHARACTERS: usize = 400;
+    let mut causes: BTreeMap<usize, String> = BTreeMap::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Most errors say what caused them already.
+        if !causes.values().any(|said| said.contains(&text)) {
+            causes.insert(causes.len(), text);
+        }
+        cause = error.source();
+    }
+    let text = causes.into_values().collect::<Vec<_>>().join(": ");
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.chars().take(MOST_CHARACTERS).collect()
+}

@@ -1,0 +1,1180 @@
+//! What publishing, restoring, pruning and verifying do, and what comes of each thing that goes wrong: one test a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use asat_archive::Archive;
+use asat_remote::{
+    Bucket, Depth, Error, History, Keep, Manifest, Pruned, Repository, Restored, Service, Stop, prune,
+    restore, verify,
+};
+use tempfile::TempDir;
+
+use crate::machine::{Machine, contents, store};
+use crate::model::{Dice, Fault, Model};
+use crate::servers::{self, Server};
+
+/// Says what came instead, if it is not what was expected.
+macro_rules! assert_is {
+    ($found:expr, $expected:pat $(if $guard:expr)?) => {{
+        let found = $found;
+        assert!(matches!(&found, $expected $(if $guard)?), "{found:?}");
+    }};
+}
+
+/// A repository in a bucket that does nothing by chance.
+struct World {
+    bucket: Arc<Model>,
+    repository: Repository,
+}
+
+impl World {
+    fn new() -> Self {
+        let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
+        let (repository, _) = Repository::init(bucket.clone()).unwrap();
+        bucket.asked();
+        Self { bucket, repository }
+    }
+
+    /// A machine that has pushed so many versions, each by itself.
+    fn with(versions: u64) -> (Self, Machine) {
+        let (world, mut machine) = (Self::new(), machine("first"));
+        for version in 1..=versions {
+            machine.publish(100 + version);
+            machine.push(&world.repository).unwrap();
+        }
+        world.bucket.asked();
+        (world, machine)
+    }
+
+    fn history(&self) -> History {
+        self.repository.history(&store())
+    }
+
+    fn newest(&self) -> Manifest {
+        self.history().newest().unwrap().unwrap()
+    }
+
+    /// Everything in the bucket.
+    fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let keys = self.bucket.keys().into_keys();
+        keys.map(|key| (key.clone(), self.bucket.bytes(&key).unwrap())).collect()
+    }
+
+    /// Restores into a folder of its own, which is the archive's.
+    fn restore(&self, number: Option<u64>) -> Result<(TempDir, Restored), Error> {
+        let folder = Machine::folder();
+        let restored = restore(&self.history(), number, &Machine::archive_folder(&folder), &mut |_, _| {})?;
+        Ok((folder, restored))
+    }
+
+    /// What is restored of a manifest.
+    fn contents(&self, number: Option<u64>) -> BTreeMap<u64, u64> {
+        let (folder, restored) = self.restore(number).unwrap();
+        let contents = contents_of(&Machine::archive_folder(&folder));
+        assert_eq!(restored.versions, contents.keys().copied().collect::<Vec<_>>());
+        contents
+    }
+
+    /// A machine that has nothing but what was restored.
+    fn restored(&self, name: &str) -> Machine {
+        Machine::steady(name, self.restore(None).unwrap().0)
+    }
+
+    /// The key of the newest manifest, whatever it has.
+    fn newest_key(&self) -> String {
+        self.bucket.keys().into_keys().find(|key| key.starts_with("report/m/")).unwrap()
+    }
+
+    /// The keys of the files that the newest manifest names, oldest first.
+    fn files(&self) -> Vec<String> {
+        self.newest().files.iter().map(|file| file.key(&store())).collect()
+    }
+}
+
+fn machine(name: &str) -> Machine {
+    Machine::steady(name, Machine::folder())
+}
+
+fn contents_of(archive: &Path) -> BTreeMap<u64, u64> {
+    contents(&Archive::open(archive).unwrap().0)
+}
+
+fn compact(machine: &Machine) {
+    machine.archive.compact(&mut |_| ControlFlow::Continue(())).unwrap();
+}
+
+/// The ways in which a file or an object comes to harm, each with its name. Nothing stays of it in the last one.
+fn harms() -> [(&'static str, fn(Vec<u8>) -> Option<Vec<u8>>); 8] {
+    fn flip(mut bytes: Vec<u8>, at: impl Fn(usize) -> usize) -> Option<Vec<u8>> {
+        let at = at(bytes.len());
+        bytes[at] ^= 4;
+        Some(bytes)
+    }
+    [
+        ("its header is changed", |bytes| flip(bytes, |_| 3)),
+        ("a frame is changed", |bytes| flip(bytes, |_| 12)),
+        ("its manifest is changed", |bytes| flip(bytes, |len| len - 180)),
+        ("its footer is changed", |bytes| flip(bytes, |len| len - 100)),
+        ("its last byte is changed", |bytes| flip(bytes, |len| len - 1)),
+        ("its end is missing", |bytes| Some(bytes[..bytes.len() / 2].to_vec())),
+        ("it is empty", |_| Some(Vec::new())),
+        ("it is gone", |_| None),
+    ]
+}
+
+/// Harms a file in its folder.
+fn harm(path: &Path, how: fn(Vec<u8>) -> Option<Vec<u8>>) {
+    match how(fs::read(path).unwrap()) {
+        Some(bytes) => fs::write(path, bytes).unwrap(),
+        None => fs::remove_file(path).unwrap(),
+    }
+}
+
+// Requests.
+
+#[test]
+fn a_publication_takes_one_storing_and_one_creation_and_nothing_new_takes_nothing() {
+    type Step = (&'static str, fn(&mut Machine), &'static [&'static str]);
+    let steps: [Step; 11] = [
+        ("nothing was ever published", |_| {}, &["list", "read"]),
+        ("the first version", |machine| machine.publish(1), &["store", "create"]),
+        ("nothing new", |_| {}, &[]),
+        ("a version", |machine| machine.publish(2), &["store", "create"]),
+        ("a version is given up", |machine| machine.retire(1), &["store", "create"]),
+        ("two versions", |machine| (3..5).for_each(|n| machine.publish(n)), &["store", "store", "create"]),
+        (
+            "four versions",
+            |machine| (5..9).for_each(|n| machine.publish(n)),
+            &["store", "store", "store", "store", "create"],
+        ),
+        ("a merge", |machine| compact(machine), &["store", "create"]),
+        ("nothing new after a restart", Machine::kill, &["read", "list"]),
+        ("nothing new again", |_| {}, &[]),
+        (
+            "a version after a restart",
+            |machine| {
+                machine.kill();
+                machine.publish(9);
+            },
+            &["read", "list", "store", "create"],
+        ),
+    ];
+    let (world, mut machine) = (World::new(), machine("first"));
+    for (what, act, asked) in steps {
+        act(&mut machine);
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{what}");
+        assert_eq!(world.bucket.asked(), asked, "{what}");
+    }
+}
+
+#[test]
+fn a_publisher_without_a_note_looks_for_others_before_its_first_publication() {
+    let (world, mut machine) = (World::new(), machine("first"));
+    machine.publish(1);
+    machine.push(&world.repository).unwrap();
+    assert_eq!(world.bucket.asked(), ["list", "read", "store", "create"]);
+}
+
+// Restoring.
+
+/// A history with versions that were given up, and segments that were merged; and what each of its manifests has.
+fn history_with_merges() -> (World, Machine, BTreeMap<u64, BTreeMap<u64, u64>>) {
+    let (world, mut machine) = (World::new(), machine("first"));
+    let mut manifests = BTreeMap::new();
+    for version in 1..=10 {
+        machine.publish(100 + version);
+        if version % 3 == 0 {
+            machine.retire(version - 1);
+        }
+        if version % 5 == 0 {
+            compact(&machine);
+        }
+        let stored = machine.push(&world.repository).unwrap();
+        manifests.insert(machine.head(), stored);
+    }
+    (world, machine, manifests)
+}
+
+#[test]
+fn what_was_pushed_is_restored_as_of_every_manifest() {
+    let (world, machine, manifests) = history_with_merges();
+    assert_eq!(world.contents(None), machine.versions);
+    assert_eq!(manifests.keys().copied().collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    for (number, versions) in manifests {
+        let (manifest, contents) = (world.history().manifest(number).unwrap(), world.contents(Some(number)));
+        assert_eq!(contents, versions, "manifest {number}");
+        assert_eq!(manifest.versions, u64::try_from(versions.len()).unwrap());
+        assert_eq!(manifest.newest, versions.into_keys().last());
+    }
+    let key = "report/m/999999999988-11.json";
+    assert_is!(world.restore(Some(11)), Err(Error::Missing { key: missing, .. }) if missing == key);
+}
+
+#[test]
+fn a_restored_archive_has_the_same_files_byte_for_byte_and_says_how_far_it_is() {
+    let (world, machine, _) = history_with_merges();
+    let (folder, mut told) = (Machine::folder(), Vec::new());
+    let archive = Machine::archive_folder(&folder);
+    let restored =
+        restore(&world.history(), None, &archive, &mut |done, all| told.push((done, all))).unwrap();
+    let names: BTreeSet<PathBuf> =
+        fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names.len(), restored.manifest.files.len());
+    for (name, file) in names.iter().zip(&restored.manifest.files) {
+        assert_eq!(fs::read(name).unwrap(), fs::read(machine.file(file.file)).unwrap());
+    }
+    let all = restored.manifest.bytes();
+    assert!(told.is_sorted() && told.iter().all(|(_, of)| *of == all), "{told:?}");
+    assert_eq!((told.last(), restored.found), (Some(&(all, all)), 0));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_restore_that_was_interrupted_goes_on_with_what_it_has() {
+    let (world, machine) = World::with(5);
+    for fault in [Fault::Refused, Fault::Lost] {
+        for fetched in 0..5 {
+            let folder = Machine::folder();
+            let archive = Machine::archive_folder(&folder);
+            let attempt = || restore(&world.history(), Some(5), &archive, &mut |_, _| {});
+            // The manifest is read first.
+            world.bucket.next("read", &[vec![Fault::Fine; 1 + fetched], vec![fault]].concat());
+            assert_is!(attempt(), Err(Error::Service { .. }));
+            assert!(!archive.exists());
+            assert_eq!(attempt().unwrap().found, fetched, "{fault:?}");
+            assert_eq!(contents_of(&archive), machine.versions);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        }
+    }
+}
+
+#[test]
+fn what_an_interrupted_restore_has_is_looked_at_before_it_is_used() {
+    let (world, machine) = World::with(3);
+    for (what, how) in harms() {
+        let folder = Machine::folder();
+        let archive = Machine::archive_folder(&folder);
+        let attempt = || restore(&world.history(), Some(3), &archive, &mut |_, _| {});
+        world.bucket.next("read", &[Fault::Fine, Fault::Fine, Fault::Fine, Fault::Refused]);
+        assert_is!(attempt(), Err(Error::Service { .. }));
+        harm(&folder.path().join("archive.unfinished/000000000001.segment"), how);
+        assert_eq!(attempt().unwrap().found, 1, "{what}");
+        assert_eq!(contents_of(&archive), machine.versions, "{what}");
+    }
+}
+
+#[test]
+fn an_older_manifest_is_restored_as_of_then_though_a_restore_of_a_newer_one_was_interrupted() {
+    let (world, mut machine) = World::with(2);
+    let versions = machine.versions.clone();
+    (3..6).for_each(|content| machine.publish(content));
+    machine.push(&world.repository).unwrap();
+    let folder = Machine::folder();
+    let archive = Machine::archive_folder(&folder);
+    let mut attempt = |number| restore(&world.history(), Some(number), &archive, &mut |_, _| {});
+    // The last file of five does not come.
+    world.bucket.next("read", &[vec![Fault::Fine; 5], vec![Fault::Refused]].concat());
+    assert_is!(attempt(3), Err(Error::Service { .. }));
+    let restored = attempt(2).unwrap();
+    assert_eq!(restored.versions, versions.keys().copied().collect::<Vec<_>>());
+    assert_eq!(contents_of(&archive), versions);
+}
+
+#[test]
+fn what_is_in_the_place_of_the_target_is_not_touched() {
+    let (world, _) = World::with(2);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("empty")).unwrap();
+    fs::create_dir(at("full")).unwrap();
+    fs::write(at("full/file"), "mine").unwrap();
+    fs::write(at("file"), "mine").unwrap();
+    std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+    for name in ["empty", "full", "file", "link"] {
+        let refused = restore(&world.history(), None, &at(name), &mut |_, _| {});
+        assert_is!(refused, Err(Error::Local { path, .. }) if *path == at(name));
+    }
+    let names: BTreeSet<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["empty", "file", "full", "link"].map(Into::into).into());
+    assert_eq!(fs::read_dir(at("empty")).unwrap().count(), 0);
+    assert_eq!([fs::read(at("full/file")).unwrap(), fs::read(at("file")).unwrap()], [b"mine", b"mine"]);
+}
+
+#[test]
+fn a_target_may_be_spelled_with_a_slash_at_its_end() {
+    let (world, machine) = World::with(2);
+    let folder = Machine::folder();
+    let archive = Machine::archive_folder(&folder);
+    restore(&world.history(), None, &archive.join(""), &mut |_, _| {}).unwrap();
+    assert_eq!(contents_of(&archive), machine.versions);
+}
+
+#[test]
+fn a_target_may_be_a_name_in_the_current_folder() {
+    let (world, machine) = World::with(2);
+    // It is removed in the end, whatever comes of this.
+    let folder = tempfile::tempdir_in(".").unwrap();
+    fs::remove_dir(folder.path()).unwrap();
+    let archive = Path::new(folder.path().file_name().unwrap());
+    restore(&world.history(), None, archive, &mut |_, _| {}).unwrap();
+    assert_eq!(contents_of(archive), machine.versions);
+}
+
+#[test]
+fn a_file_that_the_bucket_lacks_or_has_damaged_is_named_and_nothing_is_restored() {
+    let (world, machine) = World::with(3);
+    let folder = Machine::folder();
+    let archive = Machine::archive_folder(&folder);
+    let attempt = || restore(&world.history(), None, &archive, &mut |_, _| {});
+    for key in world.files() {
+        for (what, how) in harms() {
+            let whole = world.bucket.bytes(&key).unwrap();
+            world.bucket.damage(&key, how);
+            let found = attempt().unwrap_err();
+            assert_is!(&found, Error::Damaged { key: named, .. } | Error::Missing { key: named, .. } if *named == key);
+            assert_eq!(matches!(found, Error::Missing { .. }), what == "it is gone", "{found}");
+            assert!(!archive.exists(), "{what}");
+            world
+                .bucket
+                .store(&key, u64::try_from(whole.len()).unwrap(), &mut [Ok(whole)].into_iter())
+                .unwrap();
+        }
+    }
+    // It goes on once what was damaged was put right.
+    attempt().unwrap();
+    assert_eq!(contents_of(&archive), machine.versions);
+}
+
+#[test]
+fn another_file_of_the_archive_in_the_place_of_one_is_damage() {
+    let (world, _) = World::with(3);
+    let files = world.files();
+    let other = world.bucket.bytes(&files[1]);
+    world.bucket.damage(&files[0], |_| other);
+    assert_is!(world.restore(None), Err(Error::Damaged { key, .. }) if *key == files[0]);
+}
+
+// What is damaged here.
+
+#[test]
+fn a_version_whose_file_is_damaged_here_is_neither_stored_nor_said_to_be() {
+    for (what, how) in harms() {
+        let (world, mut machine) = World::with(1);
+        machine.publish(2);
+        let (path, before) = (machine.file(2), world.objects());
+        let whole = fs::read(&path).unwrap();
+        harm(&path, how);
+        for _ in 0..2 {
+            let pushed = machine.push(&world.repository);
+            let pushed = pushed.expect_err(what);
+            assert_is!(&pushed, Error::Archive(_));
+            assert!(pushed.to_string().contains(path.to_str().unwrap()), "{what}: {pushed}");
+            assert_eq!(world.objects(), before, "{what}");
+        }
+        // Once the file was put right, it is stored.
+        fs::write(&path, whole).unwrap();
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{what}");
+        assert_eq!(world.contents(None), machine.versions, "{what}");
+    }
+}
+
+#[test]
+fn a_first_version_whose_file_is_damaged_here_is_neither_stored_nor_said_to_be() {
+    for (what, how) in harms() {
+        let (world, mut machine) = (World::new(), machine("first"));
+        machine.publish(1);
+        let before = world.objects();
+        harm(&machine.file(1), how);
+        assert_is!(machine.push(&world.repository).expect_err(what), Error::Archive(_));
+        assert_eq!(world.objects(), before, "{what}");
+    }
+}
+
+#[test]
+fn a_file_that_is_in_the_bucket_may_come_to_harm_here_and_what_follows_is_stored_all_the_same() {
+    for (what, how) in harms() {
+        for is_killed in [false, true] {
+            let (world, mut machine) = World::with(2);
+            harm(&machine.file(1), how);
+            if is_killed {
+                machine.kill();
+            }
+            machine.publish(3);
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{what}");
+            assert_eq!(world.contents(None), machine.versions, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_archive_that_was_put_back_from_an_older_copy_does_not_replace_what_is_stored() {
+    for (what, later) in [("nothing", 0), ("as much", 2), ("more", 4)] {
+        let (world, mut machine) = World::with(2);
+        let mut older = machine.copy("first");
+        (0..2).for_each(|content| machine.publish(content));
+        machine.push(&world.repository).unwrap();
+        // The note was somewhere else, and is as new as ever.
+        fs::copy(machine.note(), older.note()).unwrap();
+        (0..later).for_each(|content| older.publish(900 + content));
+        if let Ok(stored) = older.push(&world.repository) {
+            let restored = world.contents(None);
+            for version in &stored {
+                assert_eq!(
+                    restored.get(version.0),
+                    Some(version.1),
+                    "{what}: {stored:?} is said to be stored"
+                );
+            }
+        }
+        assert_eq!(world.contents(None), machine.versions, "{what} was published upon the older copy");
+    }
+}
+
+// What the bucket loses.
+
+#[test]
+fn after_a_restart_what_the_bucket_has_lost_is_put_back() {
+    for (what, how) in harms() {
+        let (world, mut machine, _) = history_with_merges();
+        let before = world.objects();
+        world.files().iter().for_each(|key| world.bucket.damage(key, how));
+        let has_another_length = world.objects().values().map(Vec::len).ne(before.values().map(Vec::len));
+        machine.kill();
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{what}");
+        // A listing says lengths alone. That a byte is another one finds who reads it.
+        assert_eq!(world.objects() == before, has_another_length, "{what}");
+    }
+}
+
+#[test]
+fn after_a_restart_the_newest_manifest_is_put_back_if_the_bucket_has_lost_it() {
+    let (world, mut machine) = World::with(3);
+    world.bucket.damage(&world.newest().key(), |_| None);
+    machine.kill();
+    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+    assert_eq!(world.contents(None), machine.versions);
+}
+
+#[test]
+fn a_manifest_that_was_damaged_is_superseded_by_the_next() {
+    let (world, mut machine) = World::with(3);
+    world.bucket.damage(&world.newest().key(), |bytes| Some(bytes[1..].to_vec()));
+    assert_is!(world.history().newest(), Err(Error::Damaged { .. }));
+    machine.kill();
+    machine.publish(4);
+    machine.push(&world.repository).unwrap();
+    assert_eq!(world.contents(None), machine.versions);
+}
+
+#[test]
+fn a_verification_finds_each_file_that_is_missing_short_or_changed() {
+    let depths = [
+        (Depth::Listed, false, 0),
+        (Depth::Sample(0), false, 0),
+        (Depth::Sample(100), true, 4),
+        (Depth::Read, true, 4),
+    ];
+    for (depth, reads, read) in depths {
+        let (world, _) = World::with(4);
+        let report = verify(&world.history(), depth).unwrap();
+        let bytes = if reads { world.newest().bytes() } else { 0 };
+        assert_eq!(
+            (report.manifest, report.files, report.read, report.bytes),
+            (4, 4, read, bytes),
+            "{depth:?}"
+        );
+        assert_eq!(report.findings, []);
+        for (place, key) in world.files().into_iter().enumerate() {
+            for (what, how) in harms() {
+                let whole = world.bucket.bytes(&key).unwrap();
+                world.bucket.damage(&key, how);
+                let harmed = world.bucket.bytes(&key);
+                let report = verify(&world.history(), depth).unwrap();
+                let found: Vec<(&str, &str)> =
+                    report.findings.iter().map(|found| (found.key.as_str(), found.what.as_str())).collect();
+                let expected = match &harmed {
+                    None => Some("it is missing".to_owned()),
+                    Some(harmed) if harmed.len() != whole.len() => {
+                        Some(format!("it has {} bytes, and {} were stored", harmed.len(), whole.len()))
+                    }
+                    Some(_) => None,
+                };
+                match (expected, &found[..]) {
+                    (Some(expected), [(found, said)]) => assert_eq!((*found, *said), (&*key, &*expected)),
+                    (None, [(found, _)]) if reads => assert_eq!(*found, key, "{what}"),
+                    (None, []) if !reads => {}
+                    (_, found) => panic!("{depth:?}, file {place}, {what}: {found:?}"),
+                }
+                let mut whole = [Ok(whole)].into_iter();
+                world.bucket.damage(&key, |_| None);
+                world.bucket.store(&key, report_bytes(&world, place), &mut whole).unwrap();
+            }
+        }
+    }
+}
+
+/// How long a file is by the newest manifest.
+fn report_bytes(world: &World, place: usize) -> u64 {
+    world.newest().files[place].bytes
+}
+
+#[test]
+fn verifications_that_read_a_part_read_everything_in_turn() {
+    let (world, mut machine) = World::with(4);
+    let mut read = 0;
+    for turn in 0..100 {
+        machine.publish(turn);
+        machine.retire(*machine.versions.first_key_value().unwrap().0);
+        machine.push(&world.repository).unwrap();
+        let report = verify(&world.history(), Depth::Sample(10)).unwrap();
+        read += report.read;
+        assert!(report.findings.is_empty() && report.read <= report.files);
+    }
+    assert!(read > 0);
+}
+
+#[test]
+fn without_a_history_there_is_nothing_to_verify_or_to_restore() {
+    let world = World::new();
+    let key = "report/m/999999999998-1.json";
+    assert_is!(verify(&world.history(), Depth::Read), Err(Error::Missing { key: missing, .. }) if missing == key);
+    assert_is!(world.restore(None), Err(Error::Missing { key: missing, .. }) if missing == key);
+    assert_eq!(prune(&world.history(), &Keep::default(), false).unwrap(), Pruned::default());
+    assert_is!(machine("first").take_over(&world.repository), Err(Error::Missing { .. }));
+}
+
+// Who publishes.
+
+/// Fails unless a machine is fenced by this host under this number, and changes nothing in the bucket however often it tries, also
+/// after a start.
+fn is_fenced(world: &World, machine: &mut Machine, by: &str, number: u64) {
+    let before = world.objects();
+    for is_killed in [false, true, false] {
+        if is_killed {
+            machine.kill();
+        }
+        machine.publish(7);
+        let pushed = machine.push(&world.repository).unwrap_err();
+        assert_is!(&pushed, Error::Fenced { by: found, number: at, .. } if found.host == by && *at == number);
+        assert!(pushed.to_string().contains(by) && !pushed.is_passing(), "{pushed}");
+    }
+    assert_eq!(world.objects(), before);
+}
+
+#[test]
+fn of_a_machine_and_its_copy_the_one_that_pushes_first_goes_on_and_the_other_is_fenced() {
+    let (world, mut first) = World::with(2);
+    let mut copy = first.copy("copy");
+    copy.publish(3);
+    copy.push(&world.repository).unwrap();
+    let versions = copy.versions.clone();
+    first.publish(4);
+    assert_is!(first.push(&world.repository), Err(Error::Fenced { by, number: 3, .. }) if by.host == "copy");
+    is_fenced(&world, &mut first, "copy", 3);
+    assert_eq!(world.contents(None), versions);
+    copy.publish(5);
+    copy.push(&world.repository).unwrap();
+    assert_eq!(world.contents(None), copy.versions);
+}
+
+#[test]
+fn a_machine_that_is_fenced_and_has_nothing_new_learns_of_it_when_it_is_started() {
+    let (world, mut first) = World::with(2);
+    let mut copy = first.copy("copy");
+    copy.publish(3);
+    copy.push(&world.repository).unwrap();
+    assert_eq!(first.push(&world.repository).unwrap(), first.versions);
+    first.kill();
+    assert_is!(first.push(&world.repository), Err(Error::Fenced { by, number: 3, .. }) if by.host == "copy");
+}
+
+#[test]
+fn who_was_restored_takes_over_and_the_old_one_is_fenced_for_good() {
+    let (world, mut old) = World::with(3);
+    let mut new = world.restored("new");
+    is_fenced(&world, &mut new.copy("stranger"), "first", 3);
+    assert_is!(new.push(&world.repository), Err(Error::Fenced { by, number: 3, .. }) if by.host == "first");
+    new.take_over(&world.repository).unwrap();
+    let taken = world.newest();
+    assert_eq!((taken.number, taken.epoch, taken.holder.host.as_str()), (4, 2, "new"));
+    assert_eq!(world.contents(None), new.versions);
+    is_fenced(&world, &mut old.copy("old"), "new", 4);
+    new.publish(4);
+    new.push(&world.repository).unwrap();
+    // It has stored what it was about to name before it saw that.
+    old.publish(5);
+    assert_is!(old.push(&world.repository), Err(Error::Fenced { by, number: 4, .. }) if by.host == "new");
+    is_fenced(&world, &mut old, "new", 4);
+    new.kill();
+    new.publish(6);
+    new.push(&world.repository).unwrap();
+    assert_eq!(world.contents(None), new.versions);
+}
+
+#[test]
+fn who_lacks_something_does_not_take_over() {
+    let (world, mut first) = World::with(3);
+    let mut behind = first.copy("behind");
+    first.publish(4);
+    first.push(&world.repository).unwrap();
+    let mut empty = machine("empty");
+    let mut stranger = machine("stranger");
+    (1..6).for_each(|content| stranger.publish(content));
+    let before = world.objects();
+    for (machine, lacks) in [(&mut behind, 4), (&mut empty, 1), (&mut stranger, 1)] {
+        for is_killed in [false, true] {
+            if is_killed {
+                machine.kill();
+            }
+            let refused = machine.take_over(&world.repository);
+            assert_is!(refused, Err(Error::Behind { by, file, .. }) if by.host == "first" && *file == lacks);
+            assert_is!(machine.push(&world.repository), Err(Error::Fenced { by, .. }) if by.host == "first");
+        }
+    }
+    assert_eq!(world.objects(), before);
+    first.publish(5);
+    first.push(&world.repository).unwrap();
+    assert_eq!(world.contents(None), first.versions);
+}
+
+#[test]
+fn who_was_taken_over_from_takes_over_again_if_it_has_everything() {
+    let (world, mut first) = World::with(2);
+    let mut second = world.restored("second");
+    for epoch in [2, 4, 6] {
+        second.take_over(&world.repository).unwrap();
+        assert_eq!(second.push(&world.repository).unwrap(), second.versions);
+        first.take_over(&world.repository).unwrap();
+        assert_eq!(world.newest().epoch, epoch + 1);
+        assert_eq!(first.push(&world.repository).unwrap(), first.versions);
+    }
+    second.take_over(&world.repository).unwrap();
+    second.publish(3);
+    second.push(&world.repository).unwrap();
+    assert_is!(first.take_over(&world.repository), Err(Error::Behind { by, .. }) if by.host == "second");
+    assert_eq!(world.contents(None), second.versions);
+}
+
+#[test]
+fn who_publishes_already_may_take_over_from_itself_and_goes_on_if_that_fails() {
+    for faults in [vec![Fault::Fine], vec![Fault::Refused; 3], vec![Fault::Conflict; 3], vec![Fault::Late; 3]]
+    {
+        let (world, mut machine) = World::with(2);
+        world.bucket.next("create", &faults);
+        let taken = machine.take_over(&world.repository);
+        assert_eq!(taken.is_ok(), faults == [Fault::Fine], "{faults:?}: {taken:?}");
+        machine.publish(3);
+        let pushed = machine.push(&world.repository);
+        assert_eq!(pushed.unwrap_or_else(|error| panic!("{faults:?}: {error}")), machine.versions);
+        assert_eq!(world.contents(None), machine.versions);
+    }
+}
+
+#[test]
+fn a_take_over_whose_answer_was_lost_is_recognised() {
+    for is_killed in [false, true] {
+        let (world, mut old) = World::with(2);
+        let mut new = world.restored("new");
+        world.bucket.next("create", &[Fault::Lost]);
+        if is_killed {
+            // The list is followed by the manifest and its successor; what was created is not found either.
+            world.bucket.next("read", &[Fault::Fine, Fault::Fine, Fault::Refused]);
+            assert_is!(new.take_over(&world.repository), Err(Error::Service { .. }));
+            new.kill();
+        } else {
+            new.take_over(&world.repository).unwrap();
+        }
+        new.publish(3);
+        assert_eq!(new.push(&world.repository).unwrap(), new.versions);
+        assert_eq!((world.newest().number, world.newest().epoch), (4, 2));
+        old.kill();
+        is_fenced(&world, &mut old, "new", 3);
+    }
+}
+
+// Answers that are lost.
+
+#[test]
+fn a_manifest_whose_answer_was_lost_is_recognised() {
+    for versions in [0, 2] {
+        for is_killed in [false, true] {
+            let (world, mut machine) = World::with(versions);
+            machine.publish(7);
+            world.bucket.next("create", &[Fault::Lost]);
+            if is_killed {
+                // Whether it is there cannot be seen either.
+                let looks =
+                    if versions == 0 { &[Fault::Fine, Fault::Refused][..] } else { &[Fault::Refused] };
+                world.bucket.next("read", looks);
+                assert_is!(machine.push(&world.repository), Err(error @ Error::Service { .. }) if error.is_passing());
+                machine.kill();
+            }
+            let (stored, number) = (machine.push(&world.repository).unwrap(), versions + 1);
+            assert_eq!((stored, machine.head()), (machine.versions.clone(), number), "{is_killed}");
+            assert_eq!(world.newest().number, number, "nothing is stored twice");
+            machine.publish(8);
+            machine.push(&world.repository).unwrap();
+            assert_eq!(world.contents(None), machine.versions);
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_arrives_late_is_recognised_though_another_one_was_sent_since() {
+    for versions in [0, 2] {
+        for is_killed in [false, true] {
+            let (world, mut machine) = World::with(versions);
+            machine.publish(7);
+            world.bucket.next("create", &[Fault::Late; 3]);
+            assert_is!(machine.push(&world.repository), Err(Error::Service { .. }));
+            if is_killed {
+                machine.kill();
+            }
+            machine.publish(8);
+            // What was sent first is there when the next one comes.
+            world.bucket.next("create", &[Fault::Overtaken]);
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+            assert_eq!((machine.head(), world.newest().number), (versions + 2, versions + 2));
+            assert_eq!(world.contents(None), machine.versions);
+            let late = world.contents(Some(versions + 1));
+            assert_eq!(late.get(&(versions + 1)), Some(&7));
+            assert_eq!(late.len(), usize::try_from(versions + 1).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_arrives_between_a_failure_and_a_restart_is_recognised() {
+    for versions in [0, 2] {
+        let (world, mut machine) = World::with(versions);
+        machine.publish(7);
+        world.bucket.next("create", &[Fault::Late; 3]);
+        assert_is!(machine.push(&world.repository), Err(Error::Service { .. }));
+        machine.kill();
+        let looks = if versions == 0 { "list" } else { "read" };
+        world.bucket.next(looks, &[Fault::Overtaken]);
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        assert_eq!((machine.head(), world.newest().number), (versions + 1, versions + 1));
+    }
+}
+
+#[test]
+fn a_late_manifest_of_somebody_who_was_taken_over_from_changes_nothing() {
+    let (world, mut old) = World::with(2);
+    let mut new = world.restored("new");
+    old.publish(3);
+    world.bucket.next("create", &[Fault::Late; 3]);
+    assert_is!(old.push(&world.repository), Err(Error::Service { .. }));
+    new.take_over(&world.repository).unwrap();
+    world.bucket.next("read", &[Fault::Overtaken]);
+    is_fenced(&world, &mut old, "new", 3);
+    assert_eq!(world.contents(None), new.versions);
+}
+
+#[test]
+fn a_late_manifest_wins_over_a_take_over_that_comes_after_it() {
+    let (world, mut old) = World::with(2);
+    let mut new = world.restored("new");
+    old.publish(3);
+    world.bucket.next("create", &[Fault::Late; 3]);
+    assert_is!(old.push(&world.repository), Err(Error::Service { .. }));
+    world.bucket.next("create", &[Fault::Overtaken]);
+    assert_is!(new.take_over(&world.repository), Err(Error::Fenced { by, number: 3, .. }) if by.host == "first");
+    assert_is!(new.take_over(&world.repository), Err(Error::Behind { file: 3, .. }));
+    assert_eq!(old.push(&world.repository).unwrap(), old.versions);
+    assert_eq!(world.contents(None), old.versions);
+}
+
+#[test]
+fn a_creation_that_is_refused_though_nothing_is_there_is_tried_again() {
+    for (conflicts, asked) in [(1, 2), (2, 3)] {
+        let (world, mut machine) = World::with(2);
+        machine.publish(7);
+        world.bucket.next("create", &vec![Fault::Conflict; conflicts]);
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        assert_eq!(world.bucket.asked().iter().filter(|asked| **asked == "create").count(), asked);
+        assert_eq!(world.contents(None), machine.versions);
+    }
+    let (world, mut machine) = World::with(2);
+    machine.publish(7);
+    world.bucket.next("create", &[Fault::Conflict; 3]);
+    assert_is!(machine.push(&world.repository), Err(error @ Error::Service { .. }) if error.is_passing());
+    assert_eq!(world.newest().number, 2);
+    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+}
+
+#[test]
+fn whatever_a_push_asks_for_may_fail_and_the_next_one_does_it() {
+    let kinds = [("store", 3), ("create", 1), ("read", 1), ("list", 1)];
+    for (doing, times) in kinds {
+        for (nth, fault) in (0..times).flat_map(|nth| [(nth, Fault::Refused), (nth, Fault::Lost)]) {
+            let (world, mut machine) = World::with(2);
+            machine.kill();
+            (3..6).for_each(|content| machine.publish(content));
+            world.bucket.next(doing, &[vec![Fault::Fine; nth], vec![fault]].concat());
+            let first = machine.push(&world.repository);
+            assert_is!(&first, Ok(_) | Err(Error::Service { .. }));
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{doing} {nth} {fault:?}");
+            assert_eq!(world.contents(None), machine.versions, "{doing} {nth} {fault:?}");
+            assert_eq!(world.newest().number, 3, "{doing} {nth} {fault:?}");
+        }
+    }
+}
+
+// The repository.
+
+#[test]
+fn a_repository_is_made_once_and_keeps_its_identity() {
+    let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
+    assert_is!(Repository::open(bucket.clone()), Err(Error::NoRepository { url }) if url == "model://bucket");
+    assert_eq!(bucket.keys(), BTreeMap::new());
+    let (made, is_made) = Repository::init(bucket.clone()).unwrap();
+    assert!(is_made);
+    let objects = bucket.keys();
+    assert_eq!(objects.keys().collect::<Vec<_>>(), ["asat.json"], "what the service was tried with is gone");
+    let (found, is_made) = Repository::init(bucket.clone()).unwrap();
+    assert!(!is_made);
+    assert_eq!((&found.id, &Repository::open(bucket.clone()).unwrap().id), (&made.id, &made.id));
+    assert_eq!(bucket.keys(), objects);
+    found.probe().unwrap();
+    assert_eq!(bucket.keys(), objects);
+}
+
+#[test]
+fn what_fails_when_a_repository_is_made_is_said_and_made_the_next_time() {
+    for (doing, fault) in [
+        ("read", Fault::Refused),
+        ("create", Fault::Refused),
+        ("create", Fault::Lost),
+        ("create", Fault::Late),
+        ("create", Fault::Conflict),
+        ("delete", Fault::Refused),
+        ("delete", Fault::Lost),
+    ] {
+        for nth in 0..3 {
+            let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
+            bucket.next(doing, &[vec![Fault::Fine; nth], vec![fault]].concat());
+            if let Err(error) = Repository::init(bucket.clone()) {
+                assert!(error.is_passing(), "{doing} {nth} {fault:?}: {error}");
+            }
+            let (repository, _) = Repository::init(bucket.clone()).unwrap();
+            assert_eq!(Repository::open(bucket).unwrap().id, repository.id);
+        }
+    }
+}
+
+#[test]
+fn a_service_that_replaces_what_it_should_create_has_no_repository() {
+    let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
+    bucket.replaces.store(true, Ordering::Relaxed);
+    assert_is!(Repository::init(bucket.clone()), Err(error @ Error::Unconditional { .. }) if !error.is_passing());
+    assert_eq!(bucket.keys(), BTreeMap::new());
+    let world = World::new();
+    world.bucket.replaces.store(true, Ordering::Relaxed);
+    assert_is!(world.repository.probe(), Err(Error::Unconditional { .. }));
+}
+
+#[test]
+fn a_publisher_does_not_go_on_in_another_repository() {
+    let (world, mut machine) = World::with(2);
+    world.bucket.damage("asat.json", |_| None);
+    let (other, is_made) = Repository::init(world.bucket.clone()).unwrap();
+    assert!(is_made && other.id != world.repository.id);
+    machine.kill();
+    machine.publish(3);
+    let before = world.objects();
+    for _ in 0..2 {
+        let pushed = machine.push(&other).unwrap_err();
+        assert_is!(&pushed, Error::Replaced { expected, found, .. } if (expected, found) == (&world.repository.id, &other.id));
+        assert!(!pushed.is_passing());
+        assert_is!(machine.take_over(&other), Err(Error::Replaced { .. }));
+    }
+    assert_eq!(world.objects(), before);
+}
+
+#[test]
+fn a_marker_that_is_none_is_damaged_and_one_of_a_newer_format_is_said_to_be() {
+    let markers: [(&[u8], Option<u64>); 9] = [
+        (b"", None),
+        (b"\xff\xfe", None),
+        (b"{", None),
+        (b"[]", None),
+        (b"{\"format\":1}", None),
+        (b"{\"id\":\"x\"}", None),
+        (&[b' '; 5000], None),
+        (b"{\"format\":2,\"id\":\"x\"}", Some(2)),
+        (b"{\"format\":2,\"identity\":[7]}", Some(2)),
+    ];
+    for (marker, format) in markers {
+        let world = World::new();
+        world.bucket.damage("asat.json", |_| Some(marker.to_vec()));
+        let before = world.objects();
+        for found in [
+            Repository::open(world.bucket.clone()),
+            Repository::init(world.bucket.clone()).map(|made| made.0),
+        ] {
+            match format {
+                None => assert_is!(found, Err(Error::Damaged { key, .. }) if key == "asat.json"),
+                Some(format) => {
+                    assert_is!(found, Err(Error::Format { key, found, .. }) if key == "asat.json" && *found == format);
+                }
+            }
+        }
+        assert_eq!(world.objects(), before);
+    }
+}
+
+#[test]
+fn a_manifest_of_a_newer_format_is_said_to_be_and_nobody_publishes_upon_it() {
+    let (world, mut machine) = World::with(2);
+    let key = "report/m/999999999996-3.json";
+    let json = "{\"format\":2,\"number\":\"three\"}";
+    let newer = format!("{json}\n{}\n", blake3::hash(json.as_bytes()).to_hex());
+    world.bucket.create(key, newer.as_bytes()).unwrap();
+    let before = world.objects();
+    let is_newer = |error: &Error| matches!(error, Error::Format { key: at, found: 2, .. } if at == key);
+    assert_is!(world.history().newest(), Err(error) if is_newer(error));
+    assert_is!(world.restore(None), Err(error) if is_newer(error));
+    assert_is!(prune(&world.history(), &Keep::default(), false), Err(error) if is_newer(error));
+    assert_eq!(world.objects(), before);
+    machine.publish(3);
+    assert_is!(machine.push(&world.repository), Err(error) if is_newer(error));
+    machine.kill();
+    assert_is!(machine.push(&world.repository), Err(error) if is_newer(error));
+    assert_is!(machine.take_over(&world.repository), Err(error) if is_newer(error));
+    assert_eq!(world.newest_key(), key);
+}
+
+#[test]
+fn a_manifest_with_any_byte_changed_is_damaged() {
+    let (world, _) = World::with(2);
+    let key = world.newest().key();
+    let whole = world.bucket.bytes(&key).unwrap();
+    for (at, bit) in (0..whole.len()).flat_map(|at| [(at, 1), (at, 0x20)]) {
+        world.bucket.damage(&key, |mut bytes| {
+            bytes[at] ^= bit;
+            Some(bytes)
+        });
+        assert_is!(world.history().newest(), Err(Error::Damaged { key: named, .. }) if *named == key);
+        world.bucket.damage(&key, |_| Some(whole.clone()));
+    }
+    world.bucket.damage(&key, |_| Some(vec![b'x'; 5 << 20]));
+    assert_is!(world.history().newest(), Err(Error::Damaged { key: named, .. }) if *named == key);
+    world.bucket.damage(&key, |_| Some(whole.clone()));
+    assert_eq!(world.newest().number, 2);
+}
+
+#[test]
+fn every_store_with_a_history_is_listed_once() {
+    let world = World::new();
+    let names = ["a", "a-b", "a.b", "a0", "a_b", "aa", "probe", "probes", "report"];
+    for name in names {
+        for (folder, numbers) in [("m", 1..4), ("f", 1..3)] {
+            for number in numbers {
+                world.bucket.create(&format!("{name}/{folder}/{number}"), b"x").unwrap();
+            }
+        }
+    }
+    // What is not asat's, and what was left by somebody who may not delete.
+    for foreign in ["README", "_a/b", "probe/0193", "zz.txt"] {
+        world.bucket.create(foreign, b"x").unwrap();
+    }
+    let found: Vec<String> =
+        world.repository.stores().unwrap().iter().map(|store| store.to_string()).collect();
+    assert_eq!(found, names);
+}
+
+// Pruning.
+
+fn keep(grace: u64, manifests: usize) -> Keep {
+    Keep { grace: Duration::from_secs(grace), manifests }
+}
+
+#[test]
+fn within_the_grace_nothing_is_deleted() {
+    let (world, _, manifests) = history_with_merges();
+    let before = world.objects();
+    for (keep, is_rehearsal) in [(keep(1000, 1), false), (keep(1000, 1), true), (Keep::default(), false)] {
+        assert_eq!(prune(&world.history(), &keep, is_rehearsal).unwrap(), Pruned::default());
+        assert_eq!(world.objects(), before);
+    }
+    for (number, versions) in manifests {
+        assert_eq!(world.contents(Some(number)), versions);
+    }
+}
+
+#[test]
+fn after_the_grace_what_no_kept_manifest_names_is_deleted() {
+    for kept in [0, 1, 2, 4, 9, 10, 100] {
+        let (world, mut machine, manifests) = history_with_merges();
+        world.bucket.pass(2000);
+        let before = world.objects();
+        let oldest = 11 - kept.clamp(1, 10);
+        let needed: BTreeSet<String> = (oldest..=10)
+            .flat_map(|number| world.history().manifest(u64::try_from(number).unwrap()).unwrap().files)
+            .map(|file| file.key(&store()))
+            .collect();
+        let is_spare = |key: &&String| key.starts_with("report/f/") && !needed.contains(*key);
+        let spare: Vec<usize> =
+            before.iter().filter(|(key, _)| is_spare(key)).map(|(_, bytes)| bytes.len()).collect();
+        let expected = Pruned {
+            files: spare.len(),
+            bytes: u64::try_from(spare.iter().sum::<usize>()).unwrap(),
+            manifests: oldest - 1,
+        };
+        assert_eq!(prune(&world.history(), &keep(1000, kept), true).unwrap(), expected, "{kept} are kept");
+        assert_eq!(world.objects(), before, "a rehearsal changes nothing");
+        assert_eq!(prune(&world.history(), &keep(1000, kept), false).unwrap(), expected, "{kept} are kept");
+        let after: BTreeSet<String> =
+            world.bucket.keys().into_keys().filter(|key| key.starts_with("report/f/")).collect();
+        assert_eq!(after, needed);
+        assert_eq!(prune(&world.history(), &keep(1000, kept), false).unwrap(), Pruned::default());
+        for (number, versions) in manifests {
+            if number >= u64::try_from(oldest).unwrap() {
+                assert_eq!(world.contents(Some(number)), versions);
+            } else {
+                assert_is!(world.restore(Some(number)), Err(Error::Missing { .. }));
+            }
+        }
+        // Who publishes goes on, be it with a start.
+        for version in 11..13 {
+            machine.publish(version);
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+            machine.kill();
+        }
+        assert_eq!(world.contents(None), machine.versions);
+    }
+}
+
+#[test]
+fn a_manifest_is_kept_with_all_that_it_names_for_as_long_as_the_grace_since_it_was_superseded() {
+    let (world, mut machine) = World::with(3);
+    let versions = machine.versions.clone();
+    world.bucket.pass(5000);
+    // Manifest 3 is old, but was the newest one until now.
+    machine.retire(1);
+    machine.retire(2);
+    compact(&machine);
+    machine.push(&world.repository).unwrap();
+    assert_eq!(prune(&world.history(), &keep(1000, 1), false).unwrap().manifests, 2);
+    assert_eq!(world.contents(Some(3)), versions, "who reads it goes on");
+    world.bucket.pass(2000);
+    assert_eq!(prune(&world.history(), &keep(1000, 1), false).unwrap().manifests, 1);
+    assert_is!(world.restore(Some(3)), Err(Error::Missing { .. }));
+    assert_eq!(world.contents(None), machine.versions);
+}
+
+#[test]
+fn the_number_of_a_manifest_that_was_pruned_is_never_free_again() {
+    for is_killed in [false, true] {
+        let (world, mut paused) = World::with(2);
+        let mut late = paused.copy("late");
+        late.publish(3);
+        world.bucket.next("create", &[Fault::Late; 3]);
+        assert_is!(late.push(&world.repository), Err(Error::Service { .. }));
+        let mut new = world.restored("new");
+        new.take_over(&world.repository).unwrap();
+        for content in 3..9 {
+            new.publish(content);
+            new.push(&world.repository).unwrap();
+        }
+        world.bucket.pass(5000);
+        assert_eq!(prune(&world.history(), &keep(1000, 1), false).unwrap().manifests, 8);
+        // A creation that was under way for all that time comes to nothing.
+        let before = world.objects();
+        world.bucket.next("list", &[Fault::Overtaken]);
+        assert_eq!(world.newest().number, 9);
+        assert_eq!(world.objects(), before);
+        if is_killed {
+            paused.kill();
+        }
+        paused.publish(7);
+        assert_is!(paused.push(&world.repository), Err(Error::Fenced { by, number: 9, .. }) if by.host == "new");
+        is_fenced(&world, &mut paused, "new", 9);
+        is_fenced(&world, &mut late, "new", 9);
+        assert_eq!(world.contents(None), new.versions);
+        // What the paused one has stored before it saw that is deleted when it is old.
+        world.bucket.pass(5000);
+        let pruned = prune(&world.history(), &keep(1000, 1), false).unwrap();
+        assert_eq!((pruned.files, pruned.manifests), (usize::from(!is_killed) + 1, 0));
+        assert_eq!(world.contents(None), new.versions);
+    }
+}
+
+#[test]
+fn what_was_stored_and_is_not_named_yet_is_kept_however_old_it_is() {
+    let (world, mut machine) = World::with(2);
+    (3..6).for_each(|content| machine.publish(content));
+    // The files come into the bucket, and the manifest only after a long time.
+    world.bucket.next("create", &[Fault::Late; 3]);
+    assert_is!(machine.push(&world.repository), Err(Error::Service { .. }));
+    world.bucket.pass(5000);
+    let before = world.objects();
+    assert_eq!(prune(&world.history(), &keep(1000, 2), false).unwrap(), Pruned::default());
+    assert_eq!(world.objects(), before);
+    world.bucket.next("create", &[Fault::Overtaken]);
+    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+    assert_eq!(world.contents(None), machine.versions);
+}
+
+#[test]
+fn pruning_that_was_interrupted_anywhere_loses_nothing_and_is_ended_the_next_time() {
+    for doing in ["list", "read", "look at", "create", "store", "delete"] {
+        for (nth, fault) in (0..20).flat_map(|nth| [(nth, Fault::Refused), (nth, Fault::Lost)]) {
+            let (world, machine, _) = history_with_merges();
+            world.bucket.pass(5000);
+            world.bucket.next(doing, &[vec![Fault::Fine; nth], vec![fault]].concat());
+            let first = prune(&world.history(), &keep(1000, 2), false);
+            assert_is!(&first, Ok(_) | Err(Error::Service { .. }));
+            prune(&world.history(), &keep(1000, 2), false).unwrap();
+            assert_eq!(world.contents(None), machine.versions, "{doing} {nth} {fault:?}");
+            let named: BTreeSet<String> = [9, 10]
+                .into_iter()
+                .flat_map(|number| world.history().manifest(number).unwrap().files)
+                .map(|file| file.key(&store()))
+                .collect();
+            let files = world.bucket.keys().into_keys().filter(|key| key.starts_with("report/f/"));
+            assert_eq!(files.collect::<BTreeSet<_>>(), named, "{doing} {nth} {fault:?}");
+            if first.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_the_service_refuses_to_tell_is_asked_again() {
+    let (world, _, _) = history_with_merges();
+    world.bucket.next("create", &[Fault::Conflict]);
+    if let Err(error) = prune(&world.history(), &keep(1000, 1), false) {
+        assert!(error.is_passing(), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_asats_is_not_pruned() {
+    let (world, _, _) = history_with_merges();
+    world.bucket.pass(5000);
+    let foreign = [
+        "report/f/000001-000000000001-x.segment",
+        "report/f/README",
+        "report/m/README",
+        "report/x",
+        "reports/f/000001-000000000001-00000000000000000000000000000000.segment",
+    ];
+    foreign.iter().for_each(|key| assert!(world.bucket.create(key, b"mine").unwrap()));
+    world.bucket.pass(5000);
+    assert_eq!(prune(&world.history(), &keep(1000, 1), false).unwrap().manifests, 9);
+    assert!(foreign.iter().all(|key| world.bucket.bytes(key).unwrap() == b"mine"));
+    world.contents(None);
+}

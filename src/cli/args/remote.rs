@@ -1,0 +1,95 @@
+//! Arguments of what is done with history in object storage.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use asat_core::StoreName;
+use clap::{Args, Subcommand};
+
+use crate::cli::typed::duration;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: RemoteCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum RemoteCommand {
+    /// Make a repository, once; tries whether the service keeps two publishers apart
+    Init(RepositoryArgs),
+    /// Show what of each store is in the bucket, as the daemon knows it; exits with 13 if something keeps versions from coming there
+    Status {
+        /// The store; every store if left out
+        store: Option<StoreName>,
+    },
+    /// Publish a store to the bucket from here on, in the place of a machine that is gone; that one is fenced then
+    TakeOver {
+        /// The store
+        store: StoreName,
+    },
+    /// List the stores in a repository, with who publishes each; no daemon is needed
+    List(RepositoryArgs),
+    /// Look whether the bucket has what its newest manifests name; exits with 9 if something is missing or damaged
+    Verify(RemoteVerifyArgs),
+    /// Delete what nothing in the bucket needs any more
+    Prune(PruneArgs),
+    /// Put the archive of a store back from the bucket, on a machine that needs nothing but the URL
+    Restore(RemoteRestoreArgs),
+}
+
+#[derive(Debug, Args)]
+#[group(id = "place", required = true, multiple = false)]
+pub(in crate::cli) struct RepositoryArgs {
+    /// The repository: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER. Credentials come from the environment
+    #[arg(long)]
+    pub(in crate::cli) url: Option<String>,
+    /// The daemon's configuration file, which names the repository
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteVerifyArgs {
+    #[command(flatten)]
+    pub(in crate::cli) repository: RepositoryArgs,
+    /// The store; every store if left out
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) store: Option<StoreName>,
+    /// Read every byte too
+    #[arg(long, conflicts_with = "sample")]
+    pub(in crate::cli) read: bool,
+    /// Read so many per cent of the files too, other ones each time
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(in crate::cli) sample: Option<u8>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PruneArgs {
+    #[command(flatten)]
+    pub(in crate::cli) repository: RepositoryArgs,
+    /// The store; every store if left out
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) store: Option<StoreName>,
+    /// How long what was superseded is kept, as 7d
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration)]
+    pub(in crate::cli) grace: Duration,
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub(in crate::cli) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteRestoreArgs {
+    #[command(flatten)]
+    pub(in crate::cli) repository: RepositoryArgs,
+    /// The store
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) store: StoreName,
+    /// The folder of the archive, which must not exist: archive/STORE in the state folder of a daemon
+    #[arg(long, value_name = "FOLDER")]
+    pub(in crate::cli) to: PathBuf,
+    /// An older manifest than the newest one, by its number
+    #[arg(long, value_name = "NUMBER")]
+    pub(in crate::cli) manifest: Option<u64>,
+}

@@ -1,0 +1,236 @@
+//! `remote`: what is done with history in object storage.
+
+use std::sync::Arc;
+
+use asat_core::{Code, Problem, StoreName, VersionId};
+use asat_remote::{Depth, Keep, Manifest, Repository, Service, Stop, prune, restore, verify};
+
+use super::args::{PruneArgs, RemoteCommand, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs};
+use super::output::{Failure, Output};
+use crate::config::{Config, RemoteConfig};
+use crate::text::{absolute, clean, counted, size};
+use asat_client::{Client, Request};
+use asat_wire::{
+    RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified, Store, StoreList, StoreRemote,
+};
+
+/// What asks the daemon.
+pub(super) async fn ask(command: &RemoteCommand, client: &Client, output: &Output) -> Result<(), Failure> {
+    match command {
+        RemoteCommand::Status { store } => status(store.as_ref(), client, output).await,
+        RemoteCommand::TakeOver { store } => {
+            let request = Request::post(&["stores", store.as_str(), "remote", "take-over"]).long();
+            let taken: StoreRemote = client.ask(&request).await?;
+            output.answer(&taken, |taken| format!("{store} is published to {} from here", clean(&taken.url)))
+        }
+        _ => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
+    }
+}
+
+async fn status(store: Option<&StoreName>, client: &Client, output: &Output) -> Result<(), Failure> {
+    let StoreList { mut stores } = client.ask(&Request::get(&["stores"])).await?;
+    if let Some(store) = store {
+        stores.retain(|one| one.name == store.as_str());
+        if stores.is_empty() {
+            let hint = "asat stores lists those that there are";
+            return Err(Problem::new(Code::UnknownStore, format!("there is no store {store}"), hint).into());
+        }
+    }
+    let is_kept =
+        stores.iter().any(|store| store.remote.as_ref().is_some_and(|remote| remote.trouble.is_some()));
+    output.answer(&stores, |stores| stores.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    if is_kept { Err(Failure::AlarmOn) } else { Ok(()) }
+}
+
+/// How a store stands, for people.
+fn line(store: &Store) -> String {
+    let name = clean(&store.name);
+    let Some(remote) = &store.remote else { return format!("{name}: no bucket is configured") };
+    let place = clean(&remote.url);
+    let head = match (remote.state.as_str(), remote.pending) {
+        ("stored", _) => format!("{name}: all of {} are in {place}", counted(remote.stored, "version")),
+        ("fenced", _) => format!("{name}: somebody else publishes it to {place}"),
+        (_, pending) => format!("{name}: {} of {} are not in {place} yet", pending, pending + remote.stored),
+    };
+    let since =
+        remote.pending_since.map_or_else(String::new, |at| format!(", the oldest cut {}", absolute(at)));
+    let bytes = remote.bytes.map_or_else(String::new, |bytes| format!("; {} there", size(bytes)));
+    let trouble = remote.trouble.as_ref().map_or_else(String::new, |trouble| {
+        let (detail, hint) = (clean(&trouble.detail), clean(&trouble.hint));
+        format!("\n  since {}: {detail}\n  {hint}", absolute(trouble.since))
+    });
+    format!("{head}{since}{bytes}{trouble}")
+}
+
+/// What needs no daemon.
+pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failure> {
+    match command {
+        RemoteCommand::Init(args) => init(args, output),
+        RemoteCommand::List(args) => list(args, output),
+        RemoteCommand::Verify(args) => verify_all(args, output),
+        RemoteCommand::Prune(args) => prune_all(args, output),
+        RemoteCommand::Restore(args) => restore_one(args, output),
+        RemoteCommand::Status { .. } | RemoteCommand::TakeOver { .. } => {
+            Err(Problem::new(Code::Internal, "this command asks the daemon", "").into())
+        }
+    }
+}
+
+fn service(args: &RepositoryArgs) -> Result<Arc<Service>, Problem> {
+    let configured = args.config.as_deref().map(configured).transpose()?;
+    let url =
+        args.url.as_deref().or(configured.as_ref().map(|remote| remote.url.as_str())).unwrap_or_default();
+    let options = configured.as_ref().map(RemoteConfig::options).unwrap_or_default();
+    Ok(Arc::new(Service::open_with(url, Stop::new(), &options)?))
+}
+
+fn configured(file: &std::path::Path) -> Result<RemoteConfig, Problem> {
+    Config::load(file)?.remote.ok_or_else(|| {
+        let detail = format!("{} has no [remote]", file.display());
+        Problem::new(Code::Configuration, detail, "name the repository there, or with --url")
+    })
+}
+
+fn repository(args: &RepositoryArgs) -> Result<Repository, Problem> {
+    Ok(Repository::open(service(args)?)?)
+}
+
+fn init(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
+    let (repository, made) = Repository::init(service(args)?).map_err(Problem::from)?;
+    let made = RemoteMade { url: repository.bucket.url().to_owned(), id: repository.id, made };
+    output.answer(&made, |RemoteMade { url, made, .. }| match made {
+        true => format!("a repository is in {} now", clean(url)),
+        false => format!("there is a repository in {} already, which stays as it is", clean(url)),
+    })
+}
+
+/// The stores that are meant, each with its newest manifest.
+fn chosen(repository: &Repository, store: Option<&StoreName>) -> Result<Vec<Manifest>, Problem> {
+    let stores = match store {
+        Some(store) => vec![store.clone()],
+        None => repository.stores()?,
+    };
+    let newest = |store: &StoreName| match repository.history(store).newest()? {
+        Some(manifest) => Ok(manifest),
+        None => {
+            let detail = format!("{} has nothing of {store}", repository.bucket.url());
+            Err(Problem::new(Code::UnknownStore, detail, "asat remote list shows what it has"))
+        }
+    };
+    stores.iter().map(newest).collect()
+}
+
+fn list(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
+    let manifests = chosen(&repository(args)?, None)?;
+    output.answer(&manifests, |manifests| {
+        let line = |manifest: &Manifest| {
+            let newest = manifest
+                .newest
+                .map_or_else(String::new, |newest| format!(", the newest {}@{newest}", manifest.store));
+            format!(
+                "{}: {}{newest}; {} in {}, manifest {}, published by {}",
+                manifest.store,
+                counted(manifest.versions, "version"),
+                size(manifest.bytes()),
+                counted(u64::try_from(manifest.files.len()).unwrap_or(u64::MAX), "file"),
+                manifest.number,
+                manifest.holder
+            )
+        };
+        match manifests.as_slice() {
+            [] => "the repository has no store yet".to_owned(),
+            manifests => manifests.iter().map(line).collect::<Vec<_>>().join("\n"),
+        }
+    })
+}
+
+fn verify_all(args: &RemoteVerifyArgs, output: &Output) -> Result<(), Failure> {
+    let repository = repository(&args.repository)?;
+    let depth = match (args.read, args.sample) {
+        (true, _) => Depth::Read,
+        (false, Some(percent)) => Depth::Sample(percent),
+        (false, None) => Depth::Listed,
+    };
+    let mut is_damaged = false;
+    for Manifest { store, .. } in chosen(&repository, args.store.as_ref())? {
+        let report = verify(&repository.history(&store), depth).map_err(Problem::from)?;
+        let found = RemoteVerified {
+            store: store.to_string(),
+            manifest: report.manifest,
+            files: u64::try_from(report.files).unwrap_or(u64::MAX),
+            read: u64::try_from(report.read).unwrap_or(u64::MAX),
+            bytes: report.bytes,
+            findings: report
+                .findings
+                .into_iter()
+                .map(|found| RemoteFinding { key: found.key, what: found.what })
+                .collect(),
+        };
+        is_damaged |= !found.findings.is_empty();
+        output.answer(&found, verified)?;
+    }
+    if is_damaged { Err(Failure::DamageFound) } else { Ok(()) }
+}
+
+fn verified(found: &RemoteVerified) -> String {
+    let RemoteVerified { store, manifest, files, read, bytes, findings } = found;
+    let read = match read {
+        0 => String::new(),
+        read => format!(", {read} of them read ({})", size(*bytes)),
+    };
+    let head = format!("{store}: manifest {manifest} names {}{read}", counted(*files, "file"));
+    let findings: String =
+        findings.iter().map(|found| format!("\n  {}: {}", clean(&found.key), clean(&found.what))).collect();
+    if findings.is_empty() { format!("{head}; nothing is wrong") } else { format!("{head}{findings}") }
+}
+
+fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
+    let repository = repository(&args.repository)?;
+    let keep = Keep { grace: args.grace, ..Keep::default() };
+    for Manifest { store, .. } in chosen(&repository, args.store.as_ref())? {
+        let pruned = prune(&repository.history(&store), &keep, args.dry_run).map_err(Problem::from)?;
+        let pruned = RemotePruned {
+            store: store.to_string(),
+            files: u64::try_from(pruned.files).unwrap_or(u64::MAX),
+            bytes: pruned.bytes,
+            manifests: u64::try_from(pruned.manifests).unwrap_or(u64::MAX),
+            dry_run: args.dry_run,
+        };
+        output.answer(&pruned, |RemotePruned { store, files, bytes, manifests, dry_run }| {
+            let done = if *dry_run { "would be deleted" } else { "deleted" };
+            let (files, manifests) = (counted(*files, "file"), counted(*manifests, "manifest"));
+            format!("{store}: {files} ({}) and {manifests} {done}", size(*bytes))
+        })?;
+    }
+    Ok(())
+}
+
+fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {
+    let repository = repository(&args.repository)?;
+    let mut percent = 0;
+    let mut tell = |done: u64, all: u64| {
+        let now = done.saturating_mul(100) / all.max(1);
+        if now >= percent + 10 {
+            percent = now;
+            output.remark(&format!("{now} % of {}", size(all)));
+        }
+    };
+    let history = repository.history(&args.store);
+    let restored = restore(&history, args.manifest, &args.to, &mut tell).map_err(Problem::from)?;
+    let newest =
+        restored.versions.last().map(|number| VersionId { store: args.store.clone(), number: *number });
+    let restored = RemoteRestored {
+        store: args.store.to_string(),
+        folder: args.to.display().to_string(),
+        manifest: restored.manifest.number,
+        versions: u64::try_from(restored.versions.len()).unwrap_or(u64::MAX),
+        newest: newest.map(|newest| newest.to_string()),
+        bytes: restored.manifest.bytes(),
+        found: u64::try_from(restored.found).unwrap_or(u64::MAX),
+    };
+    output.answer(&restored, |RemoteRestored { folder, versions, newest, bytes, .. }| {
+        let newest = newest.as_ref().map_or_else(String::new, |newest| format!(", up to {newest}"));
+        let versions = counted(*versions, "version");
+        format!("{versions}{newest} ({}) are in {} again", size(*bytes), clean(folder))
+    })
+}

@@ -1,0 +1,108 @@
+//! Where history is kept beside this machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use asat_core::Problem;
+
+use super::raw;
+use super::validate::{duration, wrong};
+
+/// After how long a version that is not in the bucket is an alarm, if nothing is configured.
+const LATE_AFTER: &str = "1h";
+/// What names of options have that are secrets: they come from the environment.
+const SECRET: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
+
+/// A repository in a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteConfig {
+    /// Its place: `s3://BUCKET/PREFIX` and the like.
+    pub url: String,
+    /// What the service's library is told beside the environment, such as `endpoint`.
+    pub options: BTreeMap<String, String>,
+    /// Whether a version is given up only when it is in the bucket.
+    pub required: bool,
+    /// After how long a version that is not in the bucket is an alarm.
+    pub late_after: Duration,
+}
+
+impl RemoteConfig {
+    /// The options, as the crate takes them.
+    #[must_use]
+    pub fn options(&self) -> Vec<(&str, &str)> {
+        self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
+pub(super) fn validate(raw: &raw::Remote) -> Result<RemoteConfig, Problem> {
+    let known = ["s3://", "gs://", "az://", "file:///"];
+    let is_place = known.iter().any(|scheme| raw.url.len() > scheme.len() && raw.url.starts_with(scheme));
+    if !is_place || raw.url.contains(['@', '?', '#']) || raw.url.chars().any(char::is_control) {
+        // It may have a password in it, which is not repeated.
+        let what = "is not the place of a repository".to_owned();
+        return Err(wrong(
+            "remote.url",
+            what,
+            "write for example \"s3://BUCKET/PREFIX\"; credentials come from the environment",
+        ));
+    }
+    let is_secret = |name: &&String| SECRET.iter().any(|part| name.to_lowercase().contains(part));
+    if let Some(name) = raw.options.keys().find(is_secret) {
+        let what = format!("has {name}, and secrets do not stand in the configuration");
+        return Err(wrong(
+            "remote.options",
+            what,
+            "put it into the environment of the service (docs/remote.md)",
+        ));
+    }
+    Ok(RemoteConfig {
+        url: raw.url.clone(),
+        options: raw.options.clone(),
+        required: raw.required.unwrap_or(true),
+        late_after: duration("remote.late_after", raw.late_after.as_deref().unwrap_or(LATE_AFTER))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn parse(text: &str) -> Result<RemoteConfig, Problem> {
+        Config::parse(&format!("[remote]\n{text}"), Path::new("/etc/asat"))
+            .map(|config| config.remote.unwrap())
+    }
+
+    #[test]
+    fn a_repository_has_a_place_and_what_is_left_out_is_usual() {
+        let config =
+            parse("url = \"s3://history/reports\"\noptions = { endpoint = \"http://127.0.0.1:9000\" }")
+                .unwrap();
+        assert_eq!(config.options(), [("endpoint", "http://127.0.0.1:9000")]);
+        assert_eq!((config.required, config.late_after), (true, Duration::from_secs(3600)));
+        assert!(Config::parse("", Path::new("/etc/asat")).unwrap().remote.is_none());
+    }
+
+    #[test]
+    fn what_is_no_place_or_has_a_secret_is_refused_and_no_secret_is_repeated() {
+        let wrong = [
+            "",
+            "url = \"\"",
+            "url = \"s3://\"",
+            "url = \"ftp://host/x\"",
+            "url = \"file://relative\"",
+            "url = \"s3://user:hunter2@history/x\"",
+            "url = \"s3://history/x?secret=hunter2\"",
+            "url = \"s3://history\"\nlate_after = \"soon\"",
+            "url = \"s3://history\"\nunknown = 1",
+            "url = \"s3://history\"\noptions = { aws_secret_access_key = \"hunter2\" }",
+            "url = \"s3://history\"\noptions = { Session_Token = \"hunter2\" }",
+        ];
+        for text in wrong {
+            let problem = parse(text).unwrap_err().to_string();
+            assert!(!problem.contains("hunter2"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! History in object storage: how each store stands, for those who ask, and the threads that push it.
+
+mod pushing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use asat_core::{Code, Problem, StoreName, VersionId};
+use asat_remote::Manifest;
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub(super) use pushing::Pushing;
+
+use crate::config::RemoteConfig;
+
+/// How a store stands to the bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// The versions that are known to be there.
+    pub stored: Arc<BTreeSet<u64>>,
+    /// The newest manifest that this daemon has created, or found to be its own.
+    pub manifest: Option<Arc<Manifest>>,
+    /// What keeps the rest from coming there, and since when.
+    pub trouble: Option<(Problem, Timestamp)>,
+    /// Whether somebody else publishes the store there: the daemon does not try again then.
+    pub is_fenced: bool,
+}
+
+/// Where a version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteState {
+    /// In the bucket.
+    Stored,
+    /// Not known to be there yet.
+    Pending,
+    /// Not there, and it will not come there: somebody else publishes the store.
+    Fenced,
+}
+
+impl RemoteState {
+    /// The state as it is written.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Pending => "pending",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// What comes of a take-over.
+pub type TakenOver = oneshot::Receiver<Result<Manifest, Problem>>;
+
+/// A store, as those who ask see it and as those who push it do.
+#[derive(Debug)]
+struct Pushed {
+    standing: watch::Sender<Standing>,
+    /// The way to the thread that pushes it; nothing before that runs.
+    thread: Option<mpsc::UnboundedSender<Word>>,
+}
+
+impl Default for Pushed {
+    fn default() -> Self {
+        Self { standing: watch::Sender::new(Standing::default()), thread: None }
+    }
+}
+
+/// What a thread that pushes hears.
+#[derive(Debug)]
+enum Word {
+    /// Somebody wants this daemon to publish the store from now on.
+    TakeOver(oneshot::Sender<Result<Manifest, Problem>>),
+}
+
+/// How all stores stand to the bucket. Without a `[remote]` in the configuration none does.
+#[derive(Debug)]
+pub struct Remotes {
+    config: Option<RemoteConfig>,
+    stores: Mutex<BTreeMap<StoreName, Pushed>>,
+    /// Counts changes of what versions are said to be.
+    revision: AtomicU64,
+}
+
+impl Remotes {
+    pub(super) fn new(config: Option<RemoteConfig>) -> Self {
+        Self { config, stores: Mutex::default(), revision: AtomicU64::new(0) }
+    }
+
+    /// What is configured, if something is.
+    #[must_use]
+    pub fn config(&self) -> Option<&RemoteConfig> {
+        self.config.as_ref()
+    }
+
+    /// How a store stands; nothing without a bucket.
+    #[must_use]
+    pub fn standing(&self, store: &StoreName) -> Option<Standing> {
+        self.config.as_ref()?;
+        Some(self.lock().get(store).map(|store| store.standing.borrow().clone()).unwrap_or_default())
+    }
+
+    /// Where a version is; nothing without a bucket.
+    #[must_use]
+    pub fn state(&self, id: &VersionId) -> Option<RemoteState> {
+        self.config.as_ref()?;
+        let stores = self.lock();
+        let Some(standing) = stores.get(&id.store).map(|store| store.standing.borrow()) else {
+            return Some(RemoteState::Pending);
+        };
+        Some(match (standing.stored.contains(&id.number), standing.is_fenced) {
+            (true, _) => RemoteState::Stored,
+            (false, true) => RemoteState::Fenced,
+            (false, false) => RemoteState::Pending,
+        })
+    }
+
+    /// What tells a list of versions from one that was written before something of this has changed.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::SeqCst)
+    }
+
+    /// Which of these versions must not be given up, as they are nowhere else.
+    pub(super) fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+        if self.config.as_ref().is_none_or(|config| !config.required) {
+            return Vec::new();
+        }
+        let is_held = |id: &&VersionId| self.state(id) != Some(RemoteState::Stored);
+        versions.iter().filter(is_held).cloned().collect()
+    }
+
+    /// Returns when a version is in the bucket, or will not come there.
+    ///
+    /// # Errors
+    /// Why not, if somebody else publishes the store; or if there is no bucket.
+    pub async fn until_stored(&self, id: &VersionId) -> Result<(), Problem> {
+        let mut changes = self.watch(&id.store);
+        loop {
+            let standing = changes.borrow_and_update().clone();
+            match standing {
+                Standing { stored, .. } if stored.contains(&id.number) => return Ok(()),
+                Standing { is_fenced: true, trouble: Some((problem, _)), .. } => return Err(problem),
+                _ => {}
+            }
+            if changes.changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Has this daemon publish a store from now on, in the place of whoever does. The answer comes later.
+    ///
+    /// # Errors
+    /// If no bucket is configured, or the store is not pushed.
+    pub fn take_over(&self, store: &StoreName) -> Result<TakenOver, Problem> {
+        if self.config.is_none() {
+            let hint = "name one in [remote] of the configuration (docs/remote.md)";
+            return Err(Problem::new(Code::Invalid, "no bucket is configured", hint));
+        }
+        let (answer, answered) = oneshot::channel();
+        let stores = self.lock();
+        let thread = stores.get(store).and_then(|store| store.thread.as_ref());
+        if thread.is_some_and(|thread| thread.send(Word::TakeOver(answer)).is_ok()) {
+            return Ok(answered);
+        }
+        Err(Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon"))
+    }
+
+    /// Notes the way to the thread that pushes a store.
+    fn pushed_by(&self, store: &StoreName, thread: mpsc::UnboundedSender<Word>) {
+        self.lock().entry(store.clone()).or_default().thread = Some(thread);
+    }
+
+    fn watch(&self, store: &StoreName) -> watch::Receiver<Standing> {
+        self.lock().entry(store.clone()).or_default().standing.subscribe()
+    }
+
+    /// Changes how a store stands.
+    fn change(&self, store: &StoreName, change: impl FnOnce(&mut Standing)) {
+        self.lock().entry(store.clone()).or_default().standing.send_modify(change);
+        self.revision.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StoreName, Pushed>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

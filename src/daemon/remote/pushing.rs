@@ -1,0 +1,273 @@
+//! The threads that push: each store has one, and all share the service.
+//!
+//! A thread looks at its archive whenever something has come into one, and pushes what the bucket does not have. What only moves within the
+//! archive can wait for a while, as it may have moved again by then. What fails is tried again, later and later; if somebody else
+//! publishes the store, only when a person says so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use asat_core::{Code, Problem, StoreName};
+use asat_host::machine;
+use asat_remote::{Error, Holder, Manifest, NoteFile, Publisher, Repository, Service, Stop};
+use jiff::Timestamp;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use uuid::Uuid;
+
+use super::{Standing, Word};
+use crate::config::Config;
+use crate::daemon::{Handle, Machine, failed};
+
+/// After how long something that failed is tried again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How long it may take until what moves within an archive, or is given up, is so in the bucket.
+const MOVED: Duration = Duration::from_secs(60);
+
+/// All threads, and what they share.
+pub(in crate::daemon) struct Pushing {
+    shared: Arc<Shared>,
+    threads: Mutex<BTreeMap<StoreName, JoinHandle<()>>>,
+}
+
+struct Shared {
+    service: Arc<Service>,
+    /// The repository, once it was found and tried.
+    repository: Mutex<Option<Repository>>,
+    stop: Stop,
+    /// Sends nothing, and is closed when the threads are to end.
+    stopped: watch::Sender<bool>,
+    machine: Arc<Machine>,
+    handle: Handle,
+    holder: Holder,
+    notes: PathBuf,
+}
+
+impl Pushing {
+    /// Begins to push, if a bucket is configured. It is not asked anything before a thread runs, so a daemon starts without it.
+    ///
+    /// # Errors
+    /// If the URL or the environment is wrong, or no thread can be started.
+    pub(in crate::daemon) fn start(
+        config: &Config,
+        handle: &Handle,
+        machine: &Arc<Machine>,
+    ) -> Result<Option<Self>, Problem> {
+        let Some(remote) = &config.remote else { return Ok(None) };
+        let stop = Stop::new();
+        let service = Service::open_with(&remote.url, stop.clone(), &remote.options())?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let shared = Shared {
+            service: Arc::new(service),
+            repository: Mutex::default(),
+            stop,
+            stopped: watch::Sender::new(false),
+            machine: Arc::clone(machine),
+            handle: handle.clone(),
+            holder: Holder { host, process: Uuid::now_v7().to_string() },
+            notes: config.remote_notes(),
+        };
+        let pushing = Self { shared: Arc::new(shared), threads: Mutex::default() };
+        pushing.push_all()?;
+        Ok(Some(pushing))
+    }
+
+    /// Pushes the stores that have come since, too.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(in crate::daemon) fn push_all(&self) -> Result<(), Problem> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for store in self.shared.machine.archives().stores() {
+            if !threads.contains_key(&store) {
+                threads.insert(store.clone(), start(&self.shared, store)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all threads. What is under way is broken off, and goes on after the next start.
+    pub(in crate::daemon) fn stop(self) {
+        self.shared.stop.stop();
+        self.shared.stopped.send_replace(true);
+        for (store, thread) in self.threads.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            if thread.join().is_err() {
+                tracing::error!(%store, "what pushes {store} ended with a panic; the next start goes on with it");
+            }
+        }
+    }
+}
+
+/// Starts the thread of a store.
+fn start(shared: &Arc<Shared>, store: StoreName) -> Result<JoinHandle<()>, Problem> {
+    let unstarted = |error: std::io::Error| failed("start what pushes to the bucket", &error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unstarted)?;
+    let (words, heard) = mpsc::unbounded_channel();
+    shared.machine.remotes().pushed_by(&store, words);
+    let pusher = Pusher { shared: Arc::clone(shared), store, publisher: None, retry: RETRY.0 };
+    let thread = Builder::new().name("push".to_owned()).spawn(move || {
+        machine::give_way();
+        pusher.run(&runtime, heard);
+    });
+    thread.map_err(unstarted)
+}
+
+/// What one thread has.
+struct Pusher {
+    shared: Arc<Shared>,
+    store: StoreName,
+    publisher: Option<Publisher>,
+    /// After how long the next failure is tried again.
+    retry: Duration,
+}
+
+/// Why a thread goes on.
+enum Wake {
+    /// Something has come into an archive, or it is time.
+    Look,
+    /// Somebody says so.
+    Word(Word),
+    /// The daemon stops.
+    Stop,
+}
+
+impl Pusher {
+    fn run(mut self, runtime: &Runtime, mut words: mpsc::UnboundedReceiver<Word>) {
+        let mut archived = self.shared.handle.archived();
+        let mut stopped = self.shared.stopped.subscribe();
+        loop {
+            archived.mark_unchanged();
+            let pause = self.push();
+            let wake = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stopped| *stopped) => Wake::Stop,
+                    Some(word) = words.recv() => Wake::Word(word),
+                    () = sleep(pause) => Wake::Look,
+                    Ok(()) = archived.changed(), if self.hears() => Wake::Look,
+                    else => Wake::Stop,
+                }
+            });
+            match wake {
+                Wake::Look => {}
+                Wake::Word(Word::TakeOver(answer)) => _ = answer.send(self.take_over()),
+                Wake::Stop => return,
+            }
+        }
+    }
+
+    /// Whether it looks at once when something has come. What fails is tried again in its time.
+    fn hears(&self) -> bool {
+        self.standing().trouble.is_none()
+    }
+
+    fn standing(&self) -> Standing {
+        self.shared.machine.remotes().standing(&self.store).unwrap_or_default()
+    }
+
+    /// Pushes what there is. Answers after how long it looks again in any case; not by itself if somebody else publishes the store.
+    fn push(&mut self) -> Option<Duration> {
+        if self.standing().is_fenced {
+            return None;
+        }
+        let pushed = self.try_push();
+        self.settle(pushed.map(drop))
+    }
+
+    fn try_push(&mut self) -> Result<(), Problem> {
+        let archive = self.shared.machine.archives().of(&self.store)?;
+        let versions = self.publisher()?.push(&*archive)?;
+        let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
+        let stored = Arc::new(versions.into_iter().collect());
+        let is_new = self.standing().stored != stored;
+        if is_new {
+            tracing::debug!(store = %self.store, manifest = head.as_ref().map(|head| head.number), "{}: is in the bucket", self.store);
+        }
+        self.change(|standing| {
+            standing.stored = stored;
+            standing.manifest = head;
+        });
+        Ok(())
+    }
+
+    fn take_over(&mut self) -> Result<Manifest, Problem> {
+        let archive = self.shared.machine.archives().of(&self.store)?;
+        let taken = self.publisher()?.take_over(&*archive)?;
+        tracing::warn!(store = %self.store, manifest = taken.number, "{}: is published to the bucket from here now", self.store);
+        self.change(|standing| {
+            standing.is_fenced = false;
+            standing.trouble = None;
+        });
+        Ok(taken)
+    }
+
+    /// The publisher. The repository is opened and tried when it is needed first.
+    fn publisher(&mut self) -> Result<&mut Publisher, Error> {
+        let publisher = match self.publisher.take() {
+            Some(publisher) => publisher,
+            None => {
+                let repository = self.shared.repository()?;
+                let note = NoteFile(self.shared.notes.join(format!("{}.json", self.store)));
+                Publisher::new(&repository, &self.store, self.shared.holder.clone(), Box::new(note))
+            }
+        };
+        Ok(self.publisher.insert(publisher))
+    }
+
+    /// Takes note of what came of a push.
+    fn settle(&mut self, pushed: Result<(), Problem>) -> Option<Duration> {
+        let before = self.standing().trouble;
+        let Err(problem) = pushed else {
+            if before.is_some() {
+                tracing::info!(store = %self.store, "{}: comes into the bucket again", self.store);
+                self.change(|standing| standing.trouble = None);
+            }
+            self.retry = RETRY.0;
+            return Some(MOVED);
+        };
+        if problem.code == Code::Stopping {
+            return None;
+        }
+        let is_fenced = problem.code == Code::Fenced;
+        let since = before.as_ref().map_or_else(Timestamp::now, |(_, since)| *since);
+        // Each try may say it in other words.
+        if before.is_none_or(|(before, _)| before.code != problem.code) {
+            tracing::error!(store = %self.store, "{}: does not come into the bucket: {problem}", self.store);
+        }
+        self.change(|standing| {
+            standing.trouble = Some((problem, since));
+            standing.is_fenced = is_fenced;
+        });
+        let pause = self.retry;
+        self.retry = (self.retry * 2).min(RETRY.1);
+        Some(pause).filter(|_| !is_fenced)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Standing)) {
+        self.shared.machine.remotes().change(&self.store, change);
+    }
+}
+
+impl Shared {
+    /// The repository. The service is tried when it is opened first: whether it keeps two publishers apart.
+    fn repository(&self) -> Result<Repository, Error> {
+        let mut known = self.repository.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(repository) = &*known {
+            return Ok(repository.clone());
+        }
+        let repository = Repository::open(Arc::clone(&self.service) as Arc<_>)?;
+        repository.probe()?;
+        Ok(known.insert(repository).clone())
+    }
+}
+
+/// Waits; for ever if there is nothing to wait for.
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}

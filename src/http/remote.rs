@@ -1,0 +1,119 @@
+//! How stores stand to the bucket, and `POST /stores/{name}/remote/take-over`.
+
+use std::sync::Arc;
+
+use asat_core::register::History;
+use asat_core::version::State as VersionState;
+use asat_core::{Code, Problem, VersionId};
+use axum::Json;
+use axum::extract::State;
+
+use super::extract::{self, Segments};
+use super::{Answer, Face};
+use crate::daemon::Standing;
+use asat_wire::{ProblemBody, RemoteTrouble, StoreRemote};
+
+/// Has this daemon publish a store to the bucket from now on, in the place of whoever does; that one is fenced then.
+///
+/// The archive must have everything that is in the bucket: if it does not, it is restored from there first.
+#[utoipa::path(
+    post, path = "/stores/{name}/remote/take-over", operation_id = "take_over", tag = "stores",
+    params(("name" = String, Path, description = "The store")),
+    responses(
+        (status = 200, description = "It is taken over", body = StoreRemote),
+        (status = 400, description = "The name cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 409, description = "The archive lacks what is in the bucket, or somebody else was faster", body = ProblemBody),
+        (status = 422, description = "No bucket is configured", body = ProblemBody),
+        (status = 500, description = "The archive or the bucket cannot be read", body = ProblemBody),
+        (status = 503, description = "The bucket does not answer, or the daemon is stopping", body = ProblemBody),
+    )
+)]
+pub(super) async fn take_over(
+    State(face): State<Arc<Face>>,
+    Segments(name): Segments<String>,
+) -> Answer<Json<StoreRemote>> {
+    let store = extract::store(&name)?;
+    face.handle.engine().register().history(&store)?;
+    let answered = face.machine.remotes().take_over(&store)?;
+    let stopping = || Problem::new(Code::Stopping, "the daemon is stopping", "try again when it runs again");
+    answered.await.unwrap_or_else(|_| Err(stopping()))?;
+    let engine = face.handle.engine();
+    let history = engine.register().history(&store)?;
+    Ok(Json(written(&face, history).ok_or_else(no_bucket)?))
+}
+
+/// Waits until versions are in the bucket.
+pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Problem> {
+    let remotes = face.machine.remotes();
+    if remotes.config().is_none() {
+        return Err(no_bucket());
+    }
+    let all = async {
+        for version in versions {
+            remotes.until_stored(version).await?;
+        }
+        Ok(())
+    };
+    let mut stopping = face.stopping.clone();
+    tokio::select! {
+        stored = all => stored,
+        _ = stopping.wait_for(|stopping| *stopping) => {
+            let detail = "it is published, and not in the bucket yet: the daemon is stopping";
+            Err(Problem::new(Code::Stopping, detail, "publish it again when the daemon runs again"))
+        }
+    }
+}
+
+/// How a store stands, as it is written; nothing without a bucket.
+pub(super) fn written(face: &Face, history: &History) -> Option<StoreRemote> {
+    let remotes = face.machine.remotes();
+    let (config, standing) = (remotes.config()?, remotes.standing(&history.store.name)?);
+    let (stored, pending, oldest) = counted(history, &standing);
+    let state = match (standing.is_fenced, pending) {
+        (true, _) => "fenced",
+        (false, 0) => "stored",
+        (false, _) => "pending",
+    };
+    Some(StoreRemote {
+        url: config.url.clone(),
+        state: state.to_owned(),
+        stored,
+        pending,
+        pending_since: oldest.and_then(|number| cut_at(history, number)),
+        manifest: standing.manifest.as_ref().map(|head| head.number),
+        bytes: standing.manifest.as_ref().map(|head| head.bytes()),
+        trouble: standing.trouble.map(|(Problem { code, detail, hint }, since)| RemoteTrouble {
+            code: code.text().0.to_owned(),
+            detail,
+            hint,
+            since,
+        }),
+    })
+}
+
+/// How many versions that can be opened are in the bucket, how many are not, and the oldest of these.
+pub(super) fn counted(history: &History, standing: &Standing) -> (u64, u64, Option<u64>) {
+    let ready = history.versions.headlines().filter(|headline| headline.state == VersionState::Ready);
+    ready.fold((0, 0, None), |(stored, pending, oldest), headline| {
+        if standing.stored.contains(&headline.number) {
+            (stored + 1, pending, oldest)
+        } else {
+            (stored, pending + 1, oldest.or(Some(headline.number)))
+        }
+    })
+}
+
+/// When a version was cut.
+pub(super) fn cut_at(history: &History, number: u64) -> Option<jiff::Timestamp> {
+    let entry = history.versions.range(number..=number).next()?;
+    Some(entry.version.listed_at())
+}
+
+pub(super) fn no_bucket() -> Problem {
+    Problem::new(
+        Code::Invalid,
+        "no bucket is configured",
+        "name one in [remote] of the configuration (docs/remote.md)",
+    )
+}
