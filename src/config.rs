@@ -208,12 +208,6 @@ impl Config {
         self.state.join("catalogue.db")
     }
 
-    /// The folder in which it is noted what of the bucket is this daemon's.
-    #[must_use]
-    pub fn remote_notes(&self) -> PathBuf {
-        self.state.join("remote")
-    }
-
     /// The file in which it is kept what differs between versions.
     #[must_use]
     pub fn summaries(&self) -> PathBuf {

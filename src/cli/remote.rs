@@ -207,6 +207,8 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
 
 fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {
     let repository = repository(&args.repository)?;
+    // What there is not is said in words, and not by the key of an object.
+    chosen(&repository, Some(&args.store))?;
     let mut percent = 0;
     let mut tell = |done: u64, all: u64| {
         let now = done.saturating_mul(100) / all.max(1);

@@ -47,6 +47,7 @@ mod metrics;
 mod nspawn;
 mod page;
 mod recovery;
+mod remote;
 mod schemathesis;
 mod service;
 mod tidy;

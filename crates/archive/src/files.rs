@@ -7,11 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::archive::Archive;
-use crate::error::Error;
+use crate::error::{Error, unless_refused};
 use crate::folder::name_of;
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, Unfit, in_memory};
+use crate::manifest::SegmentRef;
 use crate::objects::Object;
 use crate::segment::Ends;
+use crate::state::State;
 
 /// What a file of an archive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +65,17 @@ pub struct Files {
     pub versions: Vec<u64>,
     /// The files, in the order of their numbers. The manifest in the last one names the others.
     pub files: Vec<ArchiveFile>,
-    /// Files that the archive needs and that cannot be opened, each with what is wrong.
-    pub lost: Vec<(u64, Error)>,
+    /// The numbers of files that the archive needs and that cannot be opened, or are other ones than were meant.
+    pub lost: Vec<u64>,
+    /// The numbers of files that were written last and cannot be read: the archive is what it was before them.
+    pub unread: Vec<u64>,
+}
+
+impl Files {
+    /// The numbers of all files that cannot be read.
+    pub fn lost_numbers(&self) -> impl Iterator<Item = u64> {
+        self.lost.iter().chain(&self.unread).copied()
+    }
 }
 
 impl Archive {
@@ -78,11 +89,13 @@ impl Archive {
             let mut numbers: Vec<u64> = state.manifest.files().filter(|number| *number > 0).collect();
             numbers.sort_unstable();
             numbers.dedup();
-            let mut files = Files::default();
+            let unread = state.manifest.unread.keys().copied().collect();
+            let mut files = Files { unread, ..Files::default() };
             for number in numbers {
                 match Ends::open(&*self.inner.objects, number) {
-                    Ok(ends) => files.files.push(ends.into_file(number)),
-                    Err(error) if error.is_loss() => files.lost.push((number, error)),
+                    Ok(ends) if is_meant(&ends, number, &state)? => files.files.push(ends.into_file(number)),
+                    Ok(_) => files.lost.push(number),
+                    Err(error) if error.is_loss() => files.lost.push(number),
                     Err(error) => return Err(error),
                 }
             }
@@ -96,7 +109,23 @@ impl Archive {
     }
 }
 
+/// Whether a file is the one of this number that a state names: another one may have been put in its place.
+fn is_meant(ends: &Ends, number: u64, state: &State) -> Result<bool, Error> {
+    if number == state.manifest.number {
+        // What was taken in since stands in no file yet.
+        return Ok(unless_refused(ends.manifest())?.is_ok_and(|manifest| manifest.number == number));
+    }
+    let named = state.manifest.segments.iter().find(|segment| segment.file == number);
+    Ok(named.is_some_and(|segment| ends.is(segment)))
+}
+
 impl Ends {
+    /// Whether it is this segment.
+    fn is(&self, segment: &SegmentRef) -> bool {
+        let footer = self.footer();
+        footer.identity() == segment.identity && footer.manifest_at == segment.bytes
+    }
+
     /// The file itself.
     fn into_file(self, number: u64) -> ArchiveFile {
         let (object, footer) = self.into_parts();
@@ -133,11 +162,17 @@ impl Checker {
         self.seen = self.seen.saturating_add(crate::layout::len_of(bytes));
     }
 
-    /// Says whether that was the file.
+    /// Whether so many bytes have passed as the file has.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.seen >= self.id.bytes
+    }
+
+    /// Says whether what has passed is the file.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence that begins with the file's name.
-    pub fn finish(self) -> Result<(), String> {
+    /// What is wrong, as a sentence whose subject is the file.
+    pub fn check(&self) -> Result<(), String> {
         if self.seen != self.id.bytes {
             return Err(format!("it has {} bytes, and {} were written", self.seen, self.id.bytes));
         }

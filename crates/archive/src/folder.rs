@@ -25,6 +25,8 @@ use crate::objects::{Draft, Object, Objects, Stamp};
 const SUFFIX: &str = ".segment";
 /// What the name of one that is being written ends with.
 const UNFINISHED: &str = ".tmp";
+/// A file that is kept beside them: what of a bucket is this archive's. It is of no concern here.
+pub const REMOTE_NOTE: &str = "remote.json";
 /// No archive comes to so many files. A higher number leaves none for those that follow it, so the file is foreign.
 const MOST_FILES: u64 = 1 << 62;
 /// A draft goes to the disk in pieces of this many bytes, while the next is written: little is left to do when it is to be durable.
@@ -84,7 +86,7 @@ impl Folder {
             if is_file && number.is_some_and(|number| draft_of(number) == name) {
                 self.unlink(&name)?;
                 found.removed.push(name);
-            } else if number_of(&name).is_none() {
+            } else if number_of(&name).is_none() && name != REMOTE_NOTE {
                 found.foreign.push(name);
             }
         }

@@ -46,7 +46,7 @@ pub use compress::Told;
 pub use error::Error;
 pub use files::{ArchiveFile, Checker, FileId, Files};
 pub use fingerprint::Fingerprinter;
-pub use folder::{Opened, stores_in};
+pub use folder::{Opened, REMOTE_NOTE, stores_in};
 pub use head::GoOn;
 pub use index::Check;
 pub use manifest::{Cut, Meta};

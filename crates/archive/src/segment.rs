@@ -70,6 +70,10 @@ impl Ends {
         Ok(Some(Segment { number, object, footer, directory, alone, dictionary, described }))
     }
 
+    pub(crate) fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
     /// The open file, and its footer.
     pub(crate) fn into_parts(self) -> (Arc<dyn Object>, Footer) {
         (self.object, self.footer)

@@ -106,6 +106,22 @@ pub enum Error {
         /// The number of the first file that is missing here.
         file: u64,
     },
+    /// A file of the archive that the bucket does not have yet cannot be read.
+    #[error("file {file} of the archive of {store} cannot be read, and is not in the bucket yet")]
+    Unreadable {
+        /// The store.
+        store: StoreName,
+        /// The file's number.
+        file: u64,
+    },
+    /// The archive has more files than a manifest may name.
+    #[error("the archive of {store} has {files} files, more than a manifest may name")]
+    TooManyFiles {
+        /// The store.
+        store: StoreName,
+        /// How many.
+        files: usize,
+    },
     /// The bucket has nothing of a store, or lacks what was stored in it.
     #[error("{url} does not have {key}")]
     Missing {
@@ -188,7 +204,7 @@ impl Error {
                 "if that machine is gone for good, take over: asat remote take-over STORE. Else publish to another URL"
             }
             Self::Behind { .. } => {
-                "restore the archive from the bucket first: asat remote restore (docs/remote.md)"
+                "export the versions that are here alone (asat export), restore the archive from the bucket (asat remote restore), and import them there (docs/remote.md)"
             }
             Self::Missing { .. } => {
                 "asat remote verify says what else is missing; put the object back from a backup or an earlier version of the bucket"
@@ -197,6 +213,8 @@ impl Error {
                 "asat remote verify says what else is damaged; put the object back from a backup or an earlier version of the bucket"
             }
             Self::Local { .. } => "look at the disk and the folder's permissions, then try again",
+            Self::Unreadable { .. } => "type asat verify: it puts right what it can",
+            Self::TooManyFiles { .. } => "report this as a defect",
             Self::Archive(_) | Self::Stopped => "",
         }
     }
@@ -211,7 +229,8 @@ impl From<Error> for Problem {
                 Code::Configuration
             }
             Error::Fenced { .. } | Error::Behind { .. } | Error::Replaced { .. } => Code::Fenced,
-            Error::Missing { .. } | Error::Damaged { .. } => Code::Damaged,
+            Error::Missing { .. } | Error::Damaged { .. } | Error::Unreadable { .. } => Code::Damaged,
+            Error::TooManyFiles { .. } => Code::Internal,
             Error::Format { .. } => Code::NotReadable,
             Error::Local { ref source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Code::StorageFull

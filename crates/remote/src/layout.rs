@@ -15,14 +15,17 @@ pub(crate) fn probe(name: &str) -> String {
     format!("probe/{name}")
 }
 
+/// Where all stores are.
+pub(crate) const STORES: &str = "s/";
+
 /// Where the manifests of a store are.
 pub(crate) fn manifests(store: &StoreName) -> String {
-    format!("{store}/m/")
+    format!("{STORES}{store}/m/")
 }
 
 /// A manifest. What is counted down is in front, so that a listing begins with the newest.
 pub(crate) fn manifest(store: &StoreName, number: u64) -> String {
-    format!("{store}/m/{:012}-{number}.json", MOST_MANIFESTS - number.min(MOST_MANIFESTS))
+    format!("{STORES}{store}/m/{:012}-{number}.json", MOST_MANIFESTS - number.min(MOST_MANIFESTS))
 }
 
 /// The number of a manifest, if that is one's key.
@@ -35,13 +38,13 @@ pub(crate) fn number_of_manifest(store: &StoreName, key: &str) -> Option<u64> {
 
 /// Where the files of a store's archive are.
 pub(crate) fn files(store: &StoreName) -> String {
-    format!("{store}/f/")
+    format!("{STORES}{store}/f/")
 }
 
 /// A file of an archive that was stored in this epoch. Two contents never have the same key: a file's hash is part of it.
 pub(crate) fn file(store: &StoreName, epoch: u64, id: &FileId) -> String {
     let hash = hex(id.hash.get(..16).unwrap_or_default());
-    format!("{store}/f/{epoch:06}-{:012}-{hash}.segment", id.number)
+    format!("{STORES}{store}/f/{epoch:06}-{:012}-{hash}.segment", id.number)
 }
 
 /// The epoch and the number of a file, if that is one's key.

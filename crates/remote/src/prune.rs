@@ -49,7 +49,7 @@ pub fn prune(history: &History, keep: &Keep, is_rehearsal: bool) -> Result<Prune
     let bucket = &*history.bucket;
     let now = probe::now(bucket)?;
     // What was stored after this is too young.
-    let limit = now.saturating_sub(keep.grace).map_err(|error| too_long(history, &error))?;
+    let limit = now.checked_sub(keep.grace).unwrap_or(jiff::Timestamp::MIN);
     let Some(head) = history.newest()? else { return Ok(Pruned::default()) };
     let manifests = history.list()?;
     let (kept, spare) = manifests.split_at(kept(&manifests, keep.manifests, |entry| entry.modified < limit));
@@ -61,12 +61,17 @@ pub fn prune(history: &History, keep: &Keep, is_rehearsal: bool) -> Result<Prune
     }
     let is_spare = |entry: &Entry| {
         let Some((epoch, number)) = layout::numbers_of_file(&history.store, &entry.key) else { return false };
-        let may_be_named = epoch >= head.epoch && number > head.newest_file();
+        let may_be_named = (epoch, number) > (head.epoch, head.newest_file());
         entry.modified < limit && !may_be_named && !needed.contains(&entry.key)
     };
     let mut pruned = Pruned { manifests: spare.len(), ..Pruned::default() };
     for entry in bucket.list_all(&layout::files(&history.store))?.into_iter().filter(is_spare) {
         if !is_rehearsal {
+            // A listing may be old, and the object may have been stored again since.
+            let is_spare = bucket.look(&entry.key)?.is_some_and(|there| there.modified < limit);
+            if !is_spare {
+                continue;
+            }
             bucket.delete(&entry.key)?;
         }
         pruned.files += 1;
@@ -91,8 +96,4 @@ fn kept(manifests: &[(u64, Entry)], at_least: usize, is_old: impl Fn(&Entry) -> 
         .map(|(place, _)| place + 1)
         .next()
         .unwrap_or(manifests.len())
-}
-
-fn too_long(history: &History, error: &jiff::Error) -> Error {
-    Error::Url { url: history.bucket.url().to_owned(), what: format!("the grace is too long: {error}") }
 }

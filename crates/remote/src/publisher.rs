@@ -4,6 +4,10 @@
 //! own. If n+1 is there and not its own, somebody has taken over: the publisher is *fenced*, and touches the bucket no more. Whatever
 //! the service answers to a creation, or if it does not: what lies under the number then is what counts. Each manifest is unique, and
 //! its hash is noted before it is sent, so a publisher recognises its own after an answer that was lost, and after a crash.
+//!
+//! What keeps a history from being replaced by another one is that the archive must go on where the newest manifest ends: whatever
+//! file it has under a number that the manifest names is that file, and nothing newer is missing. Files are compared by what they are, not by
+//! number, as an archive that was put back from a backup gives numbers again.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +17,13 @@ use jiff::Timestamp;
 
 use crate::bucket::part_bytes;
 use crate::error::Error;
-use crate::layout::{self, FORMAT};
-use crate::manifest::{Holder, Manifest, RemoteFile};
+use crate::layout::FORMAT;
+use crate::manifest::{Holder, MOST_BYTES, Manifest, RemoteFile};
 use crate::note::{Head, Note, Notes};
 use crate::repository::{Found, History, Repository};
 
 /// From this length on it is asked first whether a file is in the bucket already: it may be, if the publisher was stopped.
-const ASK_FIRST_BYTES: u64 = 64 << 20;
+const ASK_FIRST_BYTES: u64 = 1 << 20;
 /// How often a creation is tried that leaves nothing, before it is an error: some services refuse one of two that come at once, and
 /// store neither.
 const TRIES: usize = 3;
@@ -45,56 +49,57 @@ pub struct Publisher {
     repository: String,
     holder: Holder,
     notes: Box<dyn Notes>,
-    /// Nothing until it was looked what is in the bucket.
-    known: Option<Known>,
-}
-
-/// What the publisher knows of the bucket.
-struct Known {
-    note: Note,
-    /// Files that the head names, and that the bucket does not have.
-    missing: BTreeSet<u64>,
+    /// What is noted, once it was read.
+    note: Option<Note>,
+    /// Whether all that the newest manifest names was seen in the bucket.
+    has_seen_files: bool,
     /// Keys of files that were stored, and that no manifest names yet.
     stored: BTreeSet<String>,
-}
-
-impl Known {
-    fn head(&self) -> Option<&Manifest> {
-        self.note.head.as_ref().map(|head| &head.manifest)
-    }
+    /// The manifest that was sent last, and may be there or not.
+    sent: Option<Manifest>,
 }
 
 impl Publisher {
     /// A publisher of a store to a repository. Nothing is asked of the bucket yet.
     #[must_use]
     pub fn new(repository: &Repository, store: &StoreName, holder: Holder, notes: Box<dyn Notes>) -> Self {
-        Self {
-            history: repository.history(store),
-            repository: repository.id.clone(),
-            holder,
-            notes,
-            known: None,
-        }
+        let (history, repository) = (repository.history(store), repository.id.clone());
+        let (note, sent, stored) = (None, None, BTreeSet::new());
+        Self { history, repository, holder, notes, note, has_seen_files: false, stored, sent }
     }
 
     /// The newest manifest of its own, as far as it is known.
     #[must_use]
     pub fn head(&self) -> Option<&Manifest> {
-        self.known.as_ref()?.head()
+        let note = self.note.as_ref().filter(|note| note.is_own)?;
+        note.head.as_ref().map(|head| &head.manifest)
     }
 
     /// Puts into the bucket what it does not have of the archive, and a manifest that says so. Answers the versions that are stored then.
     /// If the bucket has everything, nothing is asked of it.
     ///
     /// # Errors
-    /// [`Error::Fenced`] if somebody else publishes the store there; what the service answers. What was stored until then is not stored again.
+    /// [`Error::Fenced`] if somebody else publishes the store there; [`Error::Behind`] if the archive does not go on where the bucket
+    /// ends; what the service answers. What was stored until then is not stored again.
     pub fn push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
-        let outcome = self.try_push(source);
-        if outcome.is_err() {
-            // It is not known what came of it: look before the next try.
-            self.known = None;
+        // Another manifest of its own may turn out to be there, with what the archive was before.
+        loop {
+            let (note, files) = (self.note()?, source.files()?);
+            self.must_go_on(&note, &files)?;
+            let is_settled = note.is_own && note.attempts.is_empty() && self.has_seen_files;
+            let is_nothing = files.files.is_empty() && note.head.is_none();
+            if is_nothing || is_settled && names(&note, &files) {
+                return Ok(files.versions);
+            }
+            let note = self.settle(note, source)?;
+            self.must_go_on(&note, &files)?;
+            self.see_files(&note, &files)?;
+            if names(&note, &files) {
+                return Ok(files.versions);
+            }
+            let next = self.next(&note, &files)?;
+            self.create(note, next)?;
         }
-        outcome
     }
 
     /// Takes the store over from whoever publishes it, if the archive has all that is in the bucket. From then on the other one is fenced.
@@ -102,209 +107,215 @@ impl Publisher {
     /// # Errors
     /// [`Error::Behind`] if the archive lacks something; [`Error::Fenced`] if somebody else was faster; what the service answers.
     pub fn take_over(&mut self, source: &dyn Source) -> Result<Manifest, Error> {
-        let note = self.load()?;
-        self.known = None;
-        let Some(head) = self.history.head()? else {
-            return Err(self.history.missing(1));
-        };
+        let mut note = self.note()?;
+        if let Found::Manifest(sent) = self.find_sent(&note)?
+            && note.attempts.contains(&sent.hash)
+        {
+            note = self.noted_as_sent(note, *sent)?;
+        }
+        let head = self.history.head()?.ok_or_else(|| self.history.missing(1))?;
         let is_noted = note.head.as_ref().is_some_and(|noted| noted.hash == head.hash);
-        if !is_noted {
+        if is_noted {
+            self.must_go_on(&note, &source.files()?)?;
+        } else {
             self.must_have(source, &head.manifest)?;
         }
-        // What was sent before may still arrive under the number that comes now.
-        let attempts = if is_noted { note.attempts.clone() } else { Vec::new() };
         let next = Manifest {
             epoch: head.manifest.epoch.saturating_add(1),
             versions: head.manifest.versions,
             newest: head.manifest.newest,
             ..self.manifest(Some(&head), head.manifest.files.clone())
         };
-        let mut known = self.as_noted(Note { head: Some(head), is_own: false, attempts, ..note })?;
-        self.create(&mut known, next)?;
-        let head = known.head().cloned().ok_or_else(|| self.history.missing(1))?;
-        self.known = Some(known);
-        Ok(head)
+        // What was sent before may still arrive under the number that comes now.
+        let attempts = if is_noted { note.attempts.clone() } else { Vec::new() };
+        let is_own = is_noted && note.is_own;
+        self.has_seen_files = false;
+        let note = self.create(Note { head: Some(head), is_own, attempts, ..note }, next)?;
+        note.head.map(|head| head.manifest).ok_or_else(|| self.history.missing(1))
     }
 
-    fn try_push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
-        let mut known = match self.known.take() {
-            Some(known) => known,
-            None => self.look(source)?,
-        };
-        // Another manifest of its own may turn out to be there, with what the archive was before.
-        loop {
-            let Files { versions, files, lost } = source.files()?;
-            let newest = files.last().map_or(0, |file| file.id.number);
-            self.put_back(&mut known, &files)?;
-            if newest == 0 || known.head().is_some_and(|head| head.newest_file() >= newest) {
-                self.known = Some(known);
-                return Ok(versions);
-            }
-            let epoch = known.head().map_or(1, |head| head.epoch);
-            let mut named = Vec::new();
-            for file in &files {
-                named.push(self.place(&mut known, file, epoch)?);
-            }
-            for (number, error) in lost {
-                // What the bucket has of it is as good as ever.
-                let there = known.head().and_then(|head| head.file(number)).cloned();
-                named.push(there.ok_or(error)?);
-            }
-            named.sort_by_key(|file| file.file);
-            let next = Manifest {
-                versions: u64::try_from(versions.len()).unwrap_or(u64::MAX),
-                newest: versions.last().copied(),
-                ..self.manifest(known.note.head.as_ref(), named)
-            };
-            self.create(&mut known, next)?;
-        }
+    /// Compares the archive with the newest manifest, as far as both know the same files. If they do not fit, the archive may look as if they
+    /// did once more was written: so that is noted, and from then on it must have everything that is in the bucket.
+    ///
+    /// # Errors
+    /// [`Error::Behind`] if the archive does not go on where that ends.
+    fn must_go_on(&mut self, note: &Note, files: &Files) -> Result<(), Error> {
+        let Some(Head { manifest: head, .. }) = &note.head else { return Ok(()) };
+        let Some(unfit) = unfit(head, files) else { return Ok(()) };
+        let behind = self.behind(head, unfit);
+        self.noted(Note { head: None, is_own: false, attempts: Vec::new(), ..note.clone() })?;
+        Err(behind)
     }
 
-    /// Looks what is in the bucket, and whether that is this publisher's.
-    fn look(&self, source: &dyn Source) -> Result<Known, Error> {
-        let note = self.load()?;
-        let Some(noted) = &note.head else {
-            return self.look_first(note, source);
+    /// Finds out what of the bucket is this publisher's, and whether its newest manifest is there.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if the newest one is another's.
+    fn settle(&mut self, note: Note, source: &dyn Source) -> Result<Note, Error> {
+        let note = match self.find_sent(&note)? {
+            Found::Manifest(there) if note.attempts.contains(&there.hash) => {
+                self.noted_as_sent(note, *there)?
+            }
+            Found::Manifest(there) => return Err(self.fenced_by(note, *there, source)),
+            Found::Pruned | Found::Nothing => note,
         };
-        let number = noted.manifest.number;
-        let next = self.history.find(number + 1)?;
-        let Found::Manifest(next) = next else {
-            return match next {
-                // It was pruned, so there are newer ones.
-                Found::Pruned => Err(self.fenced_by_newest(number + 1)),
-                _ if note.is_own => self.as_noted(note),
-                _ => Err(self.fenced(&noted.manifest)),
+        let Some(head) = &note.head else {
+            return match self.history.head()? {
+                None => Ok(note),
+                Some(newest) => Err(self.fenced_by(note, newest, source)),
             };
         };
-        if !note.attempts.contains(&next.hash) {
-            return Err(self.fenced(&next.manifest));
-        }
-        let note = Note { head: Some(*next), is_own: true, attempts: Vec::new(), ..note };
-        self.notes.save(&note)?;
-        // There may be one more only if somebody has taken over.
-        self.must_be_newest(number + 1)?;
-        self.as_noted(note)
-    }
-
-    /// The same, if nothing of the bucket is noted here.
-    fn look_first(&self, note: Note, source: &dyn Source) -> Result<Known, Error> {
-        let Some(head) = self.history.head()? else { return self.as_noted(note) };
-        if head.manifest.number == 1 && note.attempts.contains(&head.hash) {
-            let note = Note { head: Some(head), is_own: true, attempts: Vec::new(), ..note };
-            self.notes.save(&note)?;
-            return self.as_noted(note);
-        }
-        // What is the same here now can be taken over later, whatever becomes of the archive until then.
-        if self.must_have(source, &head.manifest).is_ok() {
-            self.notes.save(&Note {
-                head: Some(head.clone()),
-                is_own: false,
-                attempts: Vec::new(),
-                ..note
-            })?;
-        }
-        Err(self.fenced(&head.manifest))
-    }
-
-    /// What is known of the bucket if its newest manifest is the noted one. It may have lost files since.
-    fn as_noted(&self, note: Note) -> Result<Known, Error> {
-        let mut known = Known { note, missing: BTreeSet::new(), stored: BTreeSet::new() };
-        let Some(head) = known.head() else { return Ok(known) };
-        let there = self.history.bucket.list_all(&layout::files(&self.history.store))?;
-        let is_there = |file: &RemoteFile| {
-            let key = file.key(&self.history.store);
-            there
-                .binary_search_by(|entry| entry.key.cmp(&key))
-                .is_ok_and(|place| there.get(place).is_some_and(|entry| entry.bytes == file.bytes))
+        let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
+        let is_there = match self.history.find(head.manifest.number) {
+            Ok(Found::Manifest(there)) => there.hash == head.hash,
+            Ok(Found::Nothing) => is_own && self.create_again(head)?,
+            Ok(Found::Pruned) => false,
+            // The next one takes its place.
+            Err(Error::Damaged { .. }) => true,
+            Err(error) => return Err(error),
         };
-        known.missing = head.files.iter().filter(|file| !is_there(file)).map(|file| file.file).collect();
-        Ok(known)
+        if is_there && is_own {
+            return Ok(note);
+        }
+        match self.history.head()? {
+            Some(newest) => Err(self.fenced_by(note, newest, source)),
+            None => Err(self.history.missing(head.manifest.number)),
+        }
     }
 
-    /// Stores files again that the head names and the bucket has lost, as far as the archive has them.
-    fn put_back(&self, known: &mut Known, files: &[ArchiveFile]) -> Result<(), Error> {
-        let Some(head) = known.head() else { return Ok(()) };
-        let lost = files.iter().filter(|file| known.missing.contains(&file.id.number));
-        let lost: Vec<_> = lost.filter_map(|file| Some((file, head.file(file.id.number)?.clone()))).collect();
-        for (file, named) in lost {
-            if named.id() == file.id {
-                self.store(file, &named.key(&self.history.store))?;
-            }
-            known.missing.remove(&file.id.number);
+    /// Creates its newest manifest anew, which the bucket has lost, as when it was put back from a backup. Answers whether it is there then.
+    fn create_again(&self, head: &Head) -> Result<bool, Error> {
+        let _ = self.history.bucket.create(&head.manifest.key(), &head.manifest.encode().0);
+        let found = self.history.find(head.manifest.number)?;
+        Ok(matches!(found, Found::Manifest(there) if there.hash == head.hash))
+    }
+
+    /// What is under the number of the manifest that was sent, if one was and it is not known what came of it.
+    fn find_sent(&self, note: &Note) -> Result<Found, Error> {
+        if note.attempts.is_empty() {
+            return Ok(Found::Nothing);
         }
+        self.history.find(note.head.as_ref().map_or(0, |head| head.manifest.number) + 1)
+    }
+
+    /// Looks whether the bucket has all that its newest manifest names, and stores again what it has lost.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the archive does not have that either, and needs it.
+    fn see_files(&mut self, note: &Note, files: &Files) -> Result<(), Error> {
+        let named = note.head.iter().flat_map(|head| &head.manifest.files);
+        for named in named.filter(|_| !self.has_seen_files) {
+            let key = named.key(&self.history.store);
+            if self.history.bucket.look(&key)?.is_some_and(|there| there.bytes == named.bytes) {
+                continue;
+            }
+            match files.files.iter().find(|file| file.id == named.id()) {
+                Some(file) => self.store(file, &key)?,
+                None if files.lost_numbers().any(|lost| lost == named.file) => {
+                    return Err(Error::missing(self.history.bucket.url(), &key));
+                }
+                // The archive needs it no more.
+                None => {}
+            }
+        }
+        self.has_seen_files = true;
         Ok(())
     }
 
-    /// Has a file in the bucket, and answers how a manifest names it.
-    fn place(&self, known: &mut Known, file: &ArchiveFile, epoch: u64) -> Result<RemoteFile, Error> {
-        let head = known.head();
-        if let Some(there) =
-            head.and_then(|head| head.file(file.id.number)).filter(|there| there.id() == file.id)
-        {
-            return Ok(there.clone());
+    /// Has all files in the bucket, and answers the manifest that names them.
+    fn next(&mut self, note: &Note, files: &Files) -> Result<Manifest, Error> {
+        let head = note.head.as_ref();
+        let named_before = |number: u64| head.and_then(|head| head.manifest.file(number));
+        let newest = head.map_or(0, |head| head.manifest.newest_file());
+        let comes_again =
+            files.files.iter().any(|file| file.id.number <= newest && named_before(file.id.number).is_none());
+        // A file that was named no more may be about to be deleted under the key that it had.
+        let epoch = head.map_or(1, |head| head.manifest.epoch).saturating_add(u64::from(comes_again));
+        let mut named = Vec::new();
+        for file in &files.files {
+            named.push(match named_before(file.id.number) {
+                Some(there) => there.clone(),
+                None => self.place(file, epoch, file.id.number > newest)?,
+            });
         }
+        for number in files.lost_numbers() {
+            // What the bucket has of it is as good as ever.
+            match named_before(number) {
+                Some(there) => named.push(there.clone()),
+                // Of a file that was written last and cannot be read, nothing is known that is needed.
+                None if files.unread.contains(&number) => {}
+                None => return Err(Error::Unreadable { store: self.history.store.clone(), file: number }),
+            }
+        }
+        named.sort_by_key(|file| file.file);
+        let versions = u64::try_from(files.versions.len()).unwrap_or(u64::MAX);
+        let next = self.manifest(head, named);
+        Ok(Manifest { epoch, versions, newest: files.versions.last().copied(), ..next })
+    }
+
+    /// Has a file in the bucket that no manifest names, and answers how one names it.
+    fn place(&mut self, file: &ArchiveFile, epoch: u64, is_new: bool) -> Result<RemoteFile, Error> {
         let named = RemoteFile::new(epoch, &file.id);
         let key = named.key(&self.history.store);
-        // What is not above the head's newest file is not spared by pruning before a manifest names it.
-        let may_be_there =
-            file.id.bytes >= ASK_FIRST_BYTES && head.is_none_or(|head| file.id.number > head.newest_file());
-        let is_there = known.stored.contains(&key)
+        let may_be_there = is_new && file.id.bytes >= ASK_FIRST_BYTES;
+        let is_there = self.stored.contains(&key)
             || may_be_there
                 && self.history.bucket.look(&key)?.is_some_and(|there| there.bytes == file.id.bytes);
         if !is_there {
             self.store(file, &key)?;
         }
-        known.stored.insert(key);
+        self.stored.insert(key);
         Ok(named)
     }
 
     /// Stores a file. It is checked on the way: what is damaged here does not come into the bucket.
     fn store(&self, file: &ArchiveFile, key: &str) -> Result<(), Error> {
-        let (id, piece) = (file.id, part_bytes(file.id.bytes));
-        let (mut at, mut checker) = (0, Some(Checker::new(id)));
-        let mut parts = std::iter::from_fn(|| {
-            if at >= id.bytes {
-                return None;
-            }
-            let end = (at + piece).min(id.bytes);
-            let part = file.read(at..end).and_then(|bytes| {
-                checker.iter_mut().for_each(|checker| checker.update(&bytes));
-                // Whatever is wrong with it is said before its last part goes.
-                let found =
-                    if end == id.bytes { checker.take().map_or(Ok(()), Checker::finish) } else { Ok(()) };
-                found.map(|()| bytes).map_err(|what| file.damaged(what))
+        let mut checker = Some(Checker::new(file.id));
+        let mut parts = pieces(file).map(|piece| {
+            let piece = piece?;
+            let checked = checker.as_mut().map_or(Ok(()), |checker| {
+                checker.update(&piece);
+                if checker.is_at_end() { checker.check() } else { Ok(()) }
             });
-            at = if part.is_ok() { end } else { id.bytes };
-            Some(part)
+            checked.map(|()| piece).map_err(|what| file.damaged(what))
         });
-        self.history.bucket.store(key, id.bytes, &mut parts)
+        if file.id.bytes > part_bytes(file.id.bytes) {
+            check(file)?;
+        }
+        self.history.bucket.store(key, file.id.bytes, &mut parts)
     }
 
     /// Creates the next manifest. If another one of this publisher's turns out to be there, that one is the head.
-    fn create(&self, known: &mut Known, next: Manifest) -> Result<(), Error> {
+    fn create(&mut self, note: Note, next: Manifest) -> Result<Note, Error> {
+        // As long as nothing changes, the same one is sent again.
+        let again =
+            self.sent.take().filter(|sent| Manifest { written_at: next.written_at, ..sent.clone() } == next);
+        let next = again.unwrap_or(next);
         let (bytes, hash) = next.encode();
-        known.note.attempts.push(hash.clone());
-        self.notes.save(&known.note)?;
+        if bytes.len() > MOST_BYTES {
+            return Err(Error::TooManyFiles { store: self.history.store.clone(), files: next.files.len() });
+        }
+        self.sent = Some(next.clone());
+        let mut note = note;
+        if !note.attempts.contains(&hash) {
+            note.attempts.push(hash);
+        }
+        let note = self.noted(note)?;
         let mut failed = None;
         for _ in 0..TRIES {
             let created = self.history.bucket.create(&next.key(), &bytes);
-            let head = match created {
-                Ok(true) => Head { manifest: next, hash },
-                // Be it that it was created and the answer was lost: what is there counts.
-                Ok(false) | Err(_) => match self.history.find(next.number)? {
-                    Found::Manifest(there) if known.note.attempts.contains(&there.hash) => *there,
-                    Found::Manifest(there) => return Err(self.fenced(&there.manifest)),
-                    Found::Pruned => return Err(self.fenced_by_newest(next.number)),
-                    Found::Nothing => {
-                        failed = created.err();
-                        continue;
-                    }
-                },
+            // Be it that it was created and the answer was lost: what is there counts.
+            let head = match self.history.find_after(&created, &next)? {
+                Found::Manifest(there) if note.attempts.contains(&there.hash) => *there,
+                Found::Manifest(there) => return Err(self.fenced(note, &there.manifest)),
+                Found::Pruned => return Err(self.fenced_by_newest(note, next.number)),
+                Found::Nothing => {
+                    failed = created.err();
+                    continue;
+                }
             };
-            known.note = Note { head: Some(head), is_own: true, attempts: Vec::new(), ..known.note.clone() };
-            self.notes.save(&known.note)?;
-            known.stored.clear();
-            return Ok(());
+            self.stored.clear();
+            return self.noted(Note { head: Some(head), is_own: true, attempts: Vec::new(), ..note });
         }
         let what = "it is neither created nor there".to_owned();
         let (doing, url) = ("create", self.history.bucket.url().to_owned());
@@ -327,46 +338,83 @@ impl Publisher {
         }
     }
 
-    /// The note of this store, which must be of this repository.
-    fn load(&self) -> Result<Note, Error> {
+    /// What is noted of this store, which must be of this repository.
+    fn note(&mut self) -> Result<Note, Error> {
+        if let Some(note) = &self.note {
+            return Ok(note.clone());
+        }
         let begun = Note { repository: self.repository.clone(), ..Note::default() };
         let note = self.notes.load()?.unwrap_or(begun);
-        if note.repository == self.repository {
-            return Ok(note);
+        if note.repository != self.repository {
+            return Err(Error::Replaced {
+                url: self.history.bucket.url().to_owned(),
+                store: self.history.store.clone(),
+                expected: note.repository,
+                found: self.repository.clone(),
+            });
         }
-        Err(Error::Replaced {
-            url: self.history.bucket.url().to_owned(),
-            store: self.history.store.clone(),
-            expected: note.repository,
-            found: self.repository.clone(),
-        })
+        Ok(self.note.insert(note).clone())
+    }
+
+    /// Notes this from now on.
+    fn noted(&mut self, note: Note) -> Result<Note, Error> {
+        // If it cannot be written, one of the two is there: it is read again.
+        self.note = None;
+        self.notes.save(&note)?;
+        Ok(self.note.insert(note).clone())
+    }
+
+    /// Notes that a manifest is there which was sent.
+    fn noted_as_sent(&mut self, note: Note, sent: Head) -> Result<Note, Error> {
+        self.noted(Note { head: Some(sent), is_own: true, attempts: Vec::new(), ..note })
     }
 
     /// Compares the archive with what a manifest names.
     fn must_have(&self, source: &dyn Source, head: &Manifest) -> Result<(), Error> {
         let files = source.files()?.files;
-        let has = |named: &&RemoteFile| !files.iter().any(|file| file.id == named.id());
-        match head.files.iter().find(has) {
+        let lacks = |named: &&RemoteFile| !files.iter().any(|file| file.id == named.id());
+        match head.files.iter().find(lacks) {
             None => Ok(()),
-            Some(missing) => Err(Error::Behind {
-                store: self.history.store.clone(),
-                url: self.history.bucket.url().to_owned(),
-                by: head.holder.clone(),
-                file: missing.file,
-            }),
+            Some(missing) => Err(self.behind(head, missing.file)),
         }
     }
 
-    /// That nothing is there above this number.
-    fn must_be_newest(&self, number: u64) -> Result<(), Error> {
-        match self.history.find(number + 1)? {
-            Found::Nothing => Ok(()),
-            Found::Manifest(next) => Err(self.fenced(&next.manifest)),
-            Found::Pruned => Err(self.fenced_by_newest(number + 1)),
+    fn behind(&self, head: &Manifest, file: u64) -> Error {
+        Error::Behind {
+            store: self.history.store.clone(),
+            url: self.history.bucket.url().to_owned(),
+            by: head.holder.clone(),
+            file,
         }
     }
 
-    fn fenced(&self, by: &Manifest) -> Error {
+    /// That somebody else publishes the store. From here it can be taken over if the archive has everything that is there now, whatever
+    /// becomes of it until then: so that is noted.
+    fn fenced_by(&mut self, note: Note, newest: Head, source: &dyn Source) -> Error {
+        let by = newest.manifest.clone();
+        if self.must_have(source, &newest.manifest).is_ok() {
+            let note = Note { head: Some(newest), is_own: false, attempts: Vec::new(), ..note };
+            if let Err(error) = self.noted(note) {
+                return error;
+            }
+            return self.fenced_error(&by);
+        }
+        if by.holder.host == self.holder.host {
+            let newest = by.newest_file();
+            return self.behind(&by, newest);
+        }
+        self.fenced(note, &by)
+    }
+
+    /// That somebody else has taken over; nothing is published from here before a person says so.
+    fn fenced(&mut self, note: Note, by: &Manifest) -> Error {
+        match self.noted(Note { is_own: false, attempts: Vec::new(), ..note }) {
+            Ok(_) => self.fenced_error(by),
+            Err(error) => error,
+        }
+    }
+
+    fn fenced_error(&self, by: &Manifest) -> Error {
         Error::Fenced {
             store: self.history.store.clone(),
             url: self.history.bucket.url().to_owned(),
@@ -375,12 +423,54 @@ impl Publisher {
         }
     }
 
-    /// Fenced by somebody whose manifest of this number was pruned: the newest one says who.
-    fn fenced_by_newest(&self, number: u64) -> Error {
+    /// The same, by somebody whose manifest of this number was pruned: the newest one says who.
+    fn fenced_by_newest(&mut self, note: Note, number: u64) -> Error {
         match self.history.head() {
-            Ok(Some(head)) => self.fenced(&head.manifest),
+            Ok(Some(head)) => self.fenced(note, &head.manifest),
             Ok(None) => self.history.missing(number),
             Err(error) => error,
         }
     }
+}
+
+/// The first file of a manifest that an archive has another one of, or that is newer than all that it has.
+fn unfit(head: &Manifest, files: &Files) -> Option<u64> {
+    let known = |number: u64| files.files.iter().find(|file| file.id.number == number);
+    let cannot_be_read = |number: u64| files.lost_numbers().any(|lost| lost == number);
+    let another = head.files.iter().find(|named| known(named.file).is_some_and(|file| file.id != named.id()));
+    let newest = files.files.last().map_or(0, |file| file.id.number);
+    // It may be there and unreadable: then the archive is what it was before, and knows of it.
+    let newer = head.files.iter().find(|named| named.file > newest && !cannot_be_read(named.file));
+    another.or(newer).map(|file| file.file)
+}
+
+/// Whether the newest manifest names what the archive consists of. What cannot be read here is as good there as ever.
+fn names(note: &Note, files: &Files) -> bool {
+    let Some(Head { manifest: head, .. }) = &note.head else { return false };
+    let is_named = |file: &ArchiveFile| head.file(file.id.number).is_some_and(|named| named.id() == file.id);
+    let lost = files.lost_numbers().filter(|lost| head.file(*lost).is_some()).count();
+    files.files.iter().all(is_named)
+        && files.lost.iter().all(|lost| head.file(*lost).is_some())
+        && files.files.len() + lost == head.files.len()
+}
+
+/// A file in pieces as they are stored. After one that cannot be read, nothing follows.
+fn pieces(file: &ArchiveFile) -> impl Iterator<Item = Result<Vec<u8>, asat_archive::Error>> {
+    let (bytes, piece) = (file.id.bytes, part_bytes(file.id.bytes));
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let end = (at + piece).min(bytes);
+        let read = (at < bytes).then(|| file.read(at..end))?;
+        at = if read.is_ok() { end } else { bytes };
+        Some(read)
+    })
+}
+
+/// Reads a file before anything of it is stored: of a large one it would be found out too late that it is damaged.
+fn check(file: &ArchiveFile) -> Result<(), asat_archive::Error> {
+    let mut checker = Checker::new(file.id);
+    for piece in pieces(file) {
+        checker.update(&piece?);
+    }
+    checker.check().map_err(|what| file.damaged(what))
 }

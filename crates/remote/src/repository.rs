@@ -89,17 +89,15 @@ impl Repository {
     /// What the service answers.
     pub fn stores(&self) -> Result<Vec<StoreName>, Error> {
         let mut stores: Vec<StoreName> = Vec::new();
-        let mut after = None;
+        let mut after: Option<String> = None;
         // One listing for each store: it begins behind everything that the store before has.
-        loop {
-            let Some(entry) = self.bucket.list("", after.as_deref(), 1)?.pop() else { return Ok(stores) };
-            let store = entry.key.split_once('/').map(|(folder, _)| folder.to_owned());
-            stores.extend(
-                store.as_deref().filter(|store| *store != "probe").and_then(|store| store.parse().ok()),
-            );
+        while let Some(entry) = self.bucket.list(layout::STORES, after.as_deref(), 1)?.pop() {
+            let name = entry.key.strip_prefix(layout::STORES).and_then(|rest| rest.split_once('/'));
+            stores.extend(name.and_then(|(name, _)| name.parse().ok()));
             // The character after `/`.
-            after = Some(store.map_or(entry.key, |store| format!("{store}0")));
+            after = Some(name.map_or(entry.key.clone(), |(name, _)| format!("{}{name}0", layout::STORES)));
         }
+        Ok(stores)
     }
 }
 
@@ -143,8 +141,9 @@ impl History {
 
     /// The newest manifest. A listing says where to begin, and may be old: from there on it is asked by number.
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
-        let listed = self.bucket.list(&layout::manifests(&self.store), None, 1)?;
-        let number = listed.first().and_then(|entry| layout::number_of_manifest(&self.store, &entry.key));
+        // Somebody may have put other objects there.
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, 16)?;
+        let number = listed.iter().find_map(|entry| layout::number_of_manifest(&self.store, &entry.key));
         self.head_from(number.unwrap_or(0))
     }
 
@@ -160,6 +159,15 @@ impl History {
             }
             number += 1;
         }
+    }
+
+    /// What is stored under a manifest's number after it was sent. If the service says that it has created it, it is there.
+    pub(crate) fn find_after(&self, created: &Result<bool, Error>, sent: &Manifest) -> Result<Found, Error> {
+        if matches!(created, Ok(true)) {
+            let (_, hash) = sent.encode();
+            return Ok(Found::Manifest(Box::new(Head { manifest: sent.clone(), hash })));
+        }
+        self.find(sent.number)
     }
 
     /// What is stored under a number.
@@ -178,12 +186,24 @@ impl History {
 
     /// The manifests as a listing has them, newest first, up to the first one that was pruned.
     pub(crate) fn list(&self) -> Result<Vec<(u64, Entry)>, Error> {
-        let pruned = u64::try_from(PRUNED.len()).unwrap_or(0);
-        let entries = self.bucket.list_all(&layout::manifests(&self.store))?;
-        let numbered = entries
-            .into_iter()
-            .filter_map(|entry| Some((layout::number_of_manifest(&self.store, &entry.key)?, entry)));
-        Ok(numbered.take_while(|(_, entry)| entry.bytes != pruned).collect())
+        const AT_ONCE: usize = 1000;
+        let (pruned, prefix) = (u64::try_from(PRUNED.len()).unwrap_or(0), layout::manifests(&self.store));
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let entries = self.bucket.list(&prefix, after.as_deref(), AT_ONCE)?;
+            let is_last = entries.len() < AT_ONCE;
+            after = entries.last().map(|entry| entry.key.clone());
+            for entry in entries {
+                let Some(number) = layout::number_of_manifest(&self.store, &entry.key) else { continue };
+                if entry.bytes == pruned {
+                    return Ok(found);
+                }
+                found.push((number, entry));
+            }
+            if is_last {
+                return Ok(found);
+            }
+        }
     }
 
     pub(crate) fn missing(&self, number: u64) -> Error {

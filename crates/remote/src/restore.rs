@@ -47,12 +47,27 @@ pub fn restore(
         found += usize::from(fetch(history, file, &unfinished, &mut |bytes| tell(done + bytes, all))?);
         done += file.bytes;
     }
-    let written = sync(&unfinished).and_then(|()| fs::rename(&unfinished, folder));
-    written
-        .and_then(|()| sync(folder.parent().unwrap_or(folder)))
-        .map_err(Error::local("rename", &unfinished))?;
+    tidy(&unfinished, &manifest).map_err(Error::local("tidy", &unfinished))?;
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = sync(&unfinished).and_then(|()| fs::rename(&unfinished, folder)).and_then(|()| sync(above));
+    written.map_err(Error::local("rename", &unfinished))?;
     let (archive, _) = Archive::open(folder)?;
+    let files = archive.files()?;
+    if let Some(lost) = files.lost.first() {
+        return Err(Error::Unreadable { store: history.store.clone(), file: *lost });
+    }
     Ok(Restored { manifest, found, versions: archive.live() })
+}
+
+/// Removes what the manifest does not name: what a try before has left, perhaps of another manifest.
+fn tidy(folder: &Path, manifest: &Manifest) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !manifest.files.iter().any(|file| entry.file_name() == *file.id().name()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Fetches a file, unless it is there. Answers whether it was.
@@ -79,7 +94,7 @@ fn fetch(
     if !is_there {
         return Err(Error::missing(history.bucket.url(), &key));
     }
-    checker.finish().map_err(|what| Error::damaged(history.bucket.url(), &key, what))?;
+    checker.check().map_err(|what| Error::damaged(history.bucket.url(), &key, what))?;
     file.as_file().sync_all().map_err(at("sync"))?;
     file.persist(&path).map_err(|error| at("rename")(error.error))?;
     Ok(false)
@@ -91,7 +106,7 @@ fn is_whole(path: &Path, named: &RemoteFile) -> bool {
     let (mut checker, mut buffer) = (Checker::new(named.id()), vec![0; 1 << 20]);
     loop {
         match std::io::Read::read(&mut file, &mut buffer) {
-            Ok(0) => return checker.finish().is_ok(),
+            Ok(0) => return checker.check().is_ok(),
             Ok(count) => checker.update(buffer.get(..count).unwrap_or_default()),
             Err(_) => return false,
         }

@@ -3,8 +3,8 @@
 //! Credentials come from where the services' own tools have them: the environment, files, roles of the machine. None is ever in a URL.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -31,6 +31,9 @@ const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeo
 const RETRIES: (usize, Duration) = (3, Duration::from_secs(60));
 /// So many parts of one object are on their way at once, each of which is in memory.
 const PARTS_AT_ONCE: usize = 2;
+
+/// How many bytes of parts are in memory at once, whatever is stored. One object is stored in any case.
+const BUDGET_BYTES: u64 = 64 << 20;
 
 /// Ends what is under way, from any thread.
 #[derive(Clone, Debug)]
@@ -78,6 +81,7 @@ pub struct Service {
     /// A folder lists its files in no order.
     is_sorted: bool,
     requests: Requests,
+    budget: Budget,
 }
 
 impl Service {
@@ -113,7 +117,15 @@ impl Service {
             _ => Box::new(PrefixStore::new(store, prefix)),
         };
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Self { url, store, runtime, stop, is_sorted: scheme != "file", requests: Requests::default() })
+        Ok(Self {
+            url,
+            store,
+            runtime,
+            stop,
+            is_sorted: scheme != "file",
+            requests: Requests::default(),
+            budget: Budget::default(),
+        })
     }
 
     /// What was asked of the service.
@@ -150,25 +162,63 @@ impl Service {
         let failed = self.failed("store", key);
         let upload = self.store.put_multipart(&Path::from(key)).await.map_err(&failed)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, first.len());
+        count(&self.requests.writes, 2);
         let mut part: Option<Result<Vec<u8>, asat_archive::Error>> = Some(Ok(first));
         while let Some(taken) = part {
-            match taken {
+            let sent = match taken {
+                Ok(bytes) => upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(&failed).map(|()| bytes),
+                Err(error) => Err(error.into()),
+            };
+            match sent {
                 Ok(bytes) => {
                     count(&self.requests.writes, 1);
                     count(&self.requests.sent_bytes, bytes.len());
-                    upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(&failed)?;
                     upload.put(bytes.into());
                 }
                 Err(error) => {
-                    // What is not ended stays with the service until its own rules remove it.
+                    // If even this fails, the parts stay with the service until its own rules remove them.
                     let _ = upload.abort().await;
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
             part = parts.next();
         }
-        count(&self.requests.writes, 2);
         upload.finish().await.map(drop).map_err(failed)
+    }
+
+    /// Takes so many bytes of what parts may take in memory, once they are there. It waits for others.
+    fn reserve(&self, bytes: u64) -> Result<impl Drop, Error> {
+        struct Reserved<'a>(&'a Budget, u64);
+        impl Drop for Reserved<'_> {
+            fn drop(&mut self) {
+                *self.0.lock() -= self.1;
+                self.0.freed.notify_all();
+            }
+        }
+        let mut used = self.budget.lock();
+        while *used > 0 && *used + bytes > BUDGET_BYTES {
+            if *self.stop.0.borrow() {
+                return Err(Error::Stopped);
+            }
+            let waited = self.budget.freed.wait_timeout(used, Duration::from_millis(100));
+            used = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *used += bytes;
+        drop(used);
+        Ok(Reserved(&self.budget, bytes))
+    }
+}
+
+/// The bytes that are taken.
+#[derive(Debug, Default)]
+struct Budget {
+    used: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Budget {
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,6 +244,8 @@ impl Bucket for Service {
     }
 
     fn store(&self, key: &str, bytes: u64, parts: &mut Parts<'_>) -> Result<(), Error> {
+        let parts_at_once = u64::try_from(PARTS_AT_ONCE + 1).unwrap_or(u64::MAX);
+        let _reserved = self.reserve(bytes.min(part_bytes(bytes).saturating_mul(parts_at_once)))?;
         let first = parts.next().transpose()?.unwrap_or_default();
         if bytes > part_bytes(bytes) {
             return self.wait(self.store_in_parts(key, first, parts));
@@ -293,6 +345,12 @@ fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn 
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     if bucket.is_empty() {
         return Err("it names no bucket".to_owned());
+    }
+    if bucket.ends_with("--x-s3") {
+        // Their listings are in no order (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-express-differences.html).
+        return Err(
+            "directory buckets of S3 cannot be listed in order; use a general purpose bucket".to_owned()
+        );
     }
     let options: Vec<(&str, &str)> = TIMEOUTS.into_iter().chain(options.iter().copied()).collect();
     let retry = RetryConfig { max_retries: RETRIES.0, retry_timeout: RETRIES.1, ..RetryConfig::default() };

@@ -53,14 +53,22 @@ pub fn verify(history: &History, depth: Depth) -> Result<Report, Error> {
     let there = history.bucket.list_all(&layout::files(&history.store))?;
     let there: BTreeMap<String, u64> = there.into_iter().map(|entry| (entry.key, entry.bytes)).collect();
     let mut report = Report { manifest: manifest.number, files: manifest.files.len(), ..Report::default() };
+    // Each time others are read, whatever has happened since the last time.
+    let turn = uuid::Uuid::new_v4().as_u128();
     for (place, file) in manifest.files.iter().enumerate() {
         let key = file.key(&history.store);
-        let found = match there.get(&key) {
+        let listed = there.get(&key).copied();
+        // A listing may be old.
+        let bytes = match listed.filter(|bytes| *bytes == file.bytes) {
+            None => history.bucket.look(&key)?.map(|entry| entry.bytes),
+            listed => listed,
+        };
+        let found = match bytes {
             None => Err("it is missing".to_owned()),
-            Some(bytes) if *bytes != file.bytes => {
+            Some(bytes) if bytes != file.bytes => {
                 Err(format!("it has {bytes} bytes, and {} were stored", file.bytes))
             }
-            Some(_) if depth.reads(place, manifest.number) => {
+            Some(_) if depth.reads(place, turn) => {
                 report.read += 1;
                 report.bytes += file.bytes;
                 read(history, file, &key)?
@@ -74,13 +82,17 @@ pub fn verify(history: &History, depth: Depth) -> Result<Report, Error> {
 
 impl Depth {
     /// Whether the file at this place of the manifest is read.
-    fn reads(self, place: usize, number: u64) -> bool {
+    fn reads(self, place: usize, turn: u128) -> bool {
         match self {
             Self::Listed => false,
             Self::Read => true,
             Self::Sample(percent) => {
-                let turn = u64::try_from(place).unwrap_or(0).wrapping_mul(37).wrapping_add(number);
-                turn % 100 < u64::from(percent)
+                let hash = blake3::hash(
+                    [u128::try_from(place).unwrap_or(0), turn].map(u128::to_le_bytes).as_flattened(),
+                );
+                hash.as_bytes()
+                    .first_chunk()
+                    .is_some_and(|bytes| u32::from_le_bytes(*bytes) % 100 < u32::from(percent))
             }
         }
     }
@@ -93,5 +105,5 @@ fn read(history: &History, file: &RemoteFile, key: &str) -> Result<Result<(), St
         checker.update(piece);
         Ok(())
     })?;
-    Ok(if is_there { checker.finish() } else { Err("it is missing".to_owned()) })
+    Ok(if is_there { checker.check() } else { Err("it is missing".to_owned()) })
 }

@@ -5,7 +5,6 @@
 //! publishes the store, only when a person says so.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -43,7 +42,6 @@ struct Shared {
     machine: Arc<Machine>,
     handle: Handle,
     holder: Holder,
-    notes: PathBuf,
 }
 
 impl Pushing {
@@ -68,7 +66,6 @@ impl Pushing {
             machine: Arc::clone(machine),
             handle: handle.clone(),
             holder: Holder { host, process: Uuid::now_v7().to_string() },
-            notes: config.remote_notes(),
         };
         let pushing = Self { shared: Arc::new(shared), threads: Mutex::default() };
         pushing.push_all()?;
@@ -205,12 +202,13 @@ impl Pusher {
     }
 
     /// The publisher. The repository is opened and tried when it is needed first.
-    fn publisher(&mut self) -> Result<&mut Publisher, Error> {
+    fn publisher(&mut self) -> Result<&mut Publisher, Problem> {
         let publisher = match self.publisher.take() {
             Some(publisher) => publisher,
             None => {
                 let repository = self.shared.repository()?;
-                let note = NoteFile(self.shared.notes.join(format!("{}.json", self.store)));
+                let archive = self.shared.machine.archives().of(&self.store)?;
+                let note = NoteFile(archive.folder().join(asat_archive::REMOTE_NOTE));
                 Publisher::new(&repository, &self.store, self.shared.holder.clone(), Box::new(note))
             }
         };

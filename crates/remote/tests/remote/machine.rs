@@ -26,9 +26,28 @@ pub(crate) struct Machine {
     pub(crate) versions: BTreeMap<u64, u64>,
     /// What was given up here, and what it had.
     pub(crate) retired: BTreeMap<u64, u64>,
+    /// What was lost here by an accident, and what it had.
+    pub(crate) lost: BTreeMap<u64, u64>,
+    /// What the archive was when it was backed up last.
+    backup: Option<TempDir>,
     dice: Arc<Dice>,
     /// Of a thousand notes that are written, before so many and after so many the machine stops.
     stops: u64,
+}
+
+/// What happens to a machine's disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Accident {
+    /// The newest file of the archive is gone.
+    Gone,
+    /// It is damaged.
+    Damaged,
+    /// The archive is put back from a backup.
+    PutBack,
+    /// The same, and the note of today stays.
+    PutBackBeside,
+    /// The archive is begun anew.
+    Anew,
 }
 
 /// Notes on a machine that may stop before or after it has written one.
@@ -56,8 +75,9 @@ impl Machine {
     pub(crate) fn new(name: &str, folder: TempDir, dice: &Arc<Dice>) -> Self {
         let (archive, _) = Archive::open(&folder.path().join("archive")).unwrap();
         let dice = Arc::clone(dice);
-        let (versions, retired) = (BTreeMap::new(), BTreeMap::new());
-        Self { name: name.to_owned(), folder, archive, publisher: None, versions, retired, dice, stops: 30 }
+        let (versions, retired, lost) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (name, publisher, backup) = (name.to_owned(), None, None);
+        Self { name, folder, archive, publisher, versions, retired, lost, backup, dice, stops: 30 }
     }
 
     /// A machine that never stops by itself.
@@ -78,12 +98,15 @@ impl Machine {
         let folder = Self::folder();
         copy_all(self.folder.path(), folder.path());
         let copy = Self::new(name, folder, &self.dice);
-        Self { versions: self.versions.clone(), retired: self.retired.clone(), stops: self.stops, ..copy }
+        let (versions, retired, lost) = (self.versions.clone(), self.retired.clone(), self.lost.clone());
+        Self { versions, retired, lost, stops: self.stops, ..copy }
     }
 
     /// Publishes a version here.
     pub(crate) fn publish(&mut self, content: u64) {
-        let number = (1..).find(|number| self.archive.ends_below(*number)).unwrap();
+        // A catalogue knows what was given, whatever becomes of the archive.
+        let known = self.retired.keys().chain(self.lost.keys()).max().copied().unwrap_or(0);
+        let number = (known + 1..).find(|number| self.archive.ends_below(*number)).unwrap();
         write(&self.archive, number, content);
         self.versions.insert(number, content);
     }
@@ -112,6 +135,50 @@ impl Machine {
         self.publisher(repository).take_over(&archive).map(drop)
     }
 
+    /// Backs up the archive.
+    pub(crate) fn back_up(&mut self) {
+        let folder = Self::folder();
+        copy_all(&Self::archive_folder(&self.folder), folder.path());
+        self.backup = Some(folder);
+    }
+
+    /// Something happens to the disk while the machine is off.
+    pub(crate) fn suffer(&mut self, accident: Accident) {
+        self.publisher = None;
+        let archive = Self::archive_folder(&self.folder);
+        // What is there is closed first.
+        self.archive = Archive::open(&self.folder.path().join("nothing")).unwrap().0;
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|kind| kind == "segment"));
+        files.sort();
+        match (accident, files.last()) {
+            (Accident::Gone, Some(newest)) => fs::remove_file(newest).unwrap(),
+            (Accident::Damaged, Some(newest)) if files.len() > 1 => {
+                let mut bytes = fs::read(newest).unwrap();
+                let place = bytes.len() - 100;
+                bytes[place] ^= 1;
+                fs::write(newest, bytes).unwrap();
+            }
+            (Accident::PutBack | Accident::PutBackBeside, _) if let Some(backup) = &self.backup => {
+                let note = fs::read(self.note());
+                fs::remove_dir_all(&archive).unwrap();
+                fs::create_dir(&archive).unwrap();
+                copy_all(backup.path(), &archive);
+                if let (Accident::PutBackBeside, Ok(note)) = (accident, note) {
+                    fs::write(self.note(), note).unwrap();
+                }
+            }
+            (Accident::Anew, _) => fs::remove_dir_all(&archive).unwrap(),
+            _ => {}
+        }
+        self.archive = Archive::open(&archive).unwrap().0;
+        let there = contents(&self.archive);
+        let gone = self.versions.iter().filter(|(number, content)| there.get(number) != Some(content));
+        self.lost.extend(gone.map(|(number, content)| (*number, *content)));
+        self.versions = there;
+    }
+
     /// Ends the publisher without a word.
     pub(crate) fn kill(&mut self) {
         self.publisher = None;
@@ -126,7 +193,7 @@ impl Machine {
 
     /// Where the publisher's note is.
     pub(crate) fn note(&self) -> PathBuf {
-        self.folder.path().join("note.json")
+        Self::archive_folder(&self.folder).join(asat_archive::REMOTE_NOTE)
     }
 
     /// A file of the archive.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asat_archive::Archive;
-use asat_remote::{Keep, Repository, prune, restore};
+use asat_remote::{Error, Keep, Repository, prune, restore};
 
-use crate::machine::{Machine, contents, store};
+use crate::machine::{Accident, Machine, contents, store};
 use crate::model::{Dice, Model};
 
 /// Everything that goes on around one bucket.
@@ -49,7 +49,7 @@ impl World {
     fn act(&self) {
         let nth = self.dice.below(u64::try_from(self.machines.len()).unwrap());
         let Ok(mut machine) = self.machines[usize::try_from(nth).unwrap()].try_lock() else { return };
-        match self.dice.below(20) {
+        match self.dice.below(24) {
             0..5 => machine.publish(self.dice.below(u64::MAX)),
             5..7 => {
                 if let Some((number, content)) =
@@ -70,6 +70,25 @@ impl World {
                 let taken = machine.take_over(&self.repository);
                 self.tell(format!("{} takes over: {taken:?}", machine.name));
             }
+            12 => machine.back_up(),
+            13 if self.dice.per_mille(400) => {
+                let accidents = [
+                    Accident::Gone,
+                    Accident::Damaged,
+                    Accident::PutBack,
+                    Accident::PutBackBeside,
+                    Accident::Anew,
+                ];
+                let accident = accidents[usize::try_from(self.dice.below(5)).unwrap()];
+                machine.suffer(accident);
+                self.tell(format!(
+                    "{} suffers {accident:?}, and has {:?}",
+                    machine.name,
+                    machine.versions.keys()
+                ));
+                // It is started again, and looks at its archive before it publishes anything.
+                while let Err(Error::Stopped) = machine.push(&self.repository) {}
+            }
             _ => self.push(&mut machine),
         }
     }
@@ -84,14 +103,19 @@ impl World {
                 if at >= stored.0 {
                     for (number, content) in &stored.1 {
                         let is_there = versions.get(number) == Some(content);
-                        let is_retired = machine.retired.get(number) == Some(content);
+                        let is_retired = machine.retired.get(number) == Some(content)
+                            || machine.lost.get(number) == Some(content);
                         assert!(
                             is_there || is_retired,
                             "{}: version {number} was stored, and is lost",
                             machine.name
                         );
                     }
-                    *stored = (at, versions);
+                    // What is lost here is in the bucket as ever.
+                    let kept =
+                        stored.1.iter().filter(|(number, content)| machine.lost.get(number) == Some(content));
+                    let kept: Vec<(u64, u64)> = kept.map(|(number, content)| (*number, *content)).collect();
+                    *stored = (at, versions.into_iter().chain(kept).collect());
                 } else {
                     // Somebody has taken over between the manifest and this.
                     let retired = self.retired.lock().unwrap();
@@ -145,7 +169,7 @@ impl World {
         while let Some(number) = next.number.checked_sub(1).filter(|number| *number > 0) {
             let Ok(before) = history.manifest(number) else { break };
             assert!(next.epoch == before.epoch || next.epoch == before.epoch + 1);
-            assert!(next.epoch > before.epoch || next.holder.host == before.holder.host || next.number > 1);
+            assert!(next.epoch > before.epoch || next.holder.host == before.holder.host);
             next = before;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,301 @@
+//! History in object storage, as a user of the program sees it: a bucket that is a folder, publishers on several machines, and everything
+//! that `docs/remote.md` says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{PATIENCE, World};
+use serde_json::{Value, json};
+
+const ASAT: &str = env!("CARGO_BIN_EXE_asat");
+
+/// A machine with a store, whose bucket is a folder that others may share.
+fn machine(bucket: &Path) -> World {
+    let mut world = World::new();
+    world.config = format!("[remote]\nurl = \"file://{}\"", bucket.display());
+    world.sqlite().execute_batch("create table if not exists ledger (entry text)").unwrap();
+    world
+}
+
+/// A bucket with a repository in it.
+fn bucket() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("asat-bucket.").tempdir().unwrap();
+    answer(&remote(&folder, &["init"]));
+    folder
+}
+
+fn url(bucket: &tempfile::TempDir) -> String {
+    format!("file://{}", bucket.path().display())
+}
+
+/// Does something with the bucket alone; no daemon has to run.
+fn remote(bucket: &tempfile::TempDir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(ASAT);
+    command.args(["--json", "remote"]).args(arguments).args(["--url", &url(bucket)]);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn answer(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refusal(output: &Output) -> (i32, String) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), said)
+}
+
+/// Changes the store, publishes it, and returns when it is in the bucket.
+fn publish(world: &World, label: &str) -> Value {
+    world.sqlite().execute("insert into ledger values (?1)", [label]).unwrap();
+    let answer = world.send("POST", "/snapshots", &json!({ "label": label, "wait": "remote" }));
+    assert_eq!(answer.status, 201, "{answer}");
+    answer.json()["version"].clone()
+}
+
+/// How the store stands to the bucket.
+fn standing(world: &World) -> Value {
+    world.get("/stores").json()["stores"][0]["remote"].clone()
+}
+
+/// Waits until the store stands to the bucket as is wanted.
+fn until(world: &World, wanted: impl Fn(&Value) -> bool) -> Value {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let standing = standing(world);
+        if wanted(&standing) {
+            return standing;
+        }
+        assert!(std::time::Instant::now() < deadline, "{standing}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_is_published_is_in_the_bucket_and_any_machine_restores_it() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start_under_contract();
+    let versions: Vec<Value> = ["a", "b", "c"].iter().map(|label| publish(&world, label)).collect();
+    assert!(versions.iter().all(|version| version["remote"] == "stored"), "{versions:?}");
+    let listed = world.get("/versions").json();
+    assert_eq!(listed["versions"][2]["remote"], "stored");
+    let standing = standing(&world);
+    assert_eq!(
+        (&standing["state"], &standing["stored"], &standing["pending"]),
+        (&json!("stored"), &json!(3), &json!(0))
+    );
+    let metrics = world.get("/metrics").text();
+    assert!(metrics.contains("asat_remote_pending_versions{store=\"report\"} 0"), "{metrics}");
+    let status = world.asat(&["remote", "status"]);
+    assert!(
+        String::from_utf8_lossy(&status.stdout).contains("report: all of 3 versions are in"),
+        "{status:?}"
+    );
+    // What is given up follows too.
+    assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
+    publish(&world, "d");
+    world.kill();
+    // The machine is gone. Another one has the URL alone.
+    let other = machine(bucket.path());
+    let archive = other.path("state/archive/report");
+    fs::create_dir_all(archive.parent().unwrap()).unwrap();
+    let restored =
+        answer(&remote(&bucket, &["restore", "--store", "report", "--to", archive.to_str().unwrap()]));
+    assert_eq!((&restored["versions"], &restored["newest"]), (&json!(3), &json!("report@4")));
+    let mut other = other;
+    let config = other.write_config();
+    let mut rebuild = Command::new(ASAT);
+    rebuild.args(["--json", "rebuild-catalogue", "--config"]).arg(&config);
+    answer(&rebuild.output().unwrap());
+    other.start();
+    for (version, rows) in [("report@1", 1), ("report@3", 3), ("report@4", 4)] {
+        let copy = rusqlite::Connection::open(other.open(version)).unwrap();
+        assert_eq!(
+            copy.query_row("select count(*) from ledger", [], |row| row.get(0)),
+            Ok(rows),
+            "{version}"
+        );
+    }
+    assert_eq!(other.get("/versions/report@4").json()["publications"][0]["label"], "d");
+}
+
+#[test]
+fn of_two_machines_only_one_publishes_until_the_other_is_told_to_take_over() {
+    let bucket = bucket();
+    let mut first = machine(bucket.path());
+    first.start();
+    publish(&first, "a");
+    // The other machine has the same archive, as after a restore.
+    let mut second = machine(bucket.path());
+    let archive = second.path("state/archive/report");
+    fs::create_dir_all(archive.parent().unwrap()).unwrap();
+    answer(&remote(&bucket, &["restore", "--store", "report", "--to", archive.to_str().unwrap()]));
+    let config = second.write_config();
+    answer(
+        &Command::new(ASAT).args(["--json", "rebuild-catalogue", "--config"]).arg(&config).output().unwrap(),
+    );
+    second.start();
+    let fenced = until(&second, |standing| standing["state"] == "fenced");
+    assert_eq!(fenced["trouble"]["code"], "fenced");
+    assert!(fenced["trouble"]["hint"].as_str().unwrap().contains("asat remote take-over"), "{fenced}");
+    second.sqlite().execute("insert into ledger values ('b')", []).unwrap();
+    let refused = second.send("POST", "/snapshots", &json!({ "label": "b", "wait": "remote" }));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (409, Some("fenced")), "{refused}");
+    assert_eq!(
+        second.get("/versions/report@2").json()["remote"],
+        "fenced",
+        "it is published here all the same"
+    );
+    let status = second.asat(&["remote", "status"]);
+    assert_eq!(status.status.code(), Some(13), "{status:?}");
+    // The first machine is taken for gone.
+    let taken = second.asat(&["remote", "take-over", "report"]);
+    assert!(taken.status.success(), "{taken:?}");
+    until(&second, |standing| standing["state"] == "stored");
+    assert_eq!(second.get("/versions/report@2").json()["remote"], "stored");
+    // It is not, and finds out, and says so again after a start.
+    first.sqlite().execute("insert into ledger values ('c')", []).unwrap();
+    let refused = first.send("POST", "/snapshots", &json!({ "label": "c", "wait": "remote" }));
+    assert_eq!(refused.json()["code"], "fenced", "{refused}");
+    let before = files(&bucket.path().join("s/report/f"));
+    first.kill();
+    first.start();
+    until(&first, |standing| standing["state"] == "fenced");
+    assert_eq!(files(&bucket.path().join("s/report/f")), before);
+    // What the second has stored is not lost by a take-over of the first, which lacks it.
+    let refused = first.asat(&["remote", "take-over", "report"]);
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    let list = answer(&remote(&bucket, &["list"]));
+    assert_eq!(
+        (&list[0]["versions"], &list[0]["newest"], &list[0]["epoch"]),
+        (&json!(2), &json!(2), &json!(2))
+    );
+}
+
+#[test]
+fn without_the_bucket_everything_goes_on_here_and_nothing_is_given_up_that_is_not_there() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start();
+    publish(&world, "a");
+    // The disk with the bucket is away.
+    let away = bucket.path().with_extension("away");
+    fs::rename(bucket.path().join("s/report"), &away).unwrap();
+    fs::write(bucket.path().join("s/report"), "in the way").unwrap();
+    world.sqlite().execute("insert into ledger values ('b')", []).unwrap();
+    assert_eq!(world.publish("b")["version"]["remote"], "pending");
+    let trouble = until(&world, |standing| !standing["trouble"].is_null());
+    assert_eq!((&trouble["state"], &trouble["pending"]), (&json!("pending"), &json!(1)));
+    assert_eq!(trouble["trouble"]["code"], "remote_unavailable");
+    let refused = world.request("DELETE", "/versions/report@2", &[], b"");
+    assert_eq!(refused.json()["code"], "in_use", "{refused}");
+    assert_eq!(world.request("DELETE", "/versions/report@1", &[], b"").status, 200, "that one is stored");
+    // It is back.
+    fs::remove_file(bucket.path().join("s/report")).unwrap();
+    fs::rename(&away, bucket.path().join("s/report")).unwrap();
+    until(&world, |standing| standing["state"] == "stored" && standing["trouble"].is_null());
+    assert_eq!(world.get("/versions/report@2").json()["remote"], "stored");
+}
+
+#[test]
+fn a_daemon_starts_without_its_bucket_and_goes_on_where_it_ended() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start();
+    publish(&world, "a");
+    world.kill();
+    world.start();
+    until(&world, |standing| standing["state"] == "stored");
+    let manifests = files(&bucket.path().join("s/report/m"));
+    assert_eq!(manifests.len(), 1, "a start alone changes nothing: {manifests:?}");
+    world.kill();
+    let marker = bucket.path().join("asat.json");
+    let text = fs::read(&marker).unwrap();
+    fs::remove_file(&marker).unwrap();
+    world.start();
+    let trouble = until(&world, |standing| !standing["trouble"].is_null());
+    assert!(trouble["trouble"]["hint"].as_str().unwrap().contains("asat remote init"), "{trouble}");
+    world.sqlite().execute("insert into ledger values ('b')", []).unwrap();
+    world.publish("b");
+    fs::write(&marker, text).unwrap();
+    until(&world, |standing| standing["state"] == "stored");
+    assert_eq!(files(&bucket.path().join("s/report/m")).len(), 2);
+}
+
+#[test]
+fn a_bucket_that_has_lost_something_says_so_and_gets_it_again() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start();
+    publish(&world, "a");
+    publish(&world, "b");
+    let objects = files(&bucket.path().join("s/report/f"));
+    fs::remove_file(&objects[0]).unwrap();
+    let mut bytes = fs::read(&objects[1]).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&objects[1], &bytes).unwrap();
+    let found = remote(&bucket, &["verify", "--read"]);
+    assert_eq!(found.status.code(), Some(9), "{found:?}");
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let whats: Vec<&str> =
+        found["findings"].as_array().unwrap().iter().map(|found| found["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["it is missing", "its bytes do not have the hash that its footer says"], "{found}");
+    let to = world.path("back");
+    let (code, said) =
+        refusal(&remote(&bucket, &["restore", "--store", "report", "--to", to.to_str().unwrap()]));
+    assert!(code == 9 && said.contains("s/report/f/000001-000000000001-"), "{said}");
+    assert!(!to.exists());
+    // What is missing is put back at the next start.
+    world.kill();
+    world.start();
+    until(&world, |standing| standing["state"] == "stored");
+    let found = answer(&remote(&bucket, &["verify"]));
+    assert_eq!(found["findings"], json!([]), "{found}");
+}
+
+#[test]
+fn commands_name_the_mistake_and_what_to_do() {
+    let empty = tempfile::tempdir().unwrap();
+    let bucket = bucket();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(ASAT);
+        refusal(&command.arg("remote").args(arguments).stdin(Stdio::null()).output().unwrap())
+    };
+    let none = url(&empty);
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["list", "--url", &none], 78, "asat remote init"),
+        (&["list", "--url", "ftp://x/y"], 78, "none of s3://"),
+        (&["list", "--url", "nowhere"], 78, "it has no scheme"),
+        (&["list", "--url", "s3://"], 78, "it names no bucket"),
+        (&["list", "--url", "s3://user:hunter2@bucket/x"], 78, "credentials come from the environment"),
+        (&["list", "--url", "file:///nowhere/at/all"], 78, "/nowhere/at/all"),
+        (&["list"], 2, "--url"),
+        (&["verify", "--url", &url(&bucket), "--store", "other"], 4, "has nothing of other"),
+        (
+            &["restore", "--url", &url(&bucket), "--store", "other", "--to", "/tmp/x-nothing"],
+            4,
+            "has nothing of other",
+        ),
+    ];
+    for (arguments, code, said) in cases {
+        let (found, text) = run(arguments);
+        assert_eq!(found, code, "{arguments:?}: {text}");
+        assert!(text.contains(said) && !text.contains("hunter2"), "{arguments:?}: {text}");
+    }
+    let mut world = World::new();
+    world.sqlite().execute_batch("create table ledger (entry text)").unwrap();
+    world.start();
+    let refused = world.send("POST", "/snapshots", &json!({ "label": "a", "wait": "remote" }));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (422, Some("invalid")), "{refused}");
+    assert_eq!(world.get("/versions").json()["versions"], json!([]), "nothing is published then");
+    let refused = world.send("POST", "/stores/report/remote/take-over", &json!({}));
+    assert_eq!(refused.status, 422, "{refused}");
+}
