@@ -263,6 +263,7 @@ LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
             newest_cut_at: newest.map(|_| "2026-11-19T17:00:03Z".parse().unwrap()),
             archive_bytes: 48_672_768,
             watch: None,
+            remote: None,
         };
         let list = [store("report", true, Some("report@12")), store("old", false, None)];
         let expected = "\

@@ -150,6 +150,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
     let pages = version.page_size.map_or_else(String::new, |bytes| format!(", in pages of {bytes} bytes"));
     line("size", version.size_bytes.map(|bytes| format!("{}{pages}", size(bytes))));
     line("kept", Some(held(version)));
+    line("bucket", version.remote.as_deref().map(clean));
     line("fingerprint", version.fingerprint.as_deref().map(clean));
     line("pinned", version.pin.as_ref().map(|pin| pinned(pin, now)));
     line("tags", Some(clean(&version.tags.join(", "))).filter(|tags| !tags.is_empty()));

@@ -92,7 +92,7 @@ fn what_is_published_is_in_the_bucket_and_any_machine_restores_it() {
         (&standing["state"], &standing["stored"], &standing["pending"]),
         (&json!("stored"), &json!(3), &json!(0))
     );
-    let metrics = world.get("/metrics").text();
+    let metrics = world.get("/metrics").to_string();
     assert!(metrics.contains("asat_remote_pending_versions{store=\"report\"} 0"), "{metrics}");
     let status = world.asat(&["remote", "status"]);
     assert!(

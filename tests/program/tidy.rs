@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and which others it may see.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     (
         "asat",
         &[
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "asat-client",
             "asat-core",
             "asat-host",
+            "asat-remote",
             "asat-rows",
             "asat-shell",
             "asat-upgrade",
@@ -45,6 +46,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
         ],
     ),
     ("asat-host", &["asat-core", "asat-rows"]),
+    // It puts what an archive consists of into a bucket, and knows of no daemon.
+    ("asat-remote", &["asat-archive", "asat-core"]),
     // It reads pages by a trait, and says what is wrong as the others do.
     ("asat-rows", &["asat-core"]),
     // It drives the engine for the daemon and for the simulator.

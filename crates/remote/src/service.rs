@@ -104,9 +104,9 @@ impl Service {
         let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
         if place.contains(['@', '?', '#']) {
             // A password would stand in every message.
-            return Err(unusable(
-                "it has more than a bucket and a prefix; credentials come from the environment".to_owned(),
-            ));
+            let what =
+                "it has more than a bucket and a prefix; credentials come from the environment".to_owned();
+            return Err(Error::Url { url: format!("the URL {scheme}://…"), what });
         }
         let (store, prefix) = open(scheme, place, options).map_err(unusable)?;
         let runtime = Builder::new_current_thread().enable_all().build();

@@ -153,6 +153,7 @@ fn every_documented_call_answers() {
                 drop(answer.expect_problem(404, "unknown_lease"))
             }
             "/capacity/alarms/acknowledge" => drop(answer.expect_problem(404, "not_found")),
+            "/stores/{name}/remote/take-over" => drop(answer.expect_problem(422, "invalid")),
             "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),
         }
