@@ -4,10 +4,12 @@ mod pushing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
+use asat_core::guard::{self, Step};
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_remote::Manifest;
+use asat_remote::{Manifest, Requests, Service};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -26,6 +28,8 @@ pub struct Standing {
     pub trouble: Option<(Problem, Timestamp)>,
     /// Whether somebody else publishes the store there: the daemon does not try again then.
     pub is_fenced: bool,
+    /// Since when there is something in the archive that is not there.
+    pub behind: Option<Instant>,
 }
 
 /// Where a version is.
@@ -82,11 +86,12 @@ pub struct Remotes {
     stores: Mutex<BTreeMap<StoreName, Pushed>>,
     /// Counts changes of what versions are said to be.
     revision: AtomicU64,
+    service: OnceLock<Arc<Service>>,
 }
 
 impl Remotes {
     pub(super) fn new(config: Option<RemoteConfig>) -> Self {
-        Self { config, stores: Mutex::default(), revision: AtomicU64::new(0) }
+        Self { config, stores: Mutex::default(), revision: AtomicU64::new(0), service: OnceLock::new() }
     }
 
     /// What is configured, if something is.
@@ -130,6 +135,36 @@ impl Remotes {
         }
         let is_held = |id: &&VersionId| self.state(id) != Some(RemoteState::Stored);
         versions.iter().filter(is_held).cloned().collect()
+    }
+
+    /// The stores that have been behind for longer than the configuration allows, as alarms.
+    pub(super) fn late(&self) -> Vec<Step> {
+        let Some(config) = &self.config else { return Vec::new() };
+        let late = |(store, pushed): (&StoreName, &Pushed)| {
+            let standing = pushed.standing.borrow();
+            let since = standing.behind.filter(|since| since.elapsed() >= config.late_after)?;
+            let minutes = since.elapsed().as_secs() / 60;
+            let (why, hint) = match &standing.trouble {
+                Some((problem, _)) => (problem.detail.clone(), problem.hint.clone()),
+                None => ("it is being stored".to_owned(), "look at the line to the bucket".to_owned()),
+            };
+            let text =
+                format!("versions of {store} have not been in the bucket for {minutes} minutes: {why}");
+            Some(guard::unstored(store, text, hint))
+        };
+        self.lock().iter().filter_map(late).collect()
+    }
+
+    /// What was asked of the service since the daemon started.
+    #[must_use]
+    pub fn requests(&self) -> Option<&Requests> {
+        self.service.get().map(|service| service.requests())
+    }
+
+    /// Notes the service, to tell what is asked of it.
+    fn served_by(&self, service: Arc<Service>) {
+        // There is one for as long as the daemon runs.
+        let _ = self.service.set(service);
     }
 
     /// Returns when a version is in the bucket, or will not come there.

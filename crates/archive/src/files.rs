@@ -79,6 +79,12 @@ impl Files {
 }
 
 impl Archive {
+    /// The number of its newest file, which changes whenever anything of it does; 0 if it has none.
+    #[must_use]
+    pub fn newest_file(&self) -> u64 {
+        self.inner.state().manifest.number
+    }
+
     /// The files of which the archive consists now. An archive to which nothing was ever written has none.
     ///
     /// # Errors

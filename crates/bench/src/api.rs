@@ -95,11 +95,17 @@ pub(super) async fn until_compact(site: &Site, since: Instant) -> Result<(f64, u
 
 /// Whether the daemon has something to do, be it in the background.
 async fn is_busy(site: &Site) -> Result<bool, Problem> {
+    let metrics = metrics(site).await?;
+    let is_open = |line: &str| line.starts_with("asat_open_effects{") && !line.ends_with(" 0");
+    Ok(metrics.lines().any(is_open))
+}
+
+/// The metrics, as they are written.
+pub(super) async fn metrics(site: &Site) -> Result<String, Problem> {
     let mut stream = site.client().stream(&Request::get(&["metrics"])).await?;
     let mut metrics = Vec::new();
     while let Some(piece) = stream.next().await? {
         metrics.extend_from_slice(&piece);
     }
-    let is_open = |line: &str| line.starts_with("asat_open_effects{") && !line.ends_with(" 0");
-    Ok(String::from_utf8_lossy(&metrics).lines().any(is_open))
+    Ok(String::from_utf8_lossy(&metrics).into_owned())
 }

@@ -42,6 +42,8 @@ pub(super) enum What {
     Reading(ReadingArgs),
     /// Watch mode: how soon a commit is noticed, and what it costs while nothing is written
     Watch(WatchArgs),
+    /// A bucket: what it costs the publisher, how soon a version is there, and what is asked of the service
+    Remote(RemoteArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
     Guard(GuardArgs),
 }
@@ -198,6 +200,22 @@ pub(super) struct WatchArgs {
     /// The journal mode of the store
     #[arg(long, value_enum, value_name = "MODE", default_value_t = JournalMode::Wal)]
     pub(super) journal_mode: JournalMode,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoteArgs {
+    /// The bucket, which must be empty; without it, a folder. Credentials come from the environment
+    #[arg(long)]
+    pub(super) url: Option<String>,
+    /// How many publications of each store
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub(super) publications: u32,
+    /// How many rows are written before each
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) rows: u32,
+    /// For how many seconds nothing is published in the end
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
 }
 
 #[derive(Debug, Args)]

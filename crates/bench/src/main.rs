@@ -21,6 +21,7 @@ mod listing;
 mod process;
 mod publishing;
 mod reading;
+mod remote;
 mod report;
 mod setting;
 mod site;
@@ -140,6 +141,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
         What::Publishing(what) => publishing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
+        What::Remote(what) => remote::run(what, args.dir.as_deref(), tell).await?,
         What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };

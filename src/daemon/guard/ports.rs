@@ -60,7 +60,8 @@ impl Sensors for Ports {
         let unrecorded = unrecorded.map(|problem| guard::unrecorded(&state, &problem));
         let damaged = self.handle.verified().problem();
         let damaged = damaged.map(|problem| guard::records_damaged(&state, &problem));
-        Ok(Look { seen, missing, alarms: unrecorded.into_iter().chain(damaged).collect(), in_peace })
+        let alarms = unrecorded.into_iter().chain(damaged).chain(self.machine.remotes().late());
+        Ok(Look { seen, missing, alarms: alarms.collect(), in_peace })
     }
 
     fn ask_room(&mut self) {

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use asat_archive::Archive;
 use asat_core::{Code, Problem, StoreName};
 use asat_host::machine;
 use asat_remote::{Error, Holder, Manifest, NoteFile, Publisher, Repository, Service, Stop};
@@ -67,6 +68,7 @@ impl Pushing {
             handle: handle.clone(),
             holder: Holder { host, process: Uuid::now_v7().to_string() },
         };
+        machine.remotes().served_by(Arc::clone(&shared.service));
         let pushing = Self { shared: Arc::new(shared), threads: Mutex::default() };
         pushing.push_all()?;
         Ok(Some(pushing))
@@ -104,7 +106,7 @@ fn start(shared: &Arc<Shared>, store: StoreName) -> Result<JoinHandle<()>, Probl
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unstarted)?;
     let (words, heard) = mpsc::unbounded_channel();
     shared.machine.remotes().pushed_by(&store, words);
-    let pusher = Pusher { shared: Arc::clone(shared), store, publisher: None, retry: RETRY.0 };
+    let pusher = Pusher { shared: Arc::clone(shared), store, publisher: None, pushed: None, retry: RETRY.0 };
     let thread = Builder::new().name("push".to_owned()).spawn(move || {
         machine::give_way();
         pusher.run(&runtime, heard);
@@ -117,6 +119,8 @@ struct Pusher {
     shared: Arc<Shared>,
     store: StoreName,
     publisher: Option<Publisher>,
+    /// The archive's newest file when all of it was last in the bucket.
+    pushed: Option<u64>,
     /// After how long the next failure is tried again.
     retry: Duration,
 }
@@ -170,13 +174,25 @@ impl Pusher {
         if self.standing().is_fenced {
             return None;
         }
-        let pushed = self.try_push();
-        self.settle(pushed.map(drop))
+        let archive = match self.shared.machine.archives().of(&self.store) {
+            Ok(archive) => archive,
+            Err(problem) => return self.settle(Err(problem)),
+        };
+        let newest = archive.newest_file();
+        let standing = self.standing();
+        if self.pushed == Some(newest) && standing.trouble.is_none() {
+            return Some(MOVED);
+        }
+        if standing.behind.is_none() {
+            self.change(|standing| standing.behind = Some(Instant::now()));
+        }
+        let pushed = self.try_push(&archive);
+        self.pushed = pushed.is_ok().then_some(newest);
+        self.settle(pushed)
     }
 
-    fn try_push(&mut self) -> Result<(), Problem> {
-        let archive = self.shared.machine.archives().of(&self.store)?;
-        let versions = self.publisher()?.push(&*archive)?;
+    fn try_push(&mut self, archive: &Archive) -> Result<(), Problem> {
+        let versions = self.publisher()?.push(archive)?;
         let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
         let stored = Arc::new(versions.into_iter().collect());
         let is_new = self.standing().stored != stored;
@@ -186,6 +202,7 @@ impl Pusher {
         self.change(|standing| {
             standing.stored = stored;
             standing.manifest = head;
+            standing.behind = None;
         });
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The stores, and what is kept of them, as the register has it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::Engine;
 use asat_core::event::Intent;
@@ -28,6 +29,7 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
     for (store, watched) in face.handle.watches().read().iter() {
         found.watch_failing.add([("store", store.as_str())], u64::from(watched.trouble.is_some()));
     }
+    found.add_requests(face);
     found.into_families()
 }
 
@@ -46,6 +48,8 @@ struct Stores {
     remote_pending: Family,
     remote_lag: Family,
     remote_failing: Family,
+    remote_requests: Family,
+    remote_bytes: Family,
 }
 
 impl Default for Stores {
@@ -94,6 +98,11 @@ impl Default for Stores {
                 "asat_remote_failing",
                 "Whether something keeps a store's versions from the bucket (1), or nothing (0).",
             ),
+            remote_requests: Family::counter(
+                "asat_remote_requests_total",
+                "Requests to the bucket, by how services price them.",
+            ),
+            remote_bytes: Family::counter("asat_remote_bytes_total", "Bytes of objects, by where they went."),
         }
     }
 }
@@ -141,6 +150,15 @@ impl Stores {
         self.remote_failing.add(labels(), u64::from(standing.trouble.is_some()));
     }
 
+    fn add_requests(&mut self, face: &Face) {
+        let Some(asked) = face.machine.remotes().requests() else { return };
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.remote_requests.add([("kind", "write")], count(&asked.writes));
+        self.remote_requests.add([("kind", "read")], count(&asked.reads));
+        self.remote_bytes.add([("direction", "sent")], count(&asked.sent_bytes));
+        self.remote_bytes.add([("direction", "received")], count(&asked.received_bytes));
+    }
+
     fn add_lease_bounds(&mut self, engine: &Engine, now: Timestamp) {
         let (bounds, used) = (engine.policy().leases, engine.lease_use(now));
         let most = used.callers.values().copied().max().unwrap_or(0);
@@ -178,6 +196,8 @@ impl Stores {
             self.remote_pending,
             self.remote_lag,
             self.remote_failing,
+            self.remote_requests,
+            self.remote_bytes,
         ]
     }
 }

@@ -10,9 +10,9 @@ use super::observation::{PoolMode, PoolSeen};
 use super::policy::Rung;
 use super::target::Target;
 use super::text::{Size, Span};
-use crate::Problem;
 use crate::clock::{self, Believed, Bounds};
 use crate::harm::{Damage, Harm};
+use crate::{Problem, StoreName};
 
 /// The text of an alarm, and its hint.
 type Said = (String, String);
@@ -101,6 +101,12 @@ pub fn unrecorded(folder: &str, problem: &Problem) -> Step {
 #[must_use]
 pub fn records_damaged(folder: &str, problem: &Problem) -> Step {
     of_folder(folder, AlarmKind::Damaged, problem)
+}
+
+/// The alarm that versions of a store do not come into the bucket.
+#[must_use]
+pub fn unstored(store: &StoreName, text: String, hint: String) -> Step {
+    step((AlarmKey { target: Target::Store(store.clone()), kind: AlarmKind::Stuck }, (text, hint)))
 }
 
 fn of_folder(folder: &str, kind: AlarmKind, problem: &Problem) -> Step {

@@ -1,0 +1,156 @@
+//! `asat-bench remote`: what a bucket costs the publisher, how soon a version is there, and what is asked of the service.
+//!
+//! The same transactions are run on two stores, of which one goes into a bucket. Their publications alternate.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use asat_core::Problem;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::{JournalMode, RemoteArgs};
+use super::process::program;
+use super::report::{Report, mb, ms, number};
+use super::setting::Setting;
+use super::site::Site;
+use super::statistics::{Spread, float, ms_since, over};
+use super::workload::{Book, Run};
+use super::{Tell, api, failed};
+use asat_client::Request;
+use asat_wire::{Published, StoreList};
+
+#[derive(Serialize)]
+struct Figures {
+    url: String,
+    publications: u32,
+    without_ms: Spread,
+    with_ms: Spread,
+    /// Of each pair, with over without.
+    ratio: Spread,
+    /// From the answer until the version is in the bucket.
+    stored_after_ms: Spread,
+    requests_each: f64,
+    sent_bytes_each: f64,
+    /// Requests in this many seconds in which nothing was published.
+    idle_seconds: f64,
+    idle_requests: u64,
+    in_the_bucket_bytes: u64,
+}
+
+pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
+    let (without, with) = (Site::make(dir)?, Site::make(dir)?);
+    let bucket = with.path("bucket");
+    fs::create_dir(&bucket).map_err(|error| failed("make a folder", error))?;
+    let url = args.url.clone().unwrap_or_else(|| format!("file://{}", bucket.display()));
+    init(&url)?;
+    with.configure(&format!("backend = \"pages\"\n[remote]\nurl = \"{url}\"\n"))?;
+    let mut books =
+        [Book::create(&without.store, JournalMode::Wal)?, Book::create(&with.store, JournalMode::Wal)?];
+    let daemons = [without.start()?, with.start()?];
+    let (mut pairs, mut stored) = (Vec::new(), Vec::new());
+    let mut before = (0.0, 0.0);
+    tell(&format!("{} publications of each store", args.publications));
+    for nth in 0..=args.publications {
+        let run = Run::new(nth, args.rows);
+        for book in &mut books {
+            book.value_anew(&run)?;
+        }
+        let label = format!("run {nth}");
+        let sites = if nth % 2 == 0 { [&without, &with] } else { [&with, &without] };
+        let mut took = Vec::new();
+        for site in sites {
+            took.push(api::publish(site, &label).await?.1);
+            if std::ptr::eq(site, &with) {
+                stored.push(until_stored(site, &label).await?);
+            }
+        }
+        if nth % 2 == 1 {
+            took.reverse();
+        }
+        match (nth, took.as_slice()) {
+            // The first publication of each is of the whole store.
+            (0, _) => {
+                stored.clear();
+                before = asked(&with).await?;
+            }
+            (_, [without, with]) => pairs.push((*with, *without)),
+            _ => {}
+        }
+    }
+    let after = asked(&with).await?;
+    tokio::time::sleep(Duration::from_secs(u64::from(args.seconds))).await;
+    let idle = asked(&with).await?;
+    let stores: StoreList = with.client().ask(&Request::get(&["stores"])).await?;
+    let in_the_bucket = stores.stores.iter().filter_map(|store| store.remote.as_ref()?.bytes).sum();
+    for daemon in daemons {
+        daemon.stop()?;
+    }
+    let publications = float(u64::from(args.publications));
+    let figures = Figures {
+        url,
+        publications: args.publications,
+        without_ms: Spread::of(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>()),
+        with_ms: Spread::of(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
+        ratio: Spread::of(&pairs.iter().map(|(with, without)| over(*with, *without)).collect::<Vec<_>>()),
+        stored_after_ms: Spread::of(&stored),
+        requests_each: (after.0 - before.0) / publications,
+        sent_bytes_each: (after.1 - before.1) / publications,
+        idle_seconds: float(u64::from(args.seconds)),
+        idle_requests: round(idle.0 - after.0),
+        in_the_bucket_bytes: in_the_bucket,
+    };
+    report(&with, &figures)
+}
+
+/// Makes the repository, with the credentials of this environment.
+fn init(url: &str) -> Result<(), Problem> {
+    let output =
+        Command::new(program()?).args(["remote", "init", "--url", url]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| failed("make a repository", error))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(failed("make a repository", said.trim())) }
+}
+
+/// Waits until the newest version is in the bucket; answers how long that took, in milliseconds.
+async fn until_stored(site: &Site, label: &str) -> Result<f64, Problem> {
+    let since = Instant::now();
+    let body = json!({ "label": label, "certified_by": "bench", "wait": "remote" });
+    let _: Published = site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await?;
+    Ok(ms_since(since))
+}
+
+/// How many requests were made of the service, and how many bytes were sent to it.
+async fn asked(site: &Site) -> Result<(f64, f64), Problem> {
+    let metrics = api::metrics(site).await?;
+    let sum = |name: &str| {
+        let lines = metrics.lines().filter(|line| line.starts_with(name));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+    };
+    Ok((sum("asat_remote_requests_total{"), sum("asat_remote_bytes_total{direction=\"sent\"}")))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn round(number: f64) -> u64 {
+    number.max(0.0).round() as u64
+}
+
+fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
+    let mut report = Report::new("remote", Setting::of(site.folder()), figures)?;
+    report.line("publications of each store", figures.publications.to_string());
+    report.line("publishing without a bucket", ms(&figures.without_ms));
+    report.line("publishing with one", ms(&figures.with_ms));
+    report.line("from the answer until it is in the bucket", ms(&figures.stored_after_ms));
+    report.line("requests a publication", number(figures.requests_each));
+    report.line("sent a publication", mb(round(figures.sent_bytes_each)));
+    report.line(
+        format!("requests in {} s without a publication", number(figures.idle_seconds)),
+        figures.idle_requests.to_string(),
+    );
+    report.line("in the bucket", mb(figures.in_the_bucket_bytes));
+    report.target("publishing with a bucket, to without", 1.02, figures.ratio.median);
+    report.target("requests a publication", 3.0, figures.requests_each);
+    Ok(report)
+}
