@@ -1,6 +1,6 @@
 //! The doctor: what this machine offers, what the configuration asks of it, and where the two do not fit.
 //!
-//! It needs no daemon and changes nothing. [`facts`] gathers what there is, by way of the host and the catalogue; every judgement
+//! It needs no daemon and changes nothing, but that it makes and deletes an object in a bucket. [`facts`] gathers what there is, by way of the host and the catalogue; every judgement
 //! is a pure function from facts to [`Finding`]s: [`machine`] judges what no configuration is needed for,
 //! [`stores`] and [`site`] the rest.
 
@@ -39,6 +39,7 @@ fn judge(facts: &Facts) -> Report {
         findings.extend(site::state(site, facts.machine.user));
         findings.extend(site.listeners.iter().map(site::listener));
         findings.extend(site.alarm_command.as_ref().map(site::alarm_command));
+        findings.extend(site.remote.as_ref().map(site::remote));
     }
     Report::new(findings)
 }

@@ -93,6 +93,7 @@ fn heading(finding: &Finding) -> String {
         Group::State => "State folder".to_owned(),
         Group::Listen => "Clients".to_owned(),
         Group::Guard => "Guard".to_owned(),
+        Group::Remote => "Remote".to_owned(),
     }
 }
 

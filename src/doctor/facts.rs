@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use asat_catalogue::Catalogue;
 use asat_core::Problem;
@@ -13,9 +14,10 @@ use asat_host::doctor::{self as host, Footing, Kind, Listening, Mapper, PathKind
 use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
+use asat_remote::{Repository, Service, Stop};
 
 use super::DEFAULT_CONFIG;
-use crate::config::{Config, FuseConfig};
+use crate::config::{Config, FuseConfig, RemoteConfig};
 
 /// Everything that is judged.
 pub(super) struct Facts {
@@ -55,6 +57,8 @@ pub(super) struct Site {
     pub(super) listeners: Vec<Listener>,
     /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
     pub(super) alarm_command: Option<(String, Result<(), String>)>,
+    /// The place of the repository, and why it cannot be published to if it cannot; `None` if none is configured.
+    pub(super) remote: Option<(String, Result<(), Problem>)>,
 }
 
 /// The tree of versions that is configured.
@@ -140,6 +144,7 @@ impl Facts {
                     state: state(&config),
                     listeners: listeners(&config),
                     alarm_command: alarm_command(&config.guard.alarm.command),
+                    remote: config.remote.as_ref().map(|remote| (remote.url.clone(), repository(remote))),
                 };
                 Self { machine, fuse, configuration, site: Some(site) }
             }
@@ -219,6 +224,12 @@ fn state(config: &Config) -> StateFacts {
 fn alarm_command(words: &[String]) -> Option<(String, Result<(), String>)> {
     let checked = program::check(words).map_err(|error| error.to_string());
     words.first().map(|program| (program.clone(), checked))
+}
+
+/// Opens the repository and tries the service, with the credentials of this environment.
+fn repository(remote: &RemoteConfig) -> Result<(), Problem> {
+    let service = Service::open_with(&remote.url, Stop::new(), &remote.options())?;
+    Ok(Repository::open(Arc::new(service))?.probe()?)
 }
 
 fn listeners(config: &Config) -> Vec<Listener> {

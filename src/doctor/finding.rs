@@ -52,6 +52,8 @@ pub enum Group {
     Listen,
     /// The guard.
     Guard,
+    /// The repository in object storage.
+    Remote,
 }
 
 /// How bad a finding is.

@@ -1,6 +1,6 @@
 //! What a configuration names beside the stores, judged: itself, the state folder, and where clients connect.
 
-use asat_core::Code;
+use asat_core::{Code, Problem};
 use asat_host::doctor::{Kind, Listening, PathKind, Place};
 use bytesize::ByteSize;
 
@@ -186,6 +186,14 @@ pub(super) fn alarm_command((program, usable): &(String, Result<(), String>)) ->
         Ok(()) => finding(Level::Ok, format!("alarms are told by {program}, which can be run")),
         Err(why) => finding(Level::Problem, format!("alarms would not be told: {why}"))
             .advise("correct guard.alarm_command, or make what it names an executable file"),
+    }
+}
+
+pub(super) fn remote((url, usable): &(String, Result<(), Problem>)) -> Finding {
+    let finding = |level, what: String| Finding::new(Group::Remote, "repository", level, what);
+    match usable {
+        Ok(()) => finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart")),
+        Err(problem) => finding(Level::Problem, problem.detail.clone()).advise(problem.hint.clone()),
     }
 }
 

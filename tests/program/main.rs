@@ -49,6 +49,9 @@ mod page;
 mod recovery;
 mod remote;
 mod schemathesis;
+#[allow(dead_code)]
+#[path = "../../crates/remote/tests/remote/servers.rs"]
+mod servers;
 mod service;
 mod tidy;
 mod transfer;

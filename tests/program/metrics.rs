@@ -44,6 +44,11 @@ fn told() -> &'static str {
 
 fn world() -> World {
     let mut world = World::new();
+    let bucket = world.path("bucket");
+    std::fs::create_dir(&bucket).unwrap();
+    world.config = format!("[remote]\nurl = \"file://{}\"", bucket.display());
+    let made = world.asat(&["remote", "init", "--url", &format!("file://{}", bucket.display())]);
+    assert!(made.status.success(), "{made:?}");
     world.sqlite().execute_batch("create table ledger(n); insert into ledger values (1)").unwrap();
     world.start_under_contract();
     world
@@ -156,11 +161,13 @@ fn labels_are_none_of_the_callers_text_and_no_versions() {
 #[test]
 fn a_metric_says_what_it_is_and_in_what_unit() {
     // What is no amount, and so has no unit: how many there are, and what is or is not.
-    const COUNTS: [&str; 11] = [
+    const COUNTS: [&str; 13] = [
         "asat_build_info",
         "asat_versions",
         "asat_leases",
         "asat_watch_failing",
+        "asat_remote_failing",
+        "asat_remote_pending_versions",
         "asat_open_effects",
         "asat_guard_targets",
         "asat_guard_degraded",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::{PATIENCE, World};
+use crate::servers;
 use serde_json::{Value, json};
 
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
@@ -259,6 +260,67 @@ fn a_bucket_that_has_lost_something_says_so_and_gets_it_again() {
     until(&world, |standing| standing["state"] == "stored");
     let found = answer(&remote(&bucket, &["verify"]));
     assert_eq!(found["findings"], json!([]), "{found}");
+}
+
+#[test]
+fn the_doctor_tries_the_bucket() {
+    let bucket = bucket();
+    let world = machine(bucket.path());
+    let config = world.write_config();
+    let doctor = || {
+        let output = Command::new(ASAT).args(["--json", "doctor", "--config"]).arg(&config).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = report["findings"].as_array().unwrap().iter();
+        let mut found = found.filter(|finding| finding["group"] == "remote").cloned();
+        found.next().unwrap()
+    };
+    assert_eq!(doctor()["level"], "ok");
+    assert_eq!(
+        files(bucket.path()).len(),
+        1 + usize::from(bucket.path().join("probe").exists()),
+        "nothing is left"
+    );
+    fs::remove_file(bucket.path().join("asat.json")).unwrap();
+    let found = doctor();
+    assert_eq!(found["level"], "problem");
+    assert!(found["advice"].as_str().unwrap().contains("asat remote init"), "{found}");
+}
+
+#[test]
+fn a_server_that_speaks_s3_does_as_well_and_may_go_away() {
+    let mut server = servers::versitygw();
+    server.bucket("history");
+    let mut world = World::new();
+    world.config = format!(
+        "[remote]\nurl = \"s3://history/reports\"\noptions = {{ endpoint = \"{}\", region = \"us-east-1\", allow_http = \"true\" }}",
+        server.endpoint
+    );
+    world.env = vec![
+        ("AWS_ACCESS_KEY_ID".into(), servers::ACCESS_KEY.into()),
+        ("AWS_SECRET_ACCESS_KEY".into(), servers::SECRET_KEY.into()),
+    ];
+    world.sqlite().execute_batch("create table ledger (entry text)").unwrap();
+    world.write_config();
+    let asat = |world: &World, arguments: &[&str]| {
+        let mut command = Command::new(ASAT);
+        command.args(["--json", "remote"]).args(arguments).arg("--config").arg(world.path("asat.toml"));
+        command.envs(world.env.iter().cloned()).stdin(Stdio::null()).output().unwrap()
+    };
+    answer(&asat(&world, &["init"]));
+    let log = world.start();
+    publish(&world, "a");
+    server.stop();
+    world.sqlite().execute("insert into ledger values ('b')", []).unwrap();
+    assert_eq!(world.publish("b")["version"]["remote"], "pending");
+    let trouble = until(&world, |standing| !standing["trouble"].is_null());
+    assert_eq!(trouble["trouble"]["code"], "remote_unavailable", "{trouble}");
+    server.start_again();
+    until(&world, |standing| standing["state"] == "stored" && standing["trouble"].is_null());
+    let said = format!("{log}{}{trouble}", world.get("/stores"));
+    assert!(!said.contains(servers::SECRET_KEY), "{said}");
+    let to = world.path("back");
+    let restored = answer(&asat(&world, &["restore", "--store", "report", "--to", to.to_str().unwrap()]));
+    assert_eq!(restored["versions"], 2);
 }
 
 #[test]

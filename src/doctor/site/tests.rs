@@ -48,6 +48,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         },
         listeners: Vec::new(),
         alarm_command: None,
+        remote: None,
     }
 }
 

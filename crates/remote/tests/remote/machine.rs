@@ -172,7 +172,14 @@ impl Machine {
             (Accident::Anew, _) => fs::remove_dir_all(&archive).unwrap(),
             _ => {}
         }
-        self.archive = Archive::open(&archive).unwrap().0;
+        self.archive = Archive::open(&archive).map_or_else(
+            |_| {
+                // None of its files can be read.
+                fs::remove_dir_all(&archive).unwrap();
+                Archive::open(&archive).unwrap().0
+            },
+            |(archive, _)| archive,
+        );
         let there = contents(&self.archive);
         let gone = self.versions.iter().filter(|(number, content)| there.get(number) != Some(content));
         self.lost.extend(gone.map(|(number, content)| (*number, *content)));

@@ -176,7 +176,8 @@ fn free_address() -> SocketAddr {
 /// The program of moto.
 fn installed_moto() -> PathBuf {
     const REQUIREMENTS: &str = include_str!("moto/requirements.txt");
-    installed("moto-5.2.5", REQUIREMENTS, |folder| install_python(folder, "moto")).join("bin/moto_server")
+    installed("moto-5.2.5", REQUIREMENTS, |folder| install_python(folder, REQUIREMENTS))
+        .join("bin/moto_server")
 }
 
 /// The program of versitygw. Only that stays of more than a gigabyte that its build needs.
@@ -184,7 +185,7 @@ fn installed_versitygw() -> PathBuf {
     const REQUIREMENTS: &str = include_str!("versitygw/requirements.txt");
     let installed = installed("versitygw-1.8.0", REQUIREMENTS, |folder| {
         let build = folder.join("build");
-        install_python(&build, "versitygw");
+        install_python(&build, REQUIREMENTS);
         let mut go = Command::new(build.join("bin/go"));
         // Go writes files that it may not remove, unless it is told otherwise.
         go.args(["install", "-modcacherw", "-trimpath", "-ldflags=-s -w"]);
@@ -216,13 +217,14 @@ fn installed(name: &str, requirements: &str, install: impl FnOnce(&Path)) -> Pat
     folder
 }
 
-/// Makes a virtual environment with what the `requirements.txt` of a server names.
-fn install_python(folder: &Path, server: &str) {
+/// Makes a virtual environment with what a `requirements.txt` names.
+fn install_python(folder: &Path, requirements: &str) {
     run(Command::new("python3").args(["-m", "venv"]).arg(folder));
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]);
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/remote").join(server);
-    run(pip.args(["--require-hashes", "--requirement"]).arg(own.join("requirements.txt")));
+    let file = folder.join("requirements.txt");
+    fs::write(&file, requirements).unwrap();
+    run(pip.args(["--require-hashes", "--requirement"]).arg(file));
 }
 
 fn run(command: &mut Command) {
