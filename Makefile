@@ -4,7 +4,7 @@
 # make check         what changes break most often, in minutes: no virtual machines, no browser, no simulator
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
-#                    100,000 schedules of an archive, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
+#                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
 #                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
@@ -84,6 +84,7 @@ sim:
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-core --test engine -- --ignored --nocapture 200_000_walks)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
+	$(if $(SEED)$(SIM),,SCENARIOS=100000 $(CARGO) test --release --locked --package asat-remote --test remote -- random)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test rows -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
 
@@ -111,6 +112,7 @@ bench: build
 	$(BENCH) diff
 	$(BENCH) publishing
 	$(BENCH) watch
+	$(BENCH) remote
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab: build

@@ -263,6 +263,41 @@ fn a_bucket_that_has_lost_something_says_so_and_gets_it_again() {
 }
 
 #[test]
+fn what_the_archive_has_lost_is_put_back_from_the_bucket() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start();
+    publish(&world, "a");
+    publish(&world, "b");
+    publish(&world, "c");
+    world.kill();
+    let (lost, damaged) = (world.segment(1), world.segment(3));
+    fs::remove_file(&lost).unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    let place = bytes.len() - 60;
+    bytes[place] ^= 1;
+    fs::write(&damaged, &bytes).unwrap();
+    world.start();
+    for number in [1, 3] {
+        world
+            .wait_for_log(&format!("file {number} of its archive was lost, and is put back from the bucket"));
+    }
+    assert!(world.stop().success());
+    world.start();
+    for (version, rows) in [("report@1", 1), ("report@2", 2), ("report@3", 3)] {
+        let copy = rusqlite::Connection::open(world.open(version)).unwrap();
+        assert_eq!(
+            copy.query_row("select count(*) from ledger", [], |row| row.get(0)),
+            Ok(rows),
+            "{version}"
+        );
+    }
+    until(&world, |standing| standing["state"] == "stored");
+    let verified = world.asat(&["verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
 fn the_doctor_tries_the_bucket() {
     let bucket = bucket();
     let world = machine(bucket.path());

@@ -26,6 +26,6 @@ pub use note::{Head, Note, NoteFile, Notes};
 pub use prune::{Keep, Pruned, prune};
 pub use publisher::{Publisher, Source};
 pub use repository::{History, Repository};
-pub use restore::{Restored, restore};
+pub use restore::{Restored, put_back, restore};
 pub use service::{Requests, Service, Stop};
 pub use verify::{Depth, Finding, Report, verify};

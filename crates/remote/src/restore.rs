@@ -59,6 +59,16 @@ pub fn restore(
     Ok(Restored { manifest, found, versions: archive.live() })
 }
 
+/// Puts a file of an archive back that the archive has lost, or has another one in its place: from the bucket, if a manifest names it. Answers
+/// whether that was done.
+///
+/// # Errors
+/// As [`restore`].
+pub fn put_back(history: &History, manifest: &Manifest, number: u64, folder: &Path) -> Result<bool, Error> {
+    let Some(named) = manifest.file(number) else { return Ok(false) };
+    Ok(!fetch(history, named, folder, &mut |_| {})?)
+}
+
 /// Removes what the manifest does not name: what a try before has left, perhaps of another manifest.
 fn tidy(folder: &Path, manifest: &Manifest) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {

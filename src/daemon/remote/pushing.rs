@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use asat_archive::Archive;
 use asat_core::{Code, Problem, StoreName};
 use asat_host::machine;
-use asat_remote::{Error, Holder, Manifest, NoteFile, Publisher, Repository, Service, Stop};
+use asat_remote::{Error, Holder, Manifest, NoteFile, Publisher, Repository, Service, Stop, put_back};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -193,6 +193,7 @@ impl Pusher {
 
     fn try_push(&mut self, archive: &Archive) -> Result<(), Problem> {
         let versions = self.publisher()?.push(archive)?;
+        self.put_back(archive)?;
         let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
         let stored = Arc::new(versions.into_iter().collect());
         let is_new = self.standing().stored != stored;
@@ -204,6 +205,18 @@ impl Pusher {
             standing.manifest = head;
             standing.behind = None;
         });
+        Ok(())
+    }
+
+    /// Puts back from the bucket what the archive has lost. The versions that need it are there again at the next start.
+    fn put_back(&self, archive: &Archive) -> Result<(), Problem> {
+        let Some(head) = self.publisher.as_ref().and_then(Publisher::head) else { return Ok(()) };
+        let history = self.shared.repository()?.history(&self.store);
+        for number in archive.files()?.lost_numbers() {
+            if put_back(&history, head, number, archive.folder())? {
+                tracing::warn!(store = %self.store, "{}: file {number} of its archive was lost, and is put back from the bucket", self.store);
+            }
+        }
         Ok(())
     }
 
