@@ -6,6 +6,7 @@ use asat_archive::Error as ArchiveError;
 use jiff::Timestamp;
 
 use crate::error::Error;
+use crate::manifest::MOST_BYTES;
 
 /// The parts of an object that is stored, one after another. All but the last have the same length, which is at most [`PART_BYTES`] or
 /// what an object of the length that was said takes. An error ends it, and nothing is stored then.
@@ -72,7 +73,30 @@ pub trait Bucket: Debug + Send + Sync {
     fn delete(&self, key: &str) -> Result<(), Error>;
 }
 
+/// How often a creation is tried that leaves nothing, before it is an error: some services refuse one of two that come at once, and
+/// store neither.
+const TRIES: usize = 3;
+
 impl dyn Bucket + '_ {
+    /// Creates an object, or finds one there; answers what is there then. Be it that it was created and the answer was lost: what is there
+    /// counts.
+    pub(crate) fn create_surely(&self, key: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut failed = None;
+        for _ in 0..TRIES {
+            let created = self.create(key, bytes);
+            if matches!(created, Ok(true)) {
+                return Ok(bytes.to_vec());
+            }
+            if let Some(there) = self.read_small(key, MOST_BYTES)? {
+                return Ok(there);
+            }
+            failed = created.err();
+        }
+        let (key, url, what) =
+            (key.to_owned(), self.url().to_owned(), "it is neither created nor there".to_owned());
+        Err(failed.unwrap_or(Error::Service { doing: "create", key, url, what }))
+    }
+
     /// Reads an object that is small. One that is longer than `most` is damaged: nobody's memory is filled with it.
     pub(crate) fn read_small(&self, key: &str, most: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut bytes = Vec::new();

@@ -27,7 +27,7 @@ pub(crate) fn probe(bucket: &dyn Bucket) -> Result<(), Error> {
 
 /// Answers whether the second creation succeeded too, and what is there then.
 fn create_twice(bucket: &dyn Bucket, key: &str) -> Result<(bool, Option<Vec<u8>>), Error> {
-    bucket.create(key, b"first")?;
+    bucket.create_surely(key, b"first")?;
     let is_new = bucket.create(key, b"second")?;
     Ok((is_new, bucket.read_small(key, 64)?))
 }
@@ -38,7 +38,7 @@ fn create_twice(bucket: &dyn Bucket, key: &str) -> Result<(bool, Option<Vec<u8>>
 /// What the service answers.
 pub(crate) fn now(bucket: &dyn Bucket) -> Result<Timestamp, Error> {
     let key = layout::probe(&Uuid::now_v7().to_string());
-    bucket.create(&key, b"now")?;
+    bucket.create_surely(&key, b"now")?;
     let entry = bucket.look(&key)?;
     let _ = bucket.delete(&key);
     entry.map(|entry| entry.modified).ok_or_else(|| Error::missing(bucket.url(), &key))

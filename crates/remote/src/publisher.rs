@@ -24,9 +24,6 @@ use crate::repository::{Found, History, Repository};
 
 /// From this length on it is asked first whether a file is in the bucket already: it may be, if the publisher was stopped.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
-/// How often a creation is tried that leaves nothing, before it is an error: some services refuse one of two that come at once, and
-/// store neither.
-const TRIES: usize = 3;
 
 /// What is published.
 pub trait Source {
@@ -87,12 +84,14 @@ impl Publisher {
             let (note, files) = (self.note()?, source.files()?);
             self.must_go_on(&note, &files)?;
             let is_settled = note.is_own && note.attempts.is_empty() && self.has_seen_files;
-            let is_nothing = files.files.is_empty() && note.head.is_none();
+            let is_nothing =
+                files.files.is_empty() && files.lost_numbers().next().is_none() && note.head.is_none();
             if is_nothing || is_settled && names(&note, &files) {
                 return Ok(files.versions);
             }
             let note = self.settle(note, source)?;
             self.must_go_on(&note, &files)?;
+            must_know_newest(&note, &files)?;
             self.see_files(&note, &files)?;
             if names(&note, &files) {
                 return Ok(files.versions);
@@ -162,6 +161,8 @@ impl Publisher {
         let Some(head) = &note.head else {
             return match self.history.head()? {
                 None => Ok(note),
+                // It has arrived since it was looked for.
+                Some(newest) if note.attempts.contains(&newest.hash) => self.noted_as_sent(note, newest),
                 Some(newest) => Err(self.fenced_by(note, newest, source)),
             };
         };
@@ -175,6 +176,12 @@ impl Publisher {
             Err(error) => return Err(error),
         };
         if is_there && is_own {
+            if !self.has_seen_files
+                && let Found::Manifest(next) = self.history.find(head.manifest.number + 1)?
+                && !note.attempts.contains(&next.hash)
+            {
+                return Err(self.fenced_by(note, *next, source));
+            }
             return Ok(note);
         }
         match self.history.head()? {
@@ -185,9 +192,8 @@ impl Publisher {
 
     /// Creates its newest manifest anew, which the bucket has lost, as when it was put back from a backup. Answers whether it is there then.
     fn create_again(&self, head: &Head) -> Result<bool, Error> {
-        let _ = self.history.bucket.create(&head.manifest.key(), &head.manifest.encode().0);
-        let found = self.history.find(head.manifest.number)?;
-        Ok(matches!(found, Found::Manifest(there) if there.hash == head.hash))
+        let (bytes, _) = head.manifest.encode();
+        Ok(self.history.bucket.create_surely(&head.manifest.key(), &bytes)? == bytes)
     }
 
     /// What is under the number of the manifest that was sent, if one was and it is not known what came of it.
@@ -301,25 +307,15 @@ impl Publisher {
             note.attempts.push(hash);
         }
         let note = self.noted(note)?;
-        let mut failed = None;
-        for _ in 0..TRIES {
-            let created = self.history.bucket.create(&next.key(), &bytes);
-            // Be it that it was created and the answer was lost: what is there counts.
-            let head = match self.history.find_after(&created, &next)? {
-                Found::Manifest(there) if note.attempts.contains(&there.hash) => *there,
-                Found::Manifest(there) => return Err(self.fenced(note, &there.manifest)),
-                Found::Pruned => return Err(self.fenced_by_newest(note, next.number)),
-                Found::Nothing => {
-                    failed = created.err();
-                    continue;
-                }
-            };
-            self.stored.clear();
-            return self.noted(Note { head: Some(head), is_own: true, attempts: Vec::new(), ..note });
+        let there = self.history.bucket.create_surely(&next.key(), &bytes)?;
+        match self.history.understand(next.number, &there)? {
+            Found::Manifest(there) if note.attempts.contains(&there.hash) => {
+                self.stored.clear();
+                self.noted_as_sent(note, *there)
+            }
+            Found::Manifest(there) => Err(self.fenced(note, &there.manifest)),
+            Found::Pruned | Found::Nothing => Err(self.fenced_by_newest(note, next.number)),
         }
-        let what = "it is neither created nor there".to_owned();
-        let (doing, url) = ("create", self.history.bucket.url().to_owned());
-        Err(failed.unwrap_or(Error::Service { doing, key: next.key(), url, what }))
     }
 
     /// The manifest after `head` that names these files.
@@ -431,6 +427,14 @@ impl Publisher {
             Err(error) => error,
         }
     }
+}
+
+/// If the archive's newest file was stored and cannot be read here, the archive is what it was before: nobody can say what of that is in the bucket.
+fn must_know_newest(note: &Note, files: &Files) -> Result<(), Error> {
+    let Some(Head { manifest: head, .. }) = &note.head else { return Ok(()) };
+    let newest = files.files.last().map_or(0, |file| file.id.number);
+    let unknown = head.files.last().filter(|named| named.file > newest);
+    unknown.map_or(Ok(()), |file| Err(Error::Unreadable { store: head.store.clone(), file: file.file }))
 }
 
 /// The first file of a manifest that an archive has another one of, or that is newer than all that it has.

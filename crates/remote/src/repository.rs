@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use asat_core::StoreName;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::bucket::{Bucket, Entry};
@@ -45,8 +46,8 @@ impl Repository {
         probe::probe(&*bucket)?;
         let marker = Marker { format: FORMAT, id: Uuid::now_v7().to_string() };
         let text = serde_json::to_vec(&marker).unwrap_or_default();
-        bucket.create(REPOSITORY, &text)?;
         // Somebody else may have made it at the same moment.
+        bucket.create_surely(REPOSITORY, &text)?;
         let repository = Self::open(bucket)?;
         let is_made = repository.id == marker.id;
         Ok((repository, is_made))
@@ -62,10 +63,11 @@ impl Repository {
             return Err(Error::NoRepository { url });
         };
         let damaged = |error: serde_json::Error| Error::damaged(&url, REPOSITORY, error.to_string());
-        let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
-        if marker.format != FORMAT {
-            return Err(Error::Format { key: REPOSITORY.to_owned(), url, found: marker.format });
+        let value: Value = serde_json::from_slice(&text).map_err(damaged)?;
+        if let Some(found) = value.get("format").and_then(Value::as_u64).filter(|found| *found != FORMAT) {
+            return Err(Error::Format { key: REPOSITORY.to_owned(), url, found });
         }
+        let marker: Marker = serde_json::from_value(value).map_err(damaged)?;
         Ok(Self { bucket, id: marker.id })
     }
 
@@ -92,10 +94,15 @@ impl Repository {
         let mut after: Option<String> = None;
         // One listing for each store: it begins behind everything that the store before has.
         while let Some(entry) = self.bucket.list(layout::STORES, after.as_deref(), 1)?.pop() {
-            let name = entry.key.strip_prefix(layout::STORES).and_then(|rest| rest.split_once('/'));
-            stores.extend(name.and_then(|(name, _)| name.parse().ok()));
-            // The character after `/`.
-            after = Some(name.map_or(entry.key.clone(), |(name, _)| format!("{}{name}0", layout::STORES)));
+            let rest = entry.key.strip_prefix(layout::STORES);
+            let store = rest.and_then(|rest| rest.split_once('/'));
+            stores.extend(store.and_then(|(name, _)| name.parse().ok()));
+            after = Some(match store {
+                // The character after `/`.
+                Some((name, _)) => format!("{}{name}0", layout::STORES),
+                // Consoles make objects for folders, whose keys come without the slash at their end: no name is before `!`.
+                None => format!("{}/!", entry.key),
+            });
         }
         Ok(stores)
     }
@@ -161,23 +168,22 @@ impl History {
         }
     }
 
-    /// What is stored under a manifest's number after it was sent. If the service says that it has created it, it is there.
-    pub(crate) fn find_after(&self, created: &Result<bool, Error>, sent: &Manifest) -> Result<Found, Error> {
-        if matches!(created, Ok(true)) {
-            let (_, hash) = sent.encode();
-            return Ok(Found::Manifest(Box::new(Head { manifest: sent.clone(), hash })));
-        }
-        self.find(sent.number)
-    }
-
     /// What is stored under a number.
     pub(crate) fn find(&self, number: u64) -> Result<Found, Error> {
+        let key = layout::manifest(&self.store, number);
+        match self.bucket.read_small(&key, MOST_BYTES)? {
+            Some(bytes) => self.understand(number, &bytes),
+            None => Ok(Found::Nothing),
+        }
+    }
+
+    /// What an object under a manifest's key says.
+    pub(crate) fn understand(&self, number: u64, bytes: &[u8]) -> Result<Found, Error> {
         let (url, key) = (self.bucket.url(), layout::manifest(&self.store, number));
-        let Some(bytes) = self.bucket.read_small(&key, MOST_BYTES)? else { return Ok(Found::Nothing) };
         if bytes == PRUNED {
             return Ok(Found::Pruned);
         }
-        match Manifest::decode(&self.store, number, &bytes) {
+        match Manifest::decode(&self.store, number, bytes) {
             Ok((manifest, hash)) => Ok(Found::Manifest(Box::new(Head { manifest, hash }))),
             Err(Unreadable::Damaged(what)) => Err(Error::damaged(url, &key, what)),
             Err(Unreadable::Format(found)) => Err(Error::Format { key, url: url.to_owned(), found }),

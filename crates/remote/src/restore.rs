@@ -40,7 +40,11 @@ pub fn restore(
         let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         return Err(Error::local("put an archive into", folder)(exists));
     }
-    let unfinished = PathBuf::from(format!("{}.unfinished", folder.display()));
+    // A slash at its end says nothing more.
+    let folder: &Path = &folder.components().collect::<PathBuf>();
+    let mut unfinished = folder.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
     fs::create_dir_all(&unfinished).map_err(Error::local("create", &unfinished))?;
     let (mut done, all, mut found) = (0, manifest.bytes(), 0);
     for file in &manifest.files {
@@ -98,6 +102,13 @@ fn fetch(
     let is_there = history.bucket.read(&key, &mut |piece| {
         checker.update(piece);
         taken += u64::try_from(piece.len()).unwrap_or(0);
+        if taken > id.bytes {
+            return Err(Error::damaged(
+                history.bucket.url(),
+                &key,
+                format!("it is longer than {} bytes", id.bytes),
+            ));
+        }
         tell(taken);
         file.write_all(piece).map_err(at("write"))
     })?;

@@ -3,6 +3,7 @@
 //! Credentials come from where the services' own tools have them: the environment, files, roles of the machine. None is ever in a URL.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::bucket::{Bucket, Entry, Parts, part_bytes};
 use crate::error::Error;
+use crate::layout;
 
 /// How long one request may take, and how long it may take until there is a connection. A part goes through a line of half a megabit a second in this time.
 const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeout", "10 seconds")];
@@ -80,6 +82,8 @@ pub struct Service {
     stop: Stop,
     /// A folder lists its files in no order.
     is_sorted: bool,
+    /// The folder, if it is one.
+    folder: Option<PathBuf>,
     requests: Requests,
     budget: Budget,
 }
@@ -100,14 +104,16 @@ impl Service {
     /// # Errors
     /// As [`Self::open`]; if there is no such option.
     pub fn open_with(url: &str, stop: Stop, options: &[(&str, &str)]) -> Result<Self, Error> {
-        let unusable = |what: String| Error::Url { url: url.to_owned(), what };
-        let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
-        if place.contains(['@', '?', '#']) {
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if url.contains(['@', '?', '#']) {
             // A password would stand in every message.
             let what =
                 "it has more than a bucket and a prefix; credentials come from the environment".to_owned();
+            let scheme = if scheme.contains(['@', '?', '#']) { "" } else { scheme };
             return Err(Error::Url { url: format!("the URL {scheme}://…"), what });
         }
+        let unusable = |what: String| Error::Url { url: url.to_owned(), what };
+        let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
         let (store, prefix) = open(scheme, place, options).map_err(unusable)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
@@ -123,6 +129,7 @@ impl Service {
             runtime,
             stop,
             is_sorted: scheme != "file",
+            folder: (scheme == "file").then(|| PathBuf::from(place)),
             requests: Requests::default(),
             budget: Budget::default(),
         })
@@ -152,9 +159,25 @@ impl Service {
             match error {
                 object_store::Error::PermissionDenied { .. }
                 | object_store::Error::Unauthenticated { .. } => Error::Forbidden { doing, key, url, what },
+                // Of a listing, the library has no kind for it.
+                _ if [" 401 ", " 403 "].iter().any(|status| what.contains(status)) => {
+                    Error::Forbidden { doing, key, url, what }
+                }
                 _ => Error::Service { doing, key, url, what },
             }
         }
+    }
+
+    /// That a folder is there, if it is one: what is written while a disk is away would lie below where it comes.
+    fn must_be_there(&self, doing: &'static str, key: &str) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let needs =
+            if key.starts_with(layout::STORES) { folder.join(layout::REPOSITORY) } else { folder.clone() };
+        if needs.exists() {
+            return Ok(());
+        }
+        let what = format!("there is no {}; is its disk mounted?", needs.display());
+        Err(Error::Service { doing, key: key.to_owned(), url: self.url.clone(), what })
     }
 
     /// Stores an object in parts; the first one was taken already.
@@ -228,6 +251,7 @@ impl Bucket for Service {
     }
 
     fn create(&self, key: &str, bytes: &[u8]) -> Result<bool, Error> {
+        self.must_be_there("create", key)?;
         count(&self.requests.writes, 1);
         count(&self.requests.sent_bytes, bytes.len());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
@@ -244,6 +268,7 @@ impl Bucket for Service {
     }
 
     fn store(&self, key: &str, bytes: u64, parts: &mut Parts<'_>) -> Result<(), Error> {
+        self.must_be_there("store", key)?;
         let parts_at_once = u64::try_from(PARTS_AT_ONCE + 1).unwrap_or(u64::MAX);
         let _reserved = self.reserve(bytes.min(part_bytes(bytes).saturating_mul(parts_at_once)))?;
         let first = parts.next().transpose()?.unwrap_or_default();
@@ -339,6 +364,9 @@ fn count(counter: &AtomicU64, more: usize) {
 fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn ObjectStore>, Path), String> {
     let text = |error: object_store::Error| told(&error);
     if scheme == "file" {
+        if !place.starts_with('/') {
+            return Err("a folder is named from the root on: file:///FOLDER".to_owned());
+        }
         let folder = LocalFileSystem::new_with_prefix(place).map_err(text)?.with_fsync(true);
         return Ok((Box::new(folder), Path::default()));
     }

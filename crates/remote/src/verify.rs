@@ -101,6 +101,7 @@ impl Depth {
 /// Reads a file, and says what is wrong with it.
 fn read(history: &History, file: &RemoteFile, key: &str) -> Result<Result<(), String>, Error> {
     let mut checker = Checker::new(file.id());
+    // Its length is as it should be, as far as a listing knows.
     let is_there = history.bucket.read(key, &mut |piece| {
         checker.update(piece);
         Ok(())
