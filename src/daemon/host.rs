@@ -26,8 +26,9 @@ pub(crate) trait Host: Send + Sync + 'static {
     /// What a store's archive takes, in bytes; nothing where it has none.
     fn archive_bytes(&self, store: &StoreName) -> u64;
 
-    /// Which of these versions somebody in this process holds at this moment. Nobody holds the others from then on.
-    fn held(&self, versions: &[VersionId]) -> Vec<VersionId>;
+    /// Which of these versions somebody in this process holds at this moment, and, unless the guard needs their space, which are not in the
+    /// bucket yet. Nobody holds the others from then on.
+    fn held(&self, versions: &[VersionId], for_space: bool) -> Vec<VersionId>;
 
     /// Performs an effect. Doing one again that has happened already changes nothing more.
     fn perform(&self, effect: &Effect) -> Outcome;

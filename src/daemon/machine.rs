@@ -324,9 +324,12 @@ impl Host for Machine {
         self.archives.bytes(store)
     }
 
-    fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+    fn held(&self, versions: &[VersionId], for_space: bool) -> Vec<VersionId> {
         let mut held = self.seen.held(versions);
-        held.extend(self.remotes.held(versions));
+        // A store that nobody can write to is worse than a version that is lost.
+        if !for_space {
+            held.extend(self.remotes.held(versions));
+        }
         held
     }
 

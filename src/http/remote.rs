@@ -1,17 +1,22 @@
 //! How stores stand to the bucket, and `POST /stores/{name}/remote/take-over`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use asat_core::register::History;
 use asat_core::version::State as VersionState;
 use asat_core::{Code, Problem, VersionId};
 use axum::Json;
 use axum::extract::State;
+use tokio::time::timeout;
 
 use super::extract::{self, Segments};
 use super::{Answer, Face};
 use crate::daemon::Standing;
 use asat_wire::{ProblemBody, RemoteTrouble, StoreRemote};
+
+/// How often it is looked whether a version that is waited for was given up.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Has this daemon publish a store to the bucket from now on, in the place of whoever does; that one is fenced then.
 ///
@@ -51,7 +56,13 @@ pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Prob
     }
     let all = async {
         for version in versions {
-            remotes.until_stored(version).await?;
+            loop {
+                match timeout(LOOK, remotes.until_stored(version)).await {
+                    Ok(stored) => break stored?,
+                    // What is given up meanwhile does not come there any more.
+                    Err(_) => must_be_ready(face, version)?,
+                }
+            }
         }
         Ok(())
     };
@@ -63,6 +74,15 @@ pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Prob
             Err(Problem::new(Code::Stopping, detail, "publish it again when the daemon runs again"))
         }
     }
+}
+
+fn must_be_ready(face: &Face, version: &VersionId) -> Result<(), Problem> {
+    let engine = face.handle.engine();
+    if engine.register().entry(version)?.version.state == VersionState::Ready {
+        return Ok(());
+    }
+    let detail = format!("{version} was given up before it was in the bucket");
+    Err(Problem::new(Code::Retired, detail, "`asat audit` says who did it"))
 }
 
 /// How a store stands, as it is written; nothing without a bucket.

@@ -457,7 +457,11 @@ fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
                 // Whether it may have something of a version between the two.
                 let end = |other: &SegmentRef| other.last.saturating_add(1).min(segment.directory.last);
                 let is_between = |other: &SegmentRef| other.first.max(upon + 1) < end(other);
-                let stays = manifest.segments.iter().any(is_between) || below.clone().any(is_lost);
+                // What stands alone shows nothing of what is below.
+                let versions = &segment.directory.versions;
+                let is_alone = !versions.is_empty() && versions.iter().all(|version| version.stands_alone);
+                let lies_upon_others = manifest.segments.iter().any(is_between) || below.clone().any(is_lost);
+                let stays = lies_upon_others && !is_alone;
                 if !stays {
                     manifest.insert(segment.reference());
                 }

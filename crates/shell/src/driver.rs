@@ -311,7 +311,7 @@ impl<L> Driver<L> {
             let decision = self.engine.read().decide_for(now, by, event);
             let unasked: Vec<VersionId> =
                 decision.given_up().into_iter().filter(|version| !held.contains(version)).collect();
-            let found = ports.held(&unasked);
+            let found = ports.held(&unasked, matches!(event, Event::GiveUp { .. }));
             if found.is_empty() {
                 if !held.is_empty() {
                     self.engine.hold(Vec::new());

@@ -48,8 +48,9 @@ pub trait Executor {
     /// What a store's archive takes, in bytes; nothing if it has none.
     fn archive_bytes(&self, store: &StoreName) -> u64;
 
-    /// Which of these versions somebody in this process holds at this moment. Nobody can hold the others from then on.
-    fn held(&self, versions: &[VersionId]) -> Vec<VersionId>;
+    /// Which of these versions somebody in this process holds at this moment; `for_space` says that the guard wants to give them up, as a
+    /// volume fills else. Nobody can hold the others from then on.
+    fn held(&self, versions: &[VersionId], for_space: bool) -> Vec<VersionId>;
 
     /// Begins to perform what is intended, and does not wait for its end: that is told to [`crate::Driver::finished`].
     ///

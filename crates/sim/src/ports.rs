@@ -70,7 +70,7 @@ impl Executor for Sim {
         of_store.map(|(_, described)| described.bytes).sum()
     }
 
-    fn held(&self, _: &[VersionId]) -> Vec<VersionId> {
+    fn held(&self, _: &[VersionId], _: bool) -> Vec<VersionId> {
         Vec::new()
     }
 

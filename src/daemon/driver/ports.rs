@@ -78,8 +78,8 @@ impl<H: Host> Executor for Ports<H> {
         self.host.archive_bytes(store)
     }
 
-    fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
-        self.host.held(versions)
+    fn held(&self, versions: &[VersionId], for_space: bool) -> Vec<VersionId> {
+        self.host.held(versions, for_space)
     }
 
     fn begin(&mut self, intent: Intent) -> Result<(), Problem> {

@@ -130,7 +130,7 @@ impl Host for Group {
         0
     }
 
-    fn held(&self, versions: &[VersionId]) -> Vec<VersionId> {
+    fn held(&self, versions: &[VersionId], _: bool) -> Vec<VersionId> {
         let held = self.held.lock().unwrap();
         versions.iter().filter(|version| held.contains(version)).cloned().collect()
     }
