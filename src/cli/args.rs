@@ -37,7 +37,7 @@ pub(super) use program::{
 };
 pub(super) use publish::PublishArgs;
 pub(super) use remote::{
-    PruneArgs, RemoteArgs, RemoteCommand, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
+    PruneArgs, RemoteArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
 };
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_remote::{Depth, Keep, Manifest, Repository, Service, Stop, prune, restore, verify};
 
-use super::args::{PruneArgs, RemoteCommand, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs};
+use super::args::{
+    PruneArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
+};
 use super::output::{Failure, Output};
 use crate::config::{Config, RemoteConfig};
 use crate::text::{absolute, clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{
-    RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified, Store, StoreList, StoreRemote,
+    RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified, Store, StoreList,
+    StoreRemote,
 };
 
 /// What asks the daemon.
@@ -69,6 +72,7 @@ pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failu
         RemoteCommand::List(args) => list(args, output),
         RemoteCommand::Verify(args) => verify_all(args, output),
         RemoteCommand::Prune(args) => prune_all(args, output),
+        RemoteCommand::Cost(args) => cost(args, output),
         RemoteCommand::Restore(args) => restore_one(args, output),
         RemoteCommand::Status { .. } | RemoteCommand::TakeOver { .. } => {
             Err(Problem::new(Code::Internal, "this command asks the daemon", "").into())
@@ -203,6 +207,31 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
+    let manifests = chosen(&repository(&args.repository)?, None)?;
+    let stores = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
+    let bytes = manifests.iter().map(Manifest::bytes).fold(0, u64::saturating_add);
+    let megabytes = u32::try_from(bytes / 1_000_000).unwrap_or(u32::MAX);
+    // A month of thirty days.
+    let publications = f64::from(stores) * f64::from(args.publications) * 30.0;
+    let found = RemoteCost {
+        stores: stores.into(),
+        bytes,
+        storage: f64::from(megabytes) / 1000.0 * args.gigabyte,
+        publications: u64::from(args.publications) * 30,
+        requests: publications / 1000.0 * (2.0 * args.writes + args.reads),
+    };
+    output.answer(&found, |found| {
+        let RemoteCost { stores, bytes, storage, publications, requests } = found;
+        let stores = counted(*stores, "store");
+        format!(
+            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests that write and one that reads",
+            size(*bytes),
+            counted(*publications, "publication"),
+        )
+    })
 }
 
 fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {

@@ -43,7 +43,8 @@ pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha2
 pub use query::{QueryLine, QueryRequest};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};
 pub use remote::{
-    RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteTrouble, RemoteVerified, StoreRemote,
+    RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteTrouble, RemoteVerified,
+    StoreRemote,
 };
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};

@@ -96,6 +96,21 @@ pub struct RemotePruned {
     pub dry_run: bool,
 }
 
+/// What a repository costs a month, in dollars.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoteCost {
+    /// How many stores it has.
+    pub stores: u64,
+    /// How many bytes their newest manifests name.
+    pub bytes: u64,
+    /// What these cost.
+    pub storage: f64,
+    /// How many publications of each store are assumed a month.
+    pub publications: u64,
+    /// What their requests cost: two that write and one that reads, for each.
+    pub requests: f64,
+}
+
 /// An archive that was put back from a bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemoteRestored {

@@ -34,6 +34,8 @@ pub(in crate::cli) enum RemoteCommand {
     Verify(RemoteVerifyArgs),
     /// Delete what nothing in the bucket needs any more
     Prune(PruneArgs),
+    /// Say what a repository costs a month
+    Cost(RemoteCostArgs),
     /// Put the archive of a store back from the bucket, on a machine that needs nothing but the URL
     Restore(RemoteRestoreArgs),
 }
@@ -77,6 +79,30 @@ pub(in crate::cli) struct PruneArgs {
     /// Say what would be deleted, and delete nothing
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteCostArgs {
+    #[command(flatten)]
+    pub(in crate::cli) repository: RepositoryArgs,
+    /// How often each store is published a day
+    #[arg(long, value_name = "N", default_value_t = 95)]
+    pub(in crate::cli) publications: u32,
+    /// What a gigabyte costs a month, in dollars
+    #[arg(long, value_name = "DOLLARS", default_value_t = 0.023, value_parser = price)]
+    pub(in crate::cli) gigabyte: f64,
+    /// What 1,000 requests cost that write or list, in dollars
+    #[arg(long, value_name = "DOLLARS", default_value_t = 0.005, value_parser = price)]
+    pub(in crate::cli) writes: f64,
+    /// What 1,000 requests cost that read, in dollars
+    #[arg(long, value_name = "DOLLARS", default_value_t = 0.0004, value_parser = price)]
+    pub(in crate::cli) reads: f64,
+}
+
+/// Reads an amount that is not below nothing.
+fn price(text: &str) -> Result<f64, String> {
+    let amount = text.parse().ok().filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| "write it as 0.023".to_owned())
 }
 
 #[derive(Debug, Args)]

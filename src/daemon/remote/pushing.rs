@@ -119,8 +119,8 @@ struct Pusher {
     shared: Arc<Shared>,
     store: StoreName,
     publisher: Option<Publisher>,
-    /// The archive's newest file when all of it was last in the bucket.
-    pushed: Option<u64>,
+    /// The archive's newest file when all of it was last in the bucket, and when that was.
+    pushed: Option<(u64, Instant)>,
     /// After how long the next failure is tried again.
     retry: Duration,
 }
@@ -180,14 +180,18 @@ impl Pusher {
         };
         let newest = archive.newest_file();
         let standing = self.standing();
-        if self.pushed == Some(newest) && standing.trouble.is_none() {
-            return Some(MOVED);
+        if let Some((pushed, at)) = self.pushed.filter(|_| standing.trouble.is_none()) {
+            let is_stored = archive.newest().is_none_or(|newest| standing.stored.contains(&newest));
+            let waits = MOVED.saturating_sub(at.elapsed());
+            if pushed == newest || is_stored && !waits.is_zero() {
+                return Some(if pushed == newest { MOVED } else { waits });
+            }
         }
         if standing.behind.is_none() {
             self.change(|standing| standing.behind = Some(Instant::now()));
         }
         let pushed = self.try_push(&archive);
-        self.pushed = pushed.is_ok().then_some(newest);
+        self.pushed = pushed.is_ok().then(|| (newest, Instant::now()));
         self.settle(pushed)
     }
 
