@@ -114,6 +114,22 @@ pub enum Error {
         /// The file's number.
         file: u64,
     },
+    /// The newest file of the archive is in the bucket, and cannot be read here.
+    #[error(
+        "the newest file of the archive of {store}, {file}, cannot be read: nobody can say what is in the bucket of what there was before"
+    )]
+    Unread {
+        /// The store.
+        store: StoreName,
+        /// The file's number.
+        file: u64,
+    },
+    /// The archive has changed again and again while it was pushed.
+    #[error("the archive of {store} has changed all the time while it was pushed")]
+    Restless {
+        /// The store.
+        store: StoreName,
+    },
     /// The archive has more files than a manifest may name.
     #[error("the archive of {store} has {files} files, more than a manifest may name")]
     TooManyFiles {
@@ -175,7 +191,14 @@ impl Error {
     /// Whether another try may succeed without anybody doing anything.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Service { .. } | Self::Forbidden { .. } | Self::Archive(_) | Self::Local { .. })
+        matches!(
+            self,
+            Self::Service { .. }
+                | Self::Forbidden { .. }
+                | Self::Restless { .. }
+                | Self::Archive(_)
+                | Self::Local { .. }
+        )
     }
 
     /// What to do next.
@@ -214,6 +237,10 @@ impl Error {
             }
             Self::Local { .. } => "look at the disk and the folder's permissions, then try again",
             Self::Unreadable { .. } => "type asat verify: it puts right what it can",
+            Self::Unread { .. } => {
+                "restart asat: the file is put back from the bucket; or publish the store again"
+            }
+            Self::Restless { .. } => "asat tries again in a moment",
             Self::TooManyFiles { .. } => "report this as a defect",
             Self::Archive(_) | Self::Stopped => "",
         }
@@ -229,7 +256,11 @@ impl From<Error> for Problem {
                 Code::Configuration
             }
             Error::Fenced { .. } | Error::Behind { .. } | Error::Replaced { .. } => Code::Fenced,
-            Error::Missing { .. } | Error::Damaged { .. } | Error::Unreadable { .. } => Code::Damaged,
+            Error::Missing { .. }
+            | Error::Damaged { .. }
+            | Error::Unreadable { .. }
+            | Error::Unread { .. } => Code::Damaged,
+            Error::Restless { .. } => Code::InUse,
             Error::TooManyFiles { .. } => Code::Internal,
             Error::Format { .. } => Code::NotReadable,
             Error::Local { ref source, .. } if source.kind() == io::ErrorKind::StorageFull => {

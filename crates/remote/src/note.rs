@@ -61,7 +61,8 @@ impl Notes for NoteFile {
     }
 
     fn save(&self, note: &Note) -> Result<(), Error> {
-        let folder = self.0.parent().unwrap_or(Path::new("."));
+        let folder =
+            self.0.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let write = || {
             fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;

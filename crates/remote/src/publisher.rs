@@ -25,6 +25,9 @@ use crate::repository::{Found, History, Repository};
 /// From this length on it is asked first whether a file is in the bucket already: it may be, if the publisher was stopped.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
 
+/// How often a push begins anew.
+const ROUNDS: usize = 16;
+
 /// What is published.
 pub trait Source {
     /// The archive's files now.
@@ -79,8 +82,8 @@ impl Publisher {
     /// [`Error::Fenced`] if somebody else publishes the store there; [`Error::Behind`] if the archive does not go on where the bucket
     /// ends; what the service answers. What was stored until then is not stored again.
     pub fn push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
-        // Another manifest of its own may turn out to be there, with what the archive was before.
-        loop {
+        // Another manifest of its own may turn out to be there, with what the archive was before; and the archive may change meanwhile.
+        for _ in 0..ROUNDS {
             let (note, files) = (self.note()?, source.files()?);
             self.must_go_on(&note, &files)?;
             let is_settled = note.is_own && note.attempts.is_empty() && self.has_seen_files;
@@ -99,6 +102,7 @@ impl Publisher {
             let next = self.next(&note, &files)?;
             self.create(note, next)?;
         }
+        Err(Error::Restless { store: self.history.store.clone() })
     }
 
     /// Takes the store over from whoever publishes it, if the archive has all that is in the bucket. From then on the other one is fenced.
@@ -169,7 +173,11 @@ impl Publisher {
         let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
         let is_there = match self.history.find(head.manifest.number) {
             Ok(Found::Manifest(there)) => there.hash == head.hash,
-            Ok(Found::Nothing) => is_own && self.create_again(head)?,
+            Ok(Found::Nothing) => {
+                // Files that it names may be gone, too.
+                self.has_seen_files = false;
+                is_own && self.create_again(head)?
+            }
             Ok(Found::Pruned) => false,
             // The next one takes its place.
             Err(Error::Damaged { .. }) => true,
@@ -434,7 +442,7 @@ fn must_know_newest(note: &Note, files: &Files) -> Result<(), Error> {
     let Some(Head { manifest: head, .. }) = &note.head else { return Ok(()) };
     let newest = files.files.last().map_or(0, |file| file.id.number);
     let unknown = head.files.last().filter(|named| named.file > newest);
-    unknown.map_or(Ok(()), |file| Err(Error::Unreadable { store: head.store.clone(), file: file.file }))
+    unknown.map_or(Ok(()), |file| Err(Error::Unread { store: head.store.clone(), file: file.file }))
 }
 
 /// The first file of a manifest that an archive has another one of, or that is newer than all that it has.

@@ -196,8 +196,11 @@ impl Pusher {
     }
 
     fn try_push(&mut self, archive: &Archive) -> Result<(), Problem> {
-        let versions = self.publisher()?.push(archive)?;
-        self.put_back(archive)?;
+        let pushed = self.publisher()?.push(archive);
+        if matches!(pushed, Ok(_) | Err(Error::Unread { .. })) {
+            self.put_back(archive)?;
+        }
+        let versions = pushed?;
         let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
         let stored = Arc::new(versions.into_iter().collect());
         let is_new = self.standing().stored != stored;

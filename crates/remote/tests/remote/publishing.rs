@@ -558,22 +558,28 @@ fn a_version_that_is_back_as_its_giving_up_was_lost_here_is_not_said_to_be_store
 // What the bucket loses.
 
 #[test]
-fn after_a_restart_a_bucket_that_was_put_back_from_a_backup_gets_what_it_lacks() {
-    let (world, mut machine) = World::with(2);
-    let backup = world.objects();
-    for version in 3..6 {
-        machine.publish(version);
-        machine.push(&world.repository).unwrap();
+fn a_bucket_that_was_put_back_from_a_backup_gets_what_it_lacks() {
+    for is_killed in [false, true] {
+        let (world, mut machine) = World::with(2);
+        let backup = world.objects();
+        for version in 3..6 {
+            machine.publish(version);
+            machine.push(&world.repository).unwrap();
+        }
+        for key in world.objects().keys().filter(|key| !backup.contains_key(*key)) {
+            world.bucket.damage(key, |_| None);
+        }
+        if is_killed {
+            machine.kill();
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+            assert_eq!(world.contents(None), machine.versions);
+        }
+        // Who goes on notices, as it reads its newest manifest before it publishes the next.
+        machine.publish(6);
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        assert_eq!(verify(&world.history(), Depth::Read).unwrap().findings, [], "{is_killed}");
+        assert_eq!(world.contents(None), machine.versions);
     }
-    for key in world.objects().keys().filter(|key| !backup.contains_key(*key)) {
-        world.bucket.damage(key, |_| None);
-    }
-    machine.kill();
-    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
-    assert_eq!(world.contents(None), machine.versions);
-    machine.publish(6);
-    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
-    assert_eq!(world.contents(None), machine.versions);
 }
 
 #[test]
