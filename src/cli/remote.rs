@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_remote::{Depth, Keep, Manifest, Repository, Service, Stop, prune, restore, verify};
+use asat_remote::{
+    Depth, Error, Finding, Keep, Manifest, Report, Repository, Service, Stop, prune, restore, verify,
+};
 
 use super::args::{
     PruneArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
@@ -39,10 +41,10 @@ async fn status(store: Option<&StoreName>, client: &Client, output: &Output) -> 
             return Err(Problem::new(Code::UnknownStore, format!("there is no store {store}"), hint).into());
         }
     }
-    let is_kept =
+    let has_trouble =
         stores.iter().any(|store| store.remote.as_ref().is_some_and(|remote| remote.trouble.is_some()));
     output.answer(&stores, |stores| stores.iter().map(line).collect::<Vec<_>>().join("\n"))?;
-    if is_kept { Err(Failure::AlarmOn) } else { Ok(()) }
+    if has_trouble { Err(Failure::AlarmOn) } else { Ok(()) }
 }
 
 /// How a store stands, for people.
@@ -52,7 +54,7 @@ fn line(store: &Store) -> String {
     let place = clean(&remote.url);
     let head = match (remote.state.as_str(), remote.pending) {
         ("stored", _) => format!("{name}: all of {} are in {place}", counted(remote.stored, "version")),
-        ("fenced", _) => format!("{name}: somebody else publishes it to {place}"),
+        ("fenced", _) => format!("{name}: is not published to {place} from here"),
         (_, pending) => format!("{name}: {} of {} are not in {place} yet", pending, pending + remote.stored),
     };
     let since =
@@ -108,24 +110,33 @@ fn init(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
     })
 }
 
-/// The stores that are meant, each with its newest manifest.
-fn chosen(repository: &Repository, store: Option<&StoreName>) -> Result<Vec<Manifest>, Problem> {
+/// The stores that are meant: one, which must have a history, or all that have one. The first files of another may be on their way.
+fn chosen(repository: &Repository, store: Option<&StoreName>) -> Result<Vec<StoreName>, Problem> {
     let stores = match store {
         Some(store) => vec![store.clone()],
         None => repository.stores()?,
     };
-    let newest = |store: &StoreName| match repository.history(store).newest()? {
-        Some(manifest) => Ok(manifest),
-        None => {
-            let detail = format!("{} has nothing of {store}", repository.bucket.url());
-            Err(Problem::new(Code::UnknownStore, detail, "asat remote list shows what it has"))
+    let mut found = Vec::new();
+    for name in stores {
+        if repository.history(&name).has_any()? {
+            found.push(name);
+        } else if store.is_some() {
+            let detail = format!("{} has nothing of {name}", repository.bucket.url());
+            return Err(Problem::new(Code::UnknownStore, detail, "asat remote list shows what it has"));
         }
-    };
-    stores.iter().map(newest).collect()
+    }
+    Ok(found)
+}
+
+/// The newest manifests of all stores.
+fn newest(repository: &Repository) -> Result<Vec<Manifest>, Problem> {
+    let stores = chosen(repository, None)?;
+    let newest = stores.iter().map(|store| repository.history(store).newest().map_err(Problem::from));
+    newest.filter_map(Result::transpose).collect()
 }
 
 fn list(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
-    let manifests = chosen(&repository(args)?, None)?;
+    let manifests = newest(&repository(args)?)?;
     output.answer(&manifests, |manifests| {
         let line = |manifest: &Manifest| {
             let newest = manifest
@@ -156,8 +167,14 @@ fn verify_all(args: &RemoteVerifyArgs, output: &Output) -> Result<(), Failure> {
         (false, None) => Depth::Listed,
     };
     let mut is_damaged = false;
-    for Manifest { store, .. } in chosen(&repository, args.store.as_ref())? {
-        let report = verify(&repository.history(&store), depth).map_err(Problem::from)?;
+    for store in chosen(&repository, args.store.as_ref())? {
+        let report = match verify(&repository.history(&store), depth) {
+            // The others are looked at all the same.
+            Err(Error::Damaged { key, what, .. }) => {
+                Report { findings: vec![Finding { key, what }], ..Report::default() }
+            }
+            report => report.map_err(Problem::from)?,
+        };
         let found = RemoteVerified {
             store: store.to_string(),
             manifest: report.manifest,
@@ -191,7 +208,7 @@ fn verified(found: &RemoteVerified) -> String {
 fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
     let repository = repository(&args.repository)?;
     let keep = Keep { grace: args.grace, ..Keep::default() };
-    for Manifest { store, .. } in chosen(&repository, args.store.as_ref())? {
+    for store in chosen(&repository, args.store.as_ref())? {
         let pruned = prune(&repository.history(&store), &keep, args.dry_run).map_err(Problem::from)?;
         let pruned = RemotePruned {
             store: store.to_string(),
@@ -210,7 +227,7 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
 }
 
 fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
-    let manifests = chosen(&repository(&args.repository)?, None)?;
+    let manifests = newest(&repository(&args.repository)?)?;
     let stores = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
     let bytes = manifests.iter().map(Manifest::bytes).fold(0, u64::saturating_add);
     let megabytes = u32::try_from(bytes / 1_000_000).unwrap_or(u32::MAX);
@@ -237,7 +254,9 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
 fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {
     let repository = repository(&args.repository)?;
     // What there is not is said in words, and not by the key of an object.
-    chosen(&repository, Some(&args.store))?;
+    if args.manifest.is_none() {
+        chosen(&repository, Some(&args.store))?;
+    }
     let mut percent = 0;
     let mut tell = |done: u64, all: u64| {
         let now = done.saturating_mul(100) / all.max(1);

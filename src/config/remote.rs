@@ -20,7 +20,7 @@ pub struct RemoteConfig {
     pub url: String,
     /// What the service's library is told beside the environment, such as `endpoint`.
     pub options: BTreeMap<String, String>,
-    /// Whether a version is given up only when it is in the bucket.
+    /// Whether retention and people give a version up only when it is in the bucket.
     pub required: bool,
     /// After how long a version that is not in the bucket is an alarm.
     pub late_after: Duration,

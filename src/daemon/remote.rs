@@ -4,12 +4,13 @@ mod pushing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arc_swap::ArcSwapOption;
 use asat_core::guard::{self, Step};
 use asat_core::{Code, Problem, StoreName, VersionId};
-use asat_remote::{Manifest, Requests, Service};
+use asat_remote::{Manifest, Service};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -86,12 +87,17 @@ pub struct Remotes {
     stores: Mutex<BTreeMap<StoreName, Pushed>>,
     /// Counts changes of what versions are said to be.
     revision: AtomicU64,
-    service: OnceLock<Arc<Service>>,
+    service: ArcSwapOption<Service>,
 }
 
 impl Remotes {
     pub(super) fn new(config: Option<RemoteConfig>) -> Self {
-        Self { config, stores: Mutex::default(), revision: AtomicU64::new(0), service: OnceLock::new() }
+        Self {
+            config,
+            stores: Mutex::default(),
+            revision: AtomicU64::new(0),
+            service: ArcSwapOption::empty(),
+        }
     }
 
     /// What is configured, if something is.
@@ -155,33 +161,38 @@ impl Remotes {
         self.lock().iter().filter_map(late).collect()
     }
 
-    /// What was asked of the service since the daemon started.
+    /// The service, once it was tried.
     #[must_use]
-    pub fn requests(&self) -> Option<&Requests> {
-        self.service.get().map(|service| service.requests())
+    pub fn service(&self) -> Option<Arc<Service>> {
+        self.service.load_full()
     }
 
     /// Notes the service, to tell what is asked of it.
     fn served_by(&self, service: Arc<Service>) {
-        // There is one for as long as the daemon runs.
-        let _ = self.service.set(service);
+        self.service.store(Some(service));
     }
 
-    /// Returns when a version is in the bucket, or will not come there.
+    /// Returns when a version is in the bucket.
     ///
     /// # Errors
-    /// Why not, if somebody else publishes the store; or if there is no bucket.
+    /// What keeps it from there, if that does not pass by itself.
     pub async fn until_stored(&self, id: &VersionId) -> Result<(), Problem> {
         let mut changes = self.watch(&id.store);
         loop {
             let standing = changes.borrow_and_update().clone();
-            match standing {
-                Standing { stored, .. } if stored.contains(&id.number) => return Ok(()),
-                Standing { is_fenced: true, trouble: Some((problem, _)), .. } => return Err(problem),
-                _ => {}
+            if standing.stored.contains(&id.number) {
+                return Ok(());
+            }
+            if let Some((problem, _)) = standing.trouble.filter(|(problem, _)| !passes(problem.code)) {
+                let detail = format!("{id} is published here, and not in the bucket: {}", problem.detail);
+                return Err(Problem { detail, ..problem });
             }
             if changes.changed().await.is_err() {
-                return Ok(());
+                return Err(Problem::new(
+                    Code::Stopping,
+                    format!("{id} is not in the bucket yet"),
+                    "try again",
+                ));
             }
         }
     }
@@ -222,4 +233,12 @@ impl Remotes {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<StoreName, Pushed>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a problem may pass without anybody doing anything.
+fn passes(code: Code) -> bool {
+    matches!(
+        code,
+        Code::RemoteUnavailable | Code::StorageFull | Code::InUse | Code::TooManyFiles | Code::Internal
+    )
 }

@@ -18,7 +18,7 @@ use asat_wire::{ProblemBody, RemoteTrouble, StoreRemote};
 /// How often it is looked whether a version that is waited for was given up.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Has this daemon publish a store to the bucket from now on, in the place of whoever does; that one is fenced then.
+/// Has this daemon publish a store to the bucket from now on, instead of the machine that does so far; that one is fenced then.
 ///
 /// The archive must have everything that is in the bucket: if it does not, it is restored from there first.
 #[utoipa::path(
@@ -81,8 +81,8 @@ fn must_be_ready(face: &Face, version: &VersionId) -> Result<(), Problem> {
     if engine.register().entry(version)?.version.state == VersionState::Ready {
         return Ok(());
     }
-    let detail = format!("{version} was given up before it was in the bucket");
-    Err(Problem::new(Code::Retired, detail, "`asat audit` says who did it"))
+    let detail = format!("{version} was retired or lost before it was in the bucket");
+    Err(Problem::new(Code::Retired, detail, "`asat show` and `asat audit` say what became of it"))
 }
 
 /// How a store stands, as it is written; nothing without a bucket.

@@ -38,7 +38,8 @@ use asat_wire::{
         (status = 200, description = "The version was there already; of a set, all of them", body = PublishAnswer),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
         (status = 404, description = "No such store or set", body = ProblemBody),
-        (status = 409, description = "An earlier version is on its way in or out", body = ProblemBody),
+        (status = 409, description = "An earlier version is on its way in or out; or with `wait`, the version is durable here, and the bucket belongs to another publisher", body = ProblemBody),
+        (status = 410, description = "With `wait`, the version was retired before it was in the bucket", body = ProblemBody),
         (status = 413, description = "The body is too large", body = ProblemBody),
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, the store cannot be read, or it does not meet a check (`check_failed`)", body = ProblemBody),
@@ -111,7 +112,7 @@ async fn publish_store(
     let publish = Publish { store, unchanged, ..asked };
     // What was said before of a version that the store still is needs nobody's time.
     if let (Some(store), Some(_), None, None) = (&publish.store, unchanged, &publish.key, wait) {
-        let prepared = match face.known.find(face.handle.revision(), &publish) {
+        let prepared = match face.known.find(face.revision(), &publish) {
             None => known_already(face, &publish, began)?,
             found => found,
         };
@@ -199,10 +200,11 @@ pub(super) fn location(id: &str) -> Option<HeaderValue> {
 fn known_already(face: &Face, publish: &Publish, began: Instant) -> Result<Option<Arc<Prepared>>, Problem> {
     // Nothing is committed as long as the engine is read.
     let engine = face.handle.engine();
+    let revision = face.revision();
     let Some(number) = engine.known(publish) else { return Ok(None) };
     let prepared = Prepared::new(&known(face, engine.register(), number, began)?).map(Arc::new);
     if let Some(prepared) = &prepared {
-        face.known.keep(face.handle.revision(), publish, prepared);
+        face.known.keep(revision, publish, prepared);
     }
     Ok(prepared)
 }

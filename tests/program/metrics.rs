@@ -24,7 +24,9 @@ fn told() -> &'static str {
             world.publish("first");
         }
         world.sqlite().execute("insert into ledger values (2)", []).unwrap();
-        world.publish("second");
+        // The bucket was asked something then.
+        let published = world.send("POST", "/snapshots", &json!({ "label": "second", "wait": "remote" }));
+        assert_eq!(published.status, 201, "{published}");
         world.settled("report@2");
         world.open("report@1");
         world.get("/versions/report@99").expect_problem(404, "unknown_version");

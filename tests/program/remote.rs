@@ -232,6 +232,34 @@ fn a_daemon_starts_without_its_bucket_and_goes_on_where_it_ended() {
     fs::write(&marker, text).unwrap();
     until(&world, |standing| standing["state"] == "stored");
     assert_eq!(files(&bucket.path().join("s/report/m")).len(), 2);
+    // Its disk is not mounted.
+    world.kill();
+    let away = bucket.path().with_extension("away");
+    fs::rename(bucket.path(), &away).unwrap();
+    world.start();
+    let trouble = until(&world, |standing| !standing["trouble"].is_null());
+    assert_eq!(trouble["pending"], 2, "{trouble}");
+    assert!(!bucket.path().exists());
+    fs::rename(&away, bucket.path()).unwrap();
+    until(&world, |standing| standing["state"] == "stored");
+}
+
+#[test]
+fn a_version_that_is_lost_can_be_given_up_though_it_is_in_no_bucket() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start();
+    publish(&world, "a");
+    publish(&world, "b");
+    world.kill();
+    // It is lost on both sides.
+    fs::remove_file(world.segment(1)).unwrap();
+    let objects = files(&bucket.path().join("s/report/f"));
+    fs::remove_file(&objects[0]).unwrap();
+    world.start();
+    assert_eq!(world.get("/versions/report@1").json()["state"], "lost");
+    let answer = world.request("DELETE", "/versions/report@1", &[], b"");
+    assert_eq!(answer.status, 200, "{answer}");
 }
 
 #[test]

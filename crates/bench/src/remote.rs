@@ -62,6 +62,10 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
         let sites = if nth % 2 == 0 { [&without, &with] } else { [&with, &without] };
         let mut took = Vec::new();
         for site in sites {
+            // Nothing is merged, and nothing goes into the bucket, when a publication begins.
+            for site in [&without, &with] {
+                api::until_compact(site, Instant::now()).await?;
+            }
             took.push(api::publish(site, &label).await?.1);
             if std::ptr::eq(site, &with) {
                 stored.push(until_stored(site, &label).await?);

@@ -97,7 +97,7 @@ pub struct Engine {
     policy: Policy,
     register: Register,
     /// The versions that are held at this moment by what is not in any record.
-    held: Vec<VersionId>,
+    held: BTreeSet<VersionId>,
 }
 
 impl Engine {
@@ -107,7 +107,7 @@ impl Engine {
     /// An engine over what the catalogue holds.
     #[must_use]
     pub fn new(policy: Policy, register: Register) -> Self {
-        Self { policy, register, held: Vec::new() }
+        Self { policy, register, held: BTreeSet::new() }
     }
 
     /// Every record.
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Says which versions somebody holds at this moment without a lease; they are not given up.
-    pub fn hold(&mut self, held: Vec<VersionId>) {
+    pub fn hold(&mut self, held: BTreeSet<VersionId>) {
         self.held = held;
     }
 

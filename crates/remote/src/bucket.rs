@@ -40,6 +40,13 @@ pub struct Entry {
 pub trait Bucket: Debug + Send + Sync {
     /// How the place is called in messages.
     fn url(&self) -> &str;
+    /// Whether work that needs no service goes on.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if it shall not.
+    fn go_on(&self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Creates an object unless one has the key; answers whether it did.
     ///
     /// # Errors

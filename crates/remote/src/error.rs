@@ -220,7 +220,7 @@ impl Error {
                 "look at the URL; if it is right, make the repository: asat remote init"
             }
             Self::Replaced { .. } => {
-                "look at who has made the repository anew. To begin a new history in it, move the note of this store away (docs/remote.md)"
+                "look at who has made the repository anew, or which disk is mounted there; then restart asat. To begin a new history in it, delete remote.json beside the archive"
             }
             Self::Format { .. } => "use the asat that wrote it, or a newer one",
             Self::Fenced { .. } => {

@@ -78,7 +78,7 @@ pub struct Manifest {
     pub number: u64,
     /// The hash of the manifest before; nothing for the first.
     pub previous: Option<String>,
-    /// How often another publisher has taken over, plus one.
+    /// 1, and one more whenever another publisher has taken over, or a file is named again that was not named any more: keys of files have it.
     pub epoch: u64,
     /// Who publishes the store, and has written this.
     pub holder: Holder,

@@ -15,7 +15,7 @@ use crate::layout;
 pub(crate) fn probe(bucket: &dyn Bucket) -> Result<(), Error> {
     let key = layout::probe(&Uuid::now_v7().to_string());
     let found = create_twice(bucket, &key);
-    // Whoever may not delete leaves five bytes behind.
+    // Without the right to delete, five bytes stay.
     let _ = bucket.delete(&key);
     match found? {
         (true, _) => Err(Error::Unconditional { url: bucket.url().to_owned() }),

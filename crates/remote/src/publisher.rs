@@ -294,9 +294,19 @@ impl Publisher {
             checked.map(|()| piece).map_err(|what| file.damaged(what))
         });
         if file.id.bytes > part_bytes(file.id.bytes) {
-            check(file)?;
+            self.check(file)?;
         }
         self.history.bucket.store(key, file.id.bytes, &mut parts)
+    }
+
+    /// Reads a file before anything of it is stored: of a large one it would be found out too late that it is damaged.
+    fn check(&self, file: &ArchiveFile) -> Result<(), Error> {
+        let mut checker = Checker::new(file.id);
+        for piece in pieces(file) {
+            self.history.bucket.go_on()?;
+            checker.update(&piece?);
+        }
+        Ok(checker.check().map_err(|what| file.damaged(what))?)
     }
 
     /// Creates the next manifest. If another one of this publisher's turns out to be there, that one is the head.
@@ -476,13 +486,4 @@ fn pieces(file: &ArchiveFile) -> impl Iterator<Item = Result<Vec<u8>, asat_archi
         at = if read.is_ok() { end } else { bytes };
         Some(read)
     })
-}
-
-/// Reads a file before anything of it is stored: of a large one it would be found out too late that it is damaged.
-fn check(file: &ArchiveFile) -> Result<(), asat_archive::Error> {
-    let mut checker = Checker::new(file.id);
-    for piece in pieces(file) {
-        checker.update(&piece?);
-    }
-    checker.check().map_err(|what| file.damaged(what))
 }

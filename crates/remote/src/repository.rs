@@ -14,6 +14,8 @@ use crate::manifest::{MOST_BYTES, Manifest, PRUNED, Unreadable};
 use crate::note::Head;
 use crate::probe;
 
+/// So many objects are listed to find the newest manifest: others may have put theirs before it.
+const LISTED: usize = 16;
 /// No marker is longer.
 const MOST_MARKER_BYTES: usize = 4096;
 
@@ -135,6 +137,16 @@ impl History {
         Ok(self.head()?.map(|head| head.manifest))
     }
 
+    /// Whether the store has a manifest, be it one that cannot be read.
+    ///
+    /// # Errors
+    /// What the service answers.
+    pub fn has_any(&self) -> Result<bool, Error> {
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?;
+        let is_one = |entry: &Entry| layout::number_of_manifest(&self.store, &entry.key).is_some();
+        Ok(listed.iter().any(is_one) || self.bucket.look(&layout::manifest(&self.store, 1))?.is_some())
+    }
+
     /// The manifest of this number.
     ///
     /// # Errors
@@ -149,7 +161,7 @@ impl History {
     /// The newest manifest. A listing says where to begin, and may be old: from there on it is asked by number.
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         // Somebody may have put other objects there.
-        let listed = self.bucket.list(&layout::manifests(&self.store), None, 16)?;
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?;
         let number = listed.iter().find_map(|entry| layout::number_of_manifest(&self.store, &entry.key));
         self.head_from(number.unwrap_or(0))
     }

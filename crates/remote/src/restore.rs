@@ -93,7 +93,7 @@ fn fetch(
 ) -> Result<bool, Error> {
     let (id, key) = (named.id(), named.key(&history.store));
     let path = folder.join(id.name());
-    if is_whole(&path, named) {
+    if is_whole(history, &path, named)? {
         return Ok(true);
     }
     let at = |doing| Error::local(doing, &path);
@@ -122,14 +122,15 @@ fn fetch(
 }
 
 /// Whether a file is there as it is named.
-fn is_whole(path: &Path, named: &RemoteFile) -> bool {
-    let Ok(mut file) = File::open(path) else { return false };
+fn is_whole(history: &History, path: &Path, named: &RemoteFile) -> Result<bool, Error> {
+    let Ok(mut file) = File::open(path) else { return Ok(false) };
     let (mut checker, mut buffer) = (Checker::new(named.id()), vec![0; 1 << 20]);
     loop {
+        history.bucket.go_on()?;
         match std::io::Read::read(&mut file, &mut buffer) {
-            Ok(0) => return checker.check().is_ok(),
+            Ok(0) => return Ok(checker.check().is_ok()),
             Ok(count) => checker.update(buffer.get(..count).unwrap_or_default()),
-            Err(_) => return false,
+            Err(_) => return Ok(false),
         }
     }
 }

@@ -250,6 +250,10 @@ impl Bucket for Service {
         &self.url
     }
 
+    fn go_on(&self) -> Result<(), Error> {
+        if *self.stop.0.borrow() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     fn create(&self, key: &str, bytes: &[u8]) -> Result<bool, Error> {
         self.must_be_there("create", key)?;
         count(&self.requests.writes, 1);

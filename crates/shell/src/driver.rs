@@ -8,7 +8,7 @@ mod periodic;
 mod promises;
 mod telling;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use asat_core::event::{
@@ -305,7 +305,7 @@ impl<L> Driver<L> {
     /// What is to be done. Nothing is given up that somebody holds without a lease: that is asked only if it matters, for
     /// from then on nobody can hold the others.
     fn decide<P: Ports>(&self, ports: &P, by: &By, event: &Event) -> Decision {
-        let mut held = Vec::new();
+        let mut held = BTreeSet::new();
         loop {
             let now = ports.now();
             let decision = self.engine.read().decide_for(now, by, event);
@@ -314,7 +314,7 @@ impl<L> Driver<L> {
             let found = ports.held(&unasked, matches!(event, Event::GiveUp { .. }));
             if found.is_empty() {
                 if !held.is_empty() {
-                    self.engine.hold(Vec::new());
+                    self.engine.hold(BTreeSet::new());
                 }
                 return decision;
             }

@@ -1,5 +1,6 @@
 //! The engine, which everybody may read and the driver alone changes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -45,7 +46,7 @@ impl SharedEngine {
     }
 
     /// Says which versions somebody holds without a lease. Nobody sees that but who decides.
-    pub(crate) fn hold(&self, held: Vec<VersionId>) {
+    pub(crate) fn hold(&self, held: BTreeSet<VersionId>) {
         self.engine.write().unwrap_or_else(PoisonError::into_inner).hold(held);
     }
 

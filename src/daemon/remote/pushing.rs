@@ -4,7 +4,7 @@
 //! archive can wait for a while, as it may have moved again by then. What fails is tried again, later and later; if somebody else
 //! publishes the store, only when a person says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
 use super::{Standing, Word};
-use crate::config::Config;
+use crate::config::{Config, RemoteConfig};
 use crate::daemon::{Handle, Machine, failed};
 
 /// After how long something that failed is tried again, at first and at most.
@@ -34,9 +34,9 @@ pub(in crate::daemon) struct Pushing {
 }
 
 struct Shared {
-    service: Arc<Service>,
+    config: RemoteConfig,
     /// The repository, once it was found and tried.
-    repository: Mutex<Option<Repository>>,
+    repository: Mutex<Opening>,
     stop: Stop,
     /// Sends nothing, and is closed when the threads are to end.
     stopped: watch::Sender<bool>,
@@ -49,7 +49,7 @@ impl Pushing {
     /// Begins to push, if a bucket is configured. It is not asked anything before a thread runs, so a daemon starts without it.
     ///
     /// # Errors
-    /// If the URL or the environment is wrong, or no thread can be started.
+    /// If no thread can be started.
     pub(in crate::daemon) fn start(
         config: &Config,
         handle: &Handle,
@@ -57,10 +57,9 @@ impl Pushing {
     ) -> Result<Option<Self>, Problem> {
         let Some(remote) = &config.remote else { return Ok(None) };
         let stop = Stop::new();
-        let service = Service::open_with(&remote.url, stop.clone(), &remote.options())?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let shared = Shared {
-            service: Arc::new(service),
+            config: remote.clone(),
             repository: Mutex::default(),
             stop,
             stopped: watch::Sender::new(false),
@@ -68,7 +67,6 @@ impl Pushing {
             handle: handle.clone(),
             holder: Holder { host, process: Uuid::now_v7().to_string() },
         };
-        machine.remotes().served_by(Arc::clone(&shared.service));
         let pushing = Self { shared: Arc::new(shared), threads: Mutex::default() };
         pushing.push_all()?;
         Ok(Some(pushing))
@@ -106,7 +104,14 @@ fn start(shared: &Arc<Shared>, store: StoreName) -> Result<JoinHandle<()>, Probl
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unstarted)?;
     let (words, heard) = mpsc::unbounded_channel();
     shared.machine.remotes().pushed_by(&store, words);
-    let pusher = Pusher { shared: Arc::clone(shared), store, publisher: None, pushed: None, retry: RETRY.0 };
+    let pusher = Pusher {
+        shared: Arc::clone(shared),
+        store,
+        publisher: None,
+        pushed: None,
+        put_back: BTreeSet::new(),
+        retry: RETRY.0,
+    };
     let thread = Builder::new().name("push".to_owned()).spawn(move || {
         machine::give_way();
         pusher.run(&runtime, heard);
@@ -121,6 +126,8 @@ struct Pusher {
     publisher: Option<Publisher>,
     /// The archive's newest file when all of it was last in the bucket, and when that was.
     pushed: Option<(u64, Instant)>,
+    /// Files of the archive that were put back, or are as the bucket has them. The archive sees that when it is opened next.
+    put_back: BTreeSet<u64>,
     /// After how long the next failure is tried again.
     retry: Duration,
 }
@@ -197,32 +204,33 @@ impl Pusher {
 
     fn try_push(&mut self, archive: &Archive) -> Result<(), Problem> {
         let pushed = self.publisher()?.push(archive);
-        if matches!(pushed, Ok(_) | Err(Error::Unread { .. })) {
-            self.put_back(archive)?;
-        }
-        let versions = pushed?;
         let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
-        let stored = Arc::new(versions.into_iter().collect());
-        let is_new = self.standing().stored != stored;
-        if is_new {
-            tracing::debug!(store = %self.store, manifest = head.as_ref().map(|head| head.number), "{}: is in the bucket", self.store);
+        if let Ok(versions) = &pushed {
+            let stored = Arc::new(versions.iter().copied().collect());
+            self.change(|standing| {
+                standing.stored = stored;
+                standing.manifest = head.clone();
+                standing.behind = None;
+            });
         }
-        self.change(|standing| {
-            standing.stored = stored;
-            standing.manifest = head;
-            standing.behind = None;
-        });
-        Ok(())
+        if let (Some(head), Ok(_) | Err(Error::Unread { .. })) = (&head, &pushed) {
+            self.put_back(archive, head)?;
+        }
+        Ok(pushed.map(drop)?)
     }
 
     /// Puts back from the bucket what the archive has lost. The versions that need it are there again at the next start.
-    fn put_back(&self, archive: &Archive) -> Result<(), Problem> {
-        let Some(head) = self.publisher.as_ref().and_then(Publisher::head) else { return Ok(()) };
+    fn put_back(&mut self, archive: &Archive, head: &Manifest) -> Result<(), Problem> {
         let history = self.shared.repository()?.history(&self.store);
         for number in archive.files()?.lost_numbers() {
-            if put_back(&history, head, number, archive.folder())? {
-                tracing::warn!(store = %self.store, "{}: file {number} of its archive was lost, and is put back from the bucket", self.store);
+            if self.put_back.contains(&number) {
+                continue;
             }
+            if put_back(&history, head, number, archive.folder())? {
+                let store = &self.store;
+                tracing::warn!(%store, "{store}: file {number} of its archive was lost, and is put back from the bucket");
+            }
+            self.put_back.insert(number);
         }
         Ok(())
     }
@@ -231,9 +239,11 @@ impl Pusher {
         let archive = self.shared.machine.archives().of(&self.store)?;
         let taken = self.publisher()?.take_over(&*archive)?;
         tracing::warn!(store = %self.store, manifest = taken.number, "{}: is published to the bucket from here now", self.store);
+        let head = Arc::new(taken.clone());
         self.change(|standing| {
             standing.is_fenced = false;
             standing.trouble = None;
+            standing.manifest = Some(head);
         });
         Ok(taken)
     }
@@ -287,16 +297,52 @@ impl Pusher {
 }
 
 impl Shared {
-    /// The repository. The service is tried when it is opened first: whether it keeps two publishers apart.
-    fn repository(&self) -> Result<Repository, Error> {
-        let mut known = self.repository.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(repository) = &*known {
-            return Ok(repository.clone());
+    /// The repository. The service is tried when it is opened first: whether it keeps two publishers apart. All stores need it, and one
+    /// of them tries at a time.
+    fn repository(&self) -> Result<Repository, Problem> {
+        let Ok(mut opening) = self.repository.try_lock() else {
+            let detail = format!("{} has not answered yet", self.config.url);
+            return Err(Problem::new(
+                Code::RemoteUnavailable,
+                detail,
+                "look at the network and at the service",
+            ));
+        };
+        match &*opening {
+            Opening::Open(repository) => return Ok(repository.clone()),
+            Opening::Failed(problem, at) if at.elapsed() < RETRY.0 => return Err(problem.clone()),
+            Opening::Failed(..) | Opening::Untried => {}
         }
-        let repository = Repository::open(Arc::clone(&self.service) as Arc<_>)?;
-        repository.probe()?;
-        Ok(known.insert(repository).clone())
+        match self.open() {
+            Ok(repository) => {
+                *opening = Opening::Open(repository.clone());
+                Ok(repository)
+            }
+            Err(error) => {
+                let problem = Problem::from(error);
+                *opening = Opening::Failed(problem.clone(), Instant::now());
+                Err(problem)
+            }
+        }
     }
+
+    fn open(&self) -> Result<Repository, Error> {
+        let service = Service::open_with(&self.config.url, self.stop.clone(), &self.config.options())?;
+        let service = Arc::new(service);
+        self.machine.remotes().served_by(Arc::clone(&service));
+        let repository = Repository::open(service)?;
+        repository.probe()?;
+        Ok(repository)
+    }
+}
+
+/// How far the opening of the repository has come.
+#[derive(Default)]
+enum Opening {
+    #[default]
+    Untried,
+    Open(Repository),
+    Failed(Problem, Instant),
 }
 
 /// Waits; for ever if there is nothing to wait for.

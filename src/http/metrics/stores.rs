@@ -151,7 +151,8 @@ impl Stores {
     }
 
     fn add_requests(&mut self, face: &Face) {
-        let Some(asked) = face.machine.remotes().requests() else { return };
+        let Some(service) = face.machine.remotes().service() else { return };
+        let asked = service.requests();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.remote_requests.add([("kind", "write")], count(&asked.writes));
         self.remote_requests.add([("kind", "read")], count(&asked.reads));

@@ -156,7 +156,9 @@ impl Engine {
             return Some(problem);
         }
         let moving = self.is_being_archived(id) || self.is_being_restored(id);
-        if moving || self.is_being_read(id, now) || self.may_be_reused(id) || self.held.contains(id) {
+        // What is lost cannot be used, and comes into no bucket.
+        let is_held = version.state != State::Lost && self.held.contains(id);
+        if moving || self.is_being_read(id, now) || self.may_be_reused(id) || is_held {
             let detail = format!(
                 "{id} is being opened, published, archived or restored at this moment, or is not in the bucket yet"
             );
