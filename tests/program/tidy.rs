@@ -41,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "asat-client",
             "asat-core",
             "asat-host",
+            "asat-remote",
             "asat-rows",
             "asat-wire",
         ],

@@ -78,6 +78,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "told", feed: records::told },
     Target { name: "copies", feed: records::copies },
     Target { name: "manifest", feed: records::manifest },
+    Target { name: "remote", feed: records::remote },
     Target { name: "configuration", feed: records::configuration },
 ];
 

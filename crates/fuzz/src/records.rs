@@ -13,7 +13,7 @@ use asat_core::version::Store;
 use asat_host::store::Told;
 use jiff::Timestamp;
 
-use crate::text;
+use crate::{pieces, text};
 
 pub(crate) fn newest(bytes: &[u8]) {
     if let Some(written) = asat_catalogue::outside::newest(bytes) {
@@ -85,5 +85,22 @@ pub(crate) fn configuration(bytes: &[u8]) {
     if let Err(problem) = once {
         // Logs take it line by line.
         assert!(!problem.detail.is_empty() && !problem.detail.contains('\n'), "{problem}");
+    }
+}
+
+/// A line with a key, and a manifest.
+pub(crate) fn remote(bytes: &[u8]) {
+    let store = "report".parse().unwrap();
+    let [key, manifest] = pieces(bytes);
+    let key = String::from_utf8_lossy(key);
+    if let (Some(number), _) = asat_remote::outside::key(&store, &key) {
+        assert!((1..1_000_000_000_000).contains(&number));
+    }
+    if let Some((written, keys)) = asat_remote::outside::manifest(&store, 2, manifest) {
+        let again = asat_remote::outside::manifest(&store, 2, &written);
+        assert_eq!(again, Some((written, keys.clone())), "what is written is read");
+        for key in keys {
+            assert!(asat_remote::outside::key(&store, &key).1.is_some(), "{key}");
+        }
     }
 }

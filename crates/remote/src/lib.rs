@@ -11,6 +11,7 @@ mod error;
 mod layout;
 mod manifest;
 mod note;
+pub mod outside;
 mod probe;
 mod prune;
 mod publisher;
