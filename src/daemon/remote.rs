@@ -61,13 +61,13 @@ pub type TakenOver = oneshot::Receiver<Result<Manifest, Problem>>;
 
 /// A store, as those who ask see it and as those who push it do.
 #[derive(Debug)]
-struct Pushed {
+struct StorePush {
     standing: watch::Sender<Standing>,
     /// The way to the thread that pushes it; nothing before that runs.
-    thread: Option<mpsc::UnboundedSender<Word>>,
+    thread: Option<mpsc::UnboundedSender<Command>>,
 }
 
-impl Default for Pushed {
+impl Default for StorePush {
     fn default() -> Self {
         Self { standing: watch::Sender::new(Standing::default()), thread: None }
     }
@@ -75,7 +75,7 @@ impl Default for Pushed {
 
 /// What a thread that pushes hears.
 #[derive(Debug)]
-enum Word {
+enum Command {
     /// Somebody wants this daemon to publish the store from now on.
     TakeOver(oneshot::Sender<Result<Manifest, Problem>>),
 }
@@ -84,7 +84,7 @@ enum Word {
 #[derive(Debug)]
 pub struct Remotes {
     config: Option<RemoteConfig>,
-    stores: Mutex<BTreeMap<StoreName, Pushed>>,
+    stores: Mutex<BTreeMap<StoreName, StorePush>>,
     /// Counts changes of what versions are said to be.
     revision: AtomicU64,
     service: ArcSwapOption<Service>,
@@ -98,6 +98,13 @@ impl Remotes {
             revision: AtomicU64::new(0),
             service: ArcSwapOption::empty(),
         }
+    }
+
+    /// The problem that no bucket is configured.
+    #[must_use]
+    pub fn no_bucket() -> Problem {
+        let hint = "name one in [remote] of the configuration (docs/remote.md)";
+        Problem::new(Code::Invalid, "no bucket is configured", hint)
     }
 
     /// What is configured, if something is.
@@ -146,7 +153,7 @@ impl Remotes {
     /// The stores that have been behind for longer than the configuration allows, as alarms.
     pub(super) fn late(&self) -> Vec<Step> {
         let Some(config) = &self.config else { return Vec::new() };
-        let late = |(store, pushed): (&StoreName, &Pushed)| {
+        let late = |(store, pushed): (&StoreName, &StorePush)| {
             let standing = pushed.standing.borrow();
             let since = standing.behind.filter(|since| since.elapsed() >= config.late_after)?;
             let minutes = since.elapsed().as_secs() / 60;
@@ -203,20 +210,19 @@ impl Remotes {
     /// If no bucket is configured, or the store is not pushed.
     pub fn take_over(&self, store: &StoreName) -> Result<TakenOver, Problem> {
         if self.config.is_none() {
-            let hint = "name one in [remote] of the configuration (docs/remote.md)";
-            return Err(Problem::new(Code::Invalid, "no bucket is configured", hint));
+            return Err(Self::no_bucket());
         }
         let (answer, answered) = oneshot::channel();
         let stores = self.lock();
         let thread = stores.get(store).and_then(|store| store.thread.as_ref());
-        if thread.is_some_and(|thread| thread.send(Word::TakeOver(answer)).is_ok()) {
+        if thread.is_some_and(|thread| thread.send(Command::TakeOver(answer)).is_ok()) {
             return Ok(answered);
         }
         Err(Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon"))
     }
 
     /// Notes the way to the thread that pushes a store.
-    fn pushed_by(&self, store: &StoreName, thread: mpsc::UnboundedSender<Word>) {
+    fn pushed_by(&self, store: &StoreName, thread: mpsc::UnboundedSender<Command>) {
         self.lock().entry(store.clone()).or_default().thread = Some(thread);
     }
 
@@ -230,7 +236,7 @@ impl Remotes {
         self.revision.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StoreName, Pushed>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StoreName, StorePush>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

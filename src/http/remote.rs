@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::extract::{self, Segments};
 use super::{Answer, Face};
-use crate::daemon::Standing;
+use crate::daemon::{Remotes, Standing};
 use asat_wire::{ProblemBody, RemoteTrouble, StoreRemote};
 
 /// How often it is looked whether a version that is waited for was given up.
@@ -45,14 +45,14 @@ pub(super) async fn take_over(
     answered.await.unwrap_or_else(|_| Err(stopping()))?;
     let engine = face.handle.engine();
     let history = engine.register().history(&store)?;
-    Ok(Json(written(&face, history).ok_or_else(no_bucket)?))
+    Ok(Json(written(&face, history).ok_or_else(Remotes::no_bucket)?))
 }
 
 /// Waits until versions are in the bucket.
 pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Problem> {
     let remotes = face.machine.remotes();
     if remotes.config().is_none() {
-        return Err(no_bucket());
+        return Err(Remotes::no_bucket());
     }
     let all = async {
         for version in versions {
@@ -128,12 +128,4 @@ pub(super) fn counted(history: &History, standing: &Standing) -> (u64, u64, Opti
 pub(super) fn cut_at(history: &History, number: u64) -> Option<jiff::Timestamp> {
     let entry = history.versions.range(number..=number).next()?;
     Some(entry.version.listed_at())
-}
-
-pub(super) fn no_bucket() -> Problem {
-    Problem::new(
-        Code::Invalid,
-        "no bucket is configured",
-        "name one in [remote] of the configuration (docs/remote.md)",
-    )
 }

@@ -18,6 +18,7 @@ use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
 use super::{Answer, Caller, Face, remote};
+use crate::daemon::Remotes;
 use asat_wire::{
     OfSet, ProblemBody, PublishAnswer, PublishRequest, Published, PublishedSet, Wait, milliseconds,
 };
@@ -60,7 +61,7 @@ pub(super) async fn publish(
     let asked = read(key, body).inspect_err(|Failure(problem)| face.handle.metrics().failed(problem.code))?;
     let (asked, wait) = asked;
     if wait.is_some() && face.machine.remotes().config().is_none() {
-        return Err(remote::no_bucket().into());
+        return Err(Remotes::no_bucket().into());
     }
     match asked {
         Asked::Store(publish) => publish_store(&face, caller, publish, wait, began).await,

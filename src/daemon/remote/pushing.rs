@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
-use super::{Standing, Word};
+use super::{Command, Standing};
 use crate::config::{Config, RemoteConfig};
 use crate::daemon::{Handle, Machine, failed};
 
@@ -102,8 +102,8 @@ impl Pushing {
 fn start(shared: &Arc<Shared>, store: StoreName) -> Result<JoinHandle<()>, Problem> {
     let unstarted = |error: std::io::Error| failed("start what pushes to the bucket", &error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unstarted)?;
-    let (words, heard) = mpsc::unbounded_channel();
-    shared.machine.remotes().pushed_by(&store, words);
+    let (commands, heard) = mpsc::unbounded_channel();
+    shared.machine.remotes().pushed_by(&store, commands);
     let pusher = Pusher {
         shared: Arc::clone(shared),
         store,
@@ -137,13 +137,13 @@ enum Wake {
     /// Something has come into an archive, or it is time.
     Look,
     /// Somebody says so.
-    Word(Word),
+    Command(Command),
     /// The daemon stops.
     Stop,
 }
 
 impl Pusher {
-    fn run(mut self, runtime: &Runtime, mut words: mpsc::UnboundedReceiver<Word>) {
+    fn run(mut self, runtime: &Runtime, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut archived = self.shared.handle.archived();
         let mut stopped = self.shared.stopped.subscribe();
         loop {
@@ -153,22 +153,22 @@ impl Pusher {
                 tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => Wake::Stop,
-                    Some(word) = words.recv() => Wake::Word(word),
+                    Some(word) = commands.recv() => Wake::Command(word),
                     () = sleep(pause) => Wake::Look,
-                    Ok(()) = archived.changed(), if self.hears() => Wake::Look,
+                    Ok(()) = archived.changed(), if self.looks_at_once() => Wake::Look,
                     else => Wake::Stop,
                 }
             });
             match wake {
                 Wake::Look => {}
-                Wake::Word(Word::TakeOver(answer)) => _ = answer.send(self.take_over()),
+                Wake::Command(Command::TakeOver(answer)) => _ = answer.send(self.take_over()),
                 Wake::Stop => return,
             }
         }
     }
 
     /// Whether it looks at once when something has come. What fails is tried again in its time.
-    fn hears(&self) -> bool {
+    fn looks_at_once(&self) -> bool {
         self.standing().trouble.is_none()
     }
 
@@ -278,7 +278,7 @@ impl Pusher {
         }
         let is_fenced = problem.code == Code::Fenced;
         let since = before.as_ref().map_or_else(Timestamp::now, |(_, since)| *since);
-        // Each try may say it in other words.
+        // Each try may say it in other commands.
         if before.is_none_or(|(before, _)| before.code != problem.code) {
             tracing::error!(store = %self.store, "{}: does not come into the bucket: {problem}", self.store);
         }
