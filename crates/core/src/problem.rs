@@ -217,6 +217,7 @@ impl Code {
                 | Self::LvmStuck
                 | Self::ClockDoubted
                 | Self::Overloaded
+                | Self::RemoteUnavailable
                 | Self::Stopping
                 | Self::Unreachable
                 | Self::StorageFull

@@ -284,13 +284,11 @@ impl Publisher {
 
     /// Stores a file. It is checked on the way: what is damaged here does not come into the bucket.
     fn store(&self, file: &ArchiveFile, key: &str) -> Result<(), Error> {
-        let mut checker = Some(Checker::new(file.id));
+        let mut checker = Checker::new(file.id);
         let mut parts = pieces(file).map(|piece| {
             let piece = piece?;
-            let checked = checker.as_mut().map_or(Ok(()), |checker| {
-                checker.update(&piece);
-                if checker.is_at_end() { checker.check() } else { Ok(()) }
-            });
+            checker.update(&piece);
+            let checked = if checker.is_at_end() { checker.check() } else { Ok(()) };
             checked.map(|()| piece).map_err(|what| file.damaged(what))
         });
         if file.id.bytes > part_bytes(file.id.bytes) {
