@@ -1,6 +1,6 @@
 //! `asat-bench remote`: what a bucket costs the publisher, how soon a version is there, and what is asked of the service.
 //!
-//! The same transactions are run on two stores, of which one goes into a bucket. Their publications alternate.
+//! The same transactions are run on two stores, of which one is copied to a bucket. Their publications alternate.
 
 use std::fs;
 use std::path::Path;
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
         let sites = if nth % 2 == 0 { [&without, &with] } else { [&with, &without] };
         let mut took = Vec::new();
         for site in sites {
-            // Nothing is merged, and nothing goes into the bucket, when a publication begins.
+            // Nothing is merged, and nothing is stored in the bucket, when a publication begins.
             for site in [&without, &with] {
                 api::until_compact(site, Instant::now()).await?;
             }

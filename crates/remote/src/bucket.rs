@@ -12,7 +12,7 @@ use crate::manifest::MOST_BYTES;
 /// what an object of the length that was said takes. An error ends it, and nothing is stored then.
 pub type Parts<'a> = dyn Iterator<Item = Result<Vec<u8>, ArchiveError>> + 'a;
 
-/// An object goes to the bucket in parts of this many bytes, if it does not take more than a service takes parts.
+/// An object is stored in parts of this many bytes, if it does not take more than a service takes parts.
 const PART_BYTES: u64 = 8 << 20;
 /// S3 takes 10,000 parts.
 const MOST_PARTS: u64 = 9_000;
@@ -36,7 +36,7 @@ pub struct Entry {
 
 /// A place for objects that are known by their keys. What was stored is seen by everybody at once, by its key.
 ///
-/// An operation that fails may have been done all the same, or be done later: whoever must know looks at what is there.
+/// An operation that fails may have been done all the same, or be done later: only what is there afterwards tells.
 pub trait Bucket: Debug + Send + Sync {
     /// How the place is called in messages.
     fn url(&self) -> &str;

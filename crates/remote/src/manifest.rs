@@ -1,6 +1,6 @@
 //! Manifests: of which files a store's archive consists in the bucket, and who said so.
 //!
-//! A manifest is two lines: a JSON object, and what that hashes to. Whoever creates number n+1 has read number n, and names its hash.
+//! A manifest is two lines: a JSON object, and what that hashes to. A publisher that creates number n+1 has read number n, and names its hash.
 
 use std::fmt;
 

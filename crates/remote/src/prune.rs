@@ -1,7 +1,7 @@
 //! Deleting what nothing in the bucket needs any more.
 //!
 //! It may run anywhere, beside publishers and readers, with credentials of its own. What a manifest names is kept until that manifest has
-//! been superseded for longer than the grace: so whoever reads an older manifest can go on for so long. The service's clock counts.
+//! been superseded for longer than the grace: so a reader of an older manifest can continue for so long. The service's clock counts.
 //! What a publisher may be about to name is kept: what was stored within the grace, and in the newest epoch whatever is above the newest
 //! manifest's files. So it does not matter what is published meanwhile.
 

@@ -105,7 +105,7 @@ impl Publisher {
         Err(Error::Restless { store: self.history.store.clone() })
     }
 
-    /// Takes the store over from whoever publishes it, if the archive has all that is in the bucket. From then on the other one is fenced.
+    /// Takes the store over from the machine that publishes it, if the archive has all that is in the bucket. From then on the other one is fenced.
     ///
     /// # Errors
     /// [`Error::Behind`] if the archive lacks something; [`Error::Fenced`] if somebody else was faster; what the service answers.

@@ -27,7 +27,7 @@ use crate::bucket::{Bucket, Entry, Parts, part_bytes};
 use crate::error::Error;
 use crate::layout;
 
-/// How long one request may take, and how long it may take until there is a connection. A part goes through a line of half a megabit a second in this time.
+/// How long one request may take, and how long it may take until there is a connection. A line of half a megabit a second carries a part in this time.
 const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeout", "10 seconds")];
 /// How often a request that may be repeated is, and for how long at most: the caller tries again later anyway.
 const RETRIES: (usize, Duration) = (3, Duration::from_secs(60));
