@@ -204,7 +204,7 @@ impl Remotes {
         }
     }
 
-    /// Has this daemon publish a store from now on, in the place of whoever does. The answer comes later.
+    /// Has this daemon publish a store from now on, instead of the machine that does so far. The answer comes later.
     ///
     /// # Errors
     /// If no bucket is configured, or the store is not pushed.

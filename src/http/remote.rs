@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use super::extract::{self, Segments};
 use super::{Answer, Face};
 use crate::daemon::{Remotes, Standing};
-use asat_wire::{ProblemBody, RemoteTrouble, StoreRemote};
+use asat_wire::{LastingTrouble, ProblemBody, StoreRemote};
 
-/// How often it is looked whether a version that is waited for was given up.
+/// How often the version that a caller waits for is checked: it may have been retired.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Has this daemon publish a store to the bucket from now on, instead of the machine that does so far; that one is fenced then.
@@ -103,12 +103,7 @@ pub(super) fn written(face: &Face, history: &History) -> Option<StoreRemote> {
         pending_since: oldest.and_then(|number| cut_at(history, number)),
         manifest: standing.manifest.as_ref().map(|head| head.number),
         bytes: standing.manifest.as_ref().map(|head| head.bytes()),
-        trouble: standing.trouble.map(|(Problem { code, detail, hint }, since)| RemoteTrouble {
-            code: code.text().0.to_owned(),
-            detail,
-            hint,
-            since,
-        }),
+        trouble: standing.trouble.map(LastingTrouble::new),
     })
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use asat_core::{Backing, Problem, VersionId};
+use asat_core::{Backing, VersionId};
 use axum::Json;
 use axum::extract::State as Shared;
 
 use super::extract::{self, Segments};
 use super::{Answer, Face, remote};
 use crate::daemon::Watched;
-use asat_wire::{ArchiveStats, ArchivedVersion, ProblemBody, Store, StoreList, Watch, WatchTrouble};
+use asat_wire::{ArchiveStats, ArchivedVersion, LastingTrouble, ProblemBody, Store, StoreList, Watch};
 
 /// Lists the stores, with what is kept of each.
 #[utoipa::path(
@@ -38,13 +38,7 @@ pub(super) fn listed(face: &Face) -> StoreList {
 /// How watch mode stands with a store, as it is written.
 pub(super) fn watched(watched: &Watched) -> Watch {
     let Watched { value, since, asked_at, published, polls, trouble } = watched.clone();
-    let trouble = trouble.map(|(Problem { code, detail, hint }, since)| WatchTrouble {
-        code: code.text().0.to_owned(),
-        detail,
-        hint,
-        since,
-    });
-    Watch { value, since, asked_at, published, polls, trouble }
+    Watch { value, since, asked_at, published, polls, trouble: trouble.map(LastingTrouble::new) }
 }
 
 /// How a store is cut, in a word.

@@ -33,7 +33,7 @@ struct Figures {
     /// From the answer until the version is in the bucket.
     stored_after_ms: Spread,
     requests_each: f64,
-    sent_bytes_each: f64,
+    sent_bytes_each: u64,
     /// Requests in this many seconds in which nothing was published.
     idle_seconds: f64,
     idle_requests: u64,
@@ -51,7 +51,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
         [Book::create(&without.store, JournalMode::Wal)?, Book::create(&with.store, JournalMode::Wal)?];
     let daemons = [without.start()?, with.start()?];
     let (mut pairs, mut stored) = (Vec::new(), Vec::new());
-    let mut before = (0.0, 0.0);
+    let mut before = (0, 0);
     tell(&format!("{} publications of each store", args.publications));
     for nth in 0..=args.publications {
         let run = Run::new(nth, args.rows);
@@ -92,7 +92,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
     for daemon in daemons {
         daemon.stop()?;
     }
-    let publications = float(u64::from(args.publications));
+    let publications = u64::from(args.publications);
     let figures = Figures {
         url,
         publications: args.publications,
@@ -100,10 +100,10 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
         with_ms: Spread::of(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
         ratio: Spread::of(&pairs.iter().map(|(with, without)| over(*with, *without)).collect::<Vec<_>>()),
         stored_after_ms: Spread::of(&stored),
-        requests_each: (after.0 - before.0) / publications,
+        requests_each: over(float(after.0 - before.0), float(publications)),
         sent_bytes_each: (after.1 - before.1) / publications,
         idle_seconds: float(u64::from(args.seconds)),
-        idle_requests: round(idle.0 - after.0),
+        idle_requests: idle.0 - after.0,
         in_the_bucket_bytes: in_the_bucket,
     };
     report(&with, &figures)
@@ -127,18 +127,13 @@ async fn until_stored(site: &Site, label: &str) -> Result<f64, Problem> {
 }
 
 /// How many requests were made of the service, and how many bytes were sent to it.
-async fn asked(site: &Site) -> Result<(f64, f64), Problem> {
+async fn asked(site: &Site) -> Result<(u64, u64), Problem> {
     let metrics = api::metrics(site).await?;
     let sum = |name: &str| {
         let lines = metrics.lines().filter(|line| line.starts_with(name));
-        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
     };
     Ok((sum("asat_remote_requests_total{"), sum("asat_remote_bytes_total{direction=\"sent\"}")))
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn round(number: f64) -> u64 {
-    number.max(0.0).round() as u64
 }
 
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
@@ -148,7 +143,7 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report.line("publishing with one", ms(&figures.with_ms));
     report.line("from the answer until it is in the bucket", ms(&figures.stored_after_ms));
     report.line("requests a publication", number(figures.requests_each));
-    report.line("sent a publication", mb(round(figures.sent_bytes_each)));
+    report.line("sent a publication", mb(figures.sent_bytes_each));
     report.line(
         format!("requests in {} s without a publication", number(figures.idle_seconds)),
         figures.idle_requests.to_string(),

@@ -9,7 +9,7 @@ use crate::layout;
 use crate::manifest::RemoteFile;
 use crate::repository::History;
 
-/// How closely it is looked.
+/// How much is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Whether each file is there, with its length: one listing.

@@ -19,6 +19,7 @@ mod restore;
 mod retention;
 mod set;
 mod tag;
+mod trouble;
 mod version;
 mod watch;
 mod whole;
@@ -43,18 +44,18 @@ pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha2
 pub use query::{QueryLine, QueryRequest};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};
 pub use remote::{
-    RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteTrouble, RemoteVerified,
-    StoreRemote,
+    RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified, StoreRemote,
 };
 pub use restore::{RestoreRequest, Restored};
 pub use retention::{RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict, Waiting};
 pub use set::{OfSet, PublishAnswer, PublishedSet};
 pub use tag::{Tag, TagList, TagRequest};
+pub use trouble::LastingTrouble;
 
 pub use version::{
     CheckResult, Holding, Pin, Publication, PublicationList, Version, VersionList, milliseconds,
 };
-pub use watch::{Watch, WatchTrouble};
+pub use watch::Watch;
 
 /// A request to publish a store that was certified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::LastingTrouble;
+
 /// How a store stands to the bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StoreRemote {
@@ -25,23 +27,7 @@ pub struct StoreRemote {
     /// How many bytes the archive takes there.
     pub bytes: Option<u64>,
     /// What keeps the versions from coming there, if something does.
-    pub trouble: Option<RemoteTrouble>,
-}
-
-/// What keeps versions from coming into the bucket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RemoteTrouble {
-    /// The kind of problem.
-    #[schema(example = "remote_unavailable")]
-    pub code: String,
-    /// What happened.
-    pub detail: String,
-    /// What to do.
-    pub hint: String,
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
-    #[serde(with = "super::instant")]
-    pub since: Timestamp,
+    pub trouble: Option<LastingTrouble>,
 }
 
 /// A repository that was made, or was there.
@@ -55,7 +41,7 @@ pub struct RemoteMade {
     pub made: bool,
 }
 
-/// What is in the bucket of a store, and what of it is not as it was stored.
+/// What a verification of the bucket has found of a store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemoteVerified {
     /// The store.

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::LastingTrouble;
+
 /// How watch mode stands with a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Watch {
@@ -22,21 +24,5 @@ pub struct Watch {
     /// Why the store's files are looked at again and again; absent where changes to them are told.
     pub polls: Option<String>,
     /// What keeps watch mode from its work.
-    pub trouble: Option<WatchTrouble>,
-}
-
-/// What keeps watch mode from its work: a marker that fails, or a publication that is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WatchTrouble {
-    /// The stable name of the kind of problem.
-    #[schema(example = "marker_failed")]
-    pub code: String,
-    /// What happened.
-    pub detail: String,
-    /// What to do next.
-    pub hint: String,
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
-    #[serde(with = "super::instant")]
-    pub since: Timestamp,
+    pub trouble: Option<LastingTrouble>,
 }

@@ -154,7 +154,7 @@ impl World {
         self.machines.push(Mutex::new(machine));
     }
 
-    /// In the end the bucket has what was said to be stored, whoever has published it.
+    /// In the end the bucket has all versions that a machine said were stored.
     fn check(&self) {
         *self.bucket.between.lock().unwrap() = None;
         *self.bucket.faults.lock().unwrap() = 0;
