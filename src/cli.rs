@@ -120,7 +120,10 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
 
 /// Whether a command about the bucket asks the daemon, and not the bucket.
 fn asks(command: &RemoteCommand) -> bool {
-    matches!(command, RemoteCommand::Status { .. } | RemoteCommand::TakeOver { .. })
+    matches!(
+        command,
+        RemoteCommand::Status { .. } | RemoteCommand::Push { .. } | RemoteCommand::TakeOver { .. }
+    )
 }
 
 /// Runs a command that talks to the daemon.

@@ -6,6 +6,7 @@
 mod access;
 mod check;
 mod clock;
+mod follow;
 mod fuse;
 mod guard;
 mod log;
@@ -36,12 +37,13 @@ use asat_core::{Backing, Code, LeaseBounds, Policy, Problem, SetName, StoreName,
 use jiff::SignedDuration;
 
 pub use access::{PeerRule, Role, Token, Who};
+pub use follow::FollowConfig;
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
 pub use log::{LogConfig, LogFormat, LogLevel};
 pub use query::QueryConfig;
 pub use reload::Later;
-pub use remote::RemoteConfig;
+pub use remote::{RemoteConfig, RepositoryPlace};
 pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};
@@ -81,6 +83,8 @@ pub struct Config {
     pub feed_command: Vec<String>,
     /// Where history is kept beside this machine; nowhere else if it is left out.
     pub remote: Option<RemoteConfig>,
+    /// Which bucket this asat follows; then it has no stores of its own, and only reads.
+    pub follow: Option<FollowConfig>,
     /// In which form the log is written, and how much of it.
     pub log: LogConfig,
     /// How long a command of LVM may take before it is taken to be stuck.
@@ -224,6 +228,18 @@ impl Config {
     #[must_use]
     pub fn archives(&self) -> PathBuf {
         self.state.join("archive")
+    }
+
+    /// The folder of what is kept here of the bucket that is followed.
+    #[must_use]
+    pub fn cache(&self) -> PathBuf {
+        self.state.join("cache")
+    }
+
+    /// The folder in which it is noted how far each store is followed.
+    #[must_use]
+    pub fn follow_notes(&self) -> PathBuf {
+        self.state.join("followed")
     }
 
     /// The folder for what is needed for a moment only.

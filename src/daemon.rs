@@ -7,6 +7,7 @@ mod archives;
 mod comparisons;
 mod driver;
 mod feed;
+mod follow;
 mod guard;
 mod handle;
 mod host;
@@ -30,18 +31,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use asat_catalogue::{Catalogue, Check};
+use asat_core::register::{History, Register};
 use asat_core::{Backing, Code, Engine, Problem};
 use asat_host::lvm::InstallationId;
 use asat_host::{StateFolder, brake, memory, socket};
 
 pub use comparisons::{Changes, Comparisons, RowChanged, RowFound, RowOf, VersionPages};
+pub use follow::{FollowStanding, Follows};
 pub use guard::{Alarm, Braked, Done, GuardStatus, Looks};
 pub use handle::Handle;
 pub use import::import;
 pub use machine::{Machine, VersionBytes, VersionGuard, found};
 pub use notices::{Notice, Notices};
 pub use rebuild::{back_up, rebuild};
-pub use remote::{RemoteState, Remotes, Standing, TakenOver};
+pub use remote::{RemoteAnswer, RemoteState, Remotes, Standing};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
 
@@ -71,9 +74,12 @@ pub struct Daemon {
     looking: OnceLock<JoinHandle<()>>,
     guard: Guarding,
     tree: Option<tree::Served>,
-    feed: feed::Feed,
+    /// What tells of changes; an asat that follows a bucket tells of none.
+    feed: Option<feed::Feed>,
     /// What pushes to the bucket, if one is configured.
     pushing: Option<remote::Pushing>,
+    /// What follows a bucket, if one is configured.
+    following: Option<follow::Following>,
     watchers: Mutex<watch::Watchers>,
     _state: StateFolder,
 }
@@ -126,6 +132,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         let (register, check) = catalogue.read()?;
         (register, Some(check))
     };
+    check_role(config, &register)?;
     let engine = Engine::new(config.policy(&backings), register);
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
@@ -140,8 +147,12 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
     let guard = guard.map_err(|error| failed("start its guard", &error))?;
     let serve = |tree| tree::Served::start(tree, handle.clone(), Arc::clone(&machine), config);
     let tree = tree.map(serve).transpose()?;
-    let feed = feed::Feed::start(&handle, &comparisons, &config.feed_command)?;
+    let feed = match config.follow {
+        None => Some(feed::Feed::start(&handle, &comparisons, &config.feed_command)?),
+        Some(_) => None,
+    };
     let pushing = remote::Pushing::start(config, &handle, &machine)?;
+    let following = follow::Following::start(config, &handle, &machine)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
     Ok(Daemon {
         handle,
@@ -156,6 +167,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         tree,
         feed,
         pushing,
+        following,
         watchers,
         _state: state,
     })
@@ -177,7 +189,10 @@ impl Daemon {
                 damage.send_replace(Some(error.into()));
                 return;
             }
-            machine.read_newest_of_all();
+            // What others publish, others rely on.
+            if !machine.archives().are_followed() {
+                machine.read_newest_of_all();
+            }
         });
         let looking = looking.map_err(|error| failed("start what looks at its files", &error))?;
         self.looking.get_or_init(|| looking);
@@ -203,9 +218,9 @@ impl Daemon {
         drop(engine);
         self.machine.configure(new);
         // Before there are versions of stores that are new: of what comes after it, its command is told.
-        self.feed.configure(&new.feed_command);
+        self.tell_command(new);
         self.handle.configure(new.policy(&backings)).inspect_err(|_| {
-            self.feed.configure(&before.feed_command);
+            self.tell_command(before);
             self.machine.configure(before);
         })?;
         self.guard.configure(&new.guard);
@@ -217,6 +232,11 @@ impl Daemon {
             tracing::error!("watch mode is not as configured: {problem}");
         }
         Ok(())
+    }
+
+    /// From now on the command of this configuration is told of changes.
+    fn tell_command(&self, config: &Config) {
+        self.feed.iter().for_each(|feed| feed.configure(&config.feed_command));
     }
 
     /// Returns when the driver has ended, with which nothing can be recorded any more. Nobody tells it to before the end.
@@ -247,7 +267,12 @@ impl Daemon {
         if let Some(tree) = self.tree {
             tree.stop();
         }
-        self.feed.stop();
+        if let Some(feed) = self.feed {
+            feed.stop();
+        }
+        if let Some(following) = self.following {
+            following.stop();
+        }
         if let Some(pushing) = self.pushing {
             pushing.stop();
         }
@@ -275,6 +300,21 @@ fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Pro
         tracing::warn!("the installation's id is not written down: {}", Problem::from(error));
     }
     Ok(catalogue)
+}
+
+/// Refuses a state folder whose records are of stores that are published where this daemon would follow a bucket, or the other way round: what the
+/// one lacks, the other would take for lost or given up.
+fn check_role(config: &Config, register: &Register) -> Result<(), Problem> {
+    let in_bucket = |history: &History| history.store.path.to_string_lossy().contains("://");
+    let is_other = |history: &&History| in_bucket(history) != config.follow.is_some();
+    let Some(other) = register.stores().find(is_other) else { return Ok(()) };
+    let (state, store) = (config.state.display(), &other.store.name);
+    let detail = match config.follow {
+        Some(_) => format!("{state} is the state folder of a daemon that publishes {store}"),
+        None => format!("{state} is the state folder of a daemon that follows {store} in a bucket"),
+    };
+    let hint = "give this one a state folder of its own: `state` in its configuration";
+    Err(Problem::new(Code::Configuration, detail, hint))
 }
 
 /// Lets the writers go that a brake of an earlier run has left waiting. Where there is no device-mapper, nobody is.

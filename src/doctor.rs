@@ -39,7 +39,8 @@ fn judge(facts: &Facts) -> Report {
         findings.extend(site::state(site, facts.machine.user));
         findings.extend(site.listeners.iter().map(site::listener));
         findings.extend(site.alarm_command.as_ref().map(site::alarm_command));
-        findings.extend(site.remote.as_ref().map(site::remote));
+        findings.extend(site.remote.iter().flat_map(site::remote));
+        findings.extend(site.follow.as_ref().map(site::follow));
     }
     Report::new(findings)
 }

@@ -14,6 +14,7 @@ mod diff;
 mod document;
 mod events;
 mod extract;
+mod follow;
 pub(crate) mod head;
 mod leases;
 mod metrics;
@@ -177,6 +178,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(tags::tag, tags::untag))
         .routes(routes!(restore::restore))
         .routes(routes!(remote::take_over))
+        .routes(routes!(remote::push))
         .routes(routes!(capacity::capacity))
         .routes(routes!(capacity::acknowledge))
         .routes(routes!(clock::clock))

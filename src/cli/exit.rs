@@ -60,7 +60,8 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::Pinned
         | Code::Tagged
         | Code::InUse
-        | Code::Fenced => 5,
+        | Code::Fenced
+        | Code::ReadOnly => 5,
         Code::StoreBusy
         | Code::HoldExceeded
         | Code::LvmStuck
@@ -145,6 +146,7 @@ mod tests {
             ("damaged", 9),
             ("remote_unavailable", 10),
             ("fenced", 5),
+            ("read_only", 5),
             ("stopping", 6),
             ("overloaded", 6),
             ("configuration", 78),

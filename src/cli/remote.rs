@@ -11,18 +11,26 @@ use super::args::{
     PruneArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
 };
 use super::output::{Failure, Output};
-use crate::config::{Config, RemoteConfig};
+use crate::config::{Config, RepositoryPlace};
 use crate::text::{absolute, clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{
-    RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified, Store, StoreList,
-    StoreRemote,
+    LastingTrouble, RemoteCost, RemoteFinding, RemoteMade, RemotePruned, RemoteRestored, RemoteVerified,
+    Store, StoreFollowed, StoreList, StoreRemote,
 };
 
 /// What asks the daemon.
 pub(super) async fn ask(command: &RemoteCommand, client: &Client, output: &Output) -> Result<(), Failure> {
     match command {
         RemoteCommand::Status { store } => status(store.as_ref(), client, output).await,
+        RemoteCommand::Push { store } => {
+            let request = Request::post(&["stores", store.as_str(), "remote", "push"]).long();
+            let pushed: StoreRemote = client.ask(&request).await?;
+            output.answer(&pushed, |pushed| {
+                let versions = counted(pushed.stored, "version");
+                format!("{store}: all of {versions} are in {} as they are here", clean(&pushed.url))
+            })
+        }
         RemoteCommand::TakeOver { store } => {
             let request = Request::post(&["stores", store.as_str(), "remote", "take-over"]).long();
             let taken: StoreRemote = client.ask(&request).await?;
@@ -41,8 +49,11 @@ async fn status(store: Option<&StoreName>, client: &Client, output: &Output) -> 
             return Err(Problem::new(Code::UnknownStore, format!("there is no store {store}"), hint).into());
         }
     }
-    let has_trouble =
-        stores.iter().any(|store| store.remote.as_ref().is_some_and(|remote| remote.trouble.is_some()));
+    let troubles = stores.iter().flat_map(|store| {
+        let followed = store.followed.as_ref().and_then(|followed| followed.trouble.as_ref());
+        [store.remote.as_ref().and_then(|remote| remote.trouble.as_ref()), followed]
+    });
+    let has_trouble = troubles.flatten().next().is_some();
     output.answer(&stores, |stores| stores.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     if has_trouble { Err(Failure::AlarmOn) } else { Ok(()) }
 }
@@ -50,6 +61,9 @@ async fn status(store: Option<&StoreName>, client: &Client, output: &Output) -> 
 /// How a store stands, for people.
 fn line(store: &Store) -> String {
     let name = clean(&store.name);
+    if let Some(followed) = &store.followed {
+        return followed_line(&name, followed);
+    }
     let Some(remote) = &store.remote else { return format!("{name}: no bucket is configured") };
     let place = clean(&remote.url);
     let head = match (remote.state.as_str(), remote.pending) {
@@ -60,11 +74,29 @@ fn line(store: &Store) -> String {
     let since =
         remote.pending_since.map_or_else(String::new, |at| format!(", the oldest cut {}", absolute(at)));
     let bytes = remote.bytes.map_or_else(String::new, |bytes| format!("; {} there", size(bytes)));
-    let trouble = remote.trouble.as_ref().map_or_else(String::new, |trouble| {
+    format!("{head}{since}{bytes}{}", trouble(remote.trouble.as_ref()))
+}
+
+/// How a store stands that is followed, for people.
+fn followed_line(name: &str, followed: &StoreFollowed) -> String {
+    let place = clean(&followed.url);
+    let host =
+        followed.host.as_deref().map_or_else(String::new, |host| format!(", published by {}", clean(host)));
+    let manifest = followed.manifest.zip(followed.written_at);
+    let manifest =
+        manifest.map_or_else(String::new, |(number, at)| format!("; manifest {number} of {}", absolute(at)));
+    let seen = match followed.seen_at {
+        Some(at) => format!("; seen {}", absolute(at)),
+        None => "; the bucket has not answered yet".to_owned(),
+    };
+    format!("{name}: followed from {place}{host}{manifest}{seen}{}", trouble(followed.trouble.as_ref()))
+}
+
+fn trouble(trouble: Option<&LastingTrouble>) -> String {
+    trouble.map_or_else(String::new, |trouble| {
         let (detail, hint) = (clean(&trouble.detail), clean(&trouble.hint));
         format!("\n  since {}: {detail}\n  {hint}", absolute(trouble.since))
-    });
-    format!("{head}{since}{bytes}{trouble}")
+    })
 }
 
 /// What needs no daemon.
@@ -76,7 +108,7 @@ pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failu
         RemoteCommand::Prune(args) => prune_all(args, output),
         RemoteCommand::Cost(args) => cost(args, output),
         RemoteCommand::Restore(args) => restore_one(args, output),
-        RemoteCommand::Status { .. } | RemoteCommand::TakeOver { .. } => {
+        RemoteCommand::Status { .. } | RemoteCommand::Push { .. } | RemoteCommand::TakeOver { .. } => {
             Err(Problem::new(Code::Internal, "this command asks the daemon", "").into())
         }
     }
@@ -84,15 +116,17 @@ pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failu
 
 fn service(args: &RepositoryArgs) -> Result<Arc<Service>, Problem> {
     let configured = args.config.as_deref().map(configured).transpose()?;
-    let url =
-        args.url.as_deref().or(configured.as_ref().map(|remote| remote.url.as_str())).unwrap_or_default();
-    let options = configured.as_ref().map(RemoteConfig::options).unwrap_or_default();
+    let url = args.url.as_deref().or(configured.as_ref().map(|place| place.url.as_str())).unwrap_or_default();
+    let options = configured.as_ref().map(RepositoryPlace::options).unwrap_or_default();
     Ok(Arc::new(Service::open_with(url, Stop::new(), &options)?))
 }
 
-fn configured(file: &std::path::Path) -> Result<RemoteConfig, Problem> {
-    Config::load(file)?.remote.ok_or_else(|| {
-        let detail = format!("{} has no [remote]", file.display());
+/// Where the repository is that a configuration publishes to, or follows.
+fn configured(file: &std::path::Path) -> Result<RepositoryPlace, Problem> {
+    let config = Config::load(file)?;
+    let place = config.remote.map(|remote| remote.place).or(config.follow.map(|follow| follow.place));
+    place.ok_or_else(|| {
+        let detail = format!("{} has neither [remote] nor [follow]", file.display());
         Problem::new(Code::Configuration, detail, "name the repository there, or with --url")
     })
 }

@@ -264,6 +264,7 @@ LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
             archive_bytes: 48_672_768,
             watch: None,
             remote: None,
+            followed: None,
         };
         let list = [store("report", true, Some("report@12")), store("old", false, None)];
         let expected = "\

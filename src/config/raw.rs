@@ -39,6 +39,7 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) feed: Feed,
     pub(super) remote: Option<Remote>,
+    pub(super) follow: Option<Follow>,
     #[serde(default)]
     pub(super) token: Vec<Token>,
     #[serde(default)]
@@ -103,6 +104,20 @@ pub(super) struct Remote {
     #[serde(default)]
     pub(super) options: BTreeMap<String, String>,
     pub(super) required: Option<bool>,
+    pub(super) late_after: Option<String>,
+}
+
+/// Which bucket is followed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Follow {
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) options: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) stores: Vec<String>,
+    pub(super) poll: Option<String>,
+    pub(super) cache: Option<String>,
     pub(super) late_after: Option<String>,
 }
 

@@ -54,6 +54,7 @@ impl Config {
         keep(merged.log == self.log, "[log]");
         keep(merged.queries == self.queries, "[query]");
         keep(merged.remote == self.remote, "[remote]");
+        keep(merged.follow == self.follow, "[follow]");
         keep(merged.lvm_timeout == self.lvm_timeout, "lvm.timeout");
         merged.state.clone_from(&self.state);
         merged.mounts.clone_from(&self.mounts);
@@ -62,6 +63,7 @@ impl Config {
         merged.log = self.log;
         merged.queries = self.queries;
         merged.remote.clone_from(&self.remote);
+        merged.follow.clone_from(&self.follow);
         merged.lvm_timeout = self.lvm_timeout;
         for (name, store) in &mut merged.stores {
             let Some(running) = self.stores.get(name) else { continue };
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_key_changes_at_once_or_is_named() {
-        let named: [(&str, &[&str]); 17] = [
+        let named: [(&str, &[&str]); 18] = [
             ("state = \"/other\"", &["state"]),
             ("mounts = \"/other\"", &["mounts"]),
             ("[listen]\nunix = \"/other\"", &["listen.unix"]),
@@ -119,6 +121,7 @@ mod tests {
             ("[fuse]\nroot = \"/run/asat/versions\"", &["[fuse]"]),
             ("[log]\nlevel = \"warn\"", &["[log]"]),
             ("[remote]\nurl = \"s3://history\"", &["[remote]"]),
+            ("[follow]\nurl = \"s3://history\"", &["[follow]"]),
             ("[lvm]\ntimeout = \"1s\"", &["lvm.timeout"]),
             (
                 "[copies]\nmax_size = \"1 GiB\"\nmax_lease = \"1d\"\nmax_leases = 9\n[retention]\ngrace = \"1d\"",

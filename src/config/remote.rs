@@ -13,20 +13,16 @@ const LATE_AFTER: &str = "1h";
 /// What names of options have that are secrets: they come from the environment.
 const SECRET: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
 
-/// A repository in a bucket.
+/// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteConfig {
-    /// Its place: `s3://BUCKET/PREFIX` and the like.
+pub struct RepositoryPlace {
+    /// `s3://BUCKET/PREFIX` and the like.
     pub url: String,
     /// What the service's library is told beside the environment, such as `endpoint`.
     pub options: BTreeMap<String, String>,
-    /// Whether retention and people give a version up only when it is in the bucket.
-    pub required: bool,
-    /// After how long a version that is not in the bucket is an alarm.
-    pub late_after: Duration,
 }
 
-impl RemoteConfig {
+impl RepositoryPlace {
     /// The options, as the crate takes them.
     #[must_use]
     pub fn options(&self) -> Vec<(&str, &str)> {
@@ -34,30 +30,49 @@ impl RemoteConfig {
     }
 }
 
-pub(super) fn validate(raw: &raw::Remote) -> Result<RemoteConfig, Problem> {
+/// A repository to which this asat publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteConfig {
+    /// Where it is.
+    pub place: RepositoryPlace,
+    /// Whether retention and people give a version up only when it is in the bucket.
+    pub required: bool,
+    /// After how long a version that is not in the bucket is an alarm.
+    pub late_after: Duration,
+}
+
+/// A place that a section names, with its options.
+pub(super) fn place(
+    section: &str,
+    url: &str,
+    options: &BTreeMap<String, String>,
+) -> Result<RepositoryPlace, Problem> {
     let known = ["s3://", "gs://", "az://", "file:///"];
-    let is_place = known.iter().any(|scheme| raw.url.len() > scheme.len() && raw.url.starts_with(scheme));
-    if !is_place || raw.url.contains(['@', '?', '#']) || raw.url.chars().any(char::is_control) {
+    let is_place = known.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+    if !is_place || url.contains(['@', '?', '#']) || url.chars().any(char::is_control) {
         // It may have a password in it, which is not repeated.
         let what = "is not the place of a repository".to_owned();
         return Err(wrong(
-            "remote.url",
+            &format!("{section}.url"),
             what,
             "write for example \"s3://BUCKET/PREFIX\"; credentials come from the environment",
         ));
     }
     let is_secret = |name: &&String| SECRET.iter().any(|part| name.to_lowercase().contains(part));
-    if let Some(name) = raw.options.keys().find(is_secret) {
+    if let Some(name) = options.keys().find(is_secret) {
         let what = format!("has {name}, and secrets do not stand in the configuration");
         return Err(wrong(
-            "remote.options",
+            &format!("{section}.options"),
             what,
             "put it into the environment of the service (docs/remote.md)",
         ));
     }
+    Ok(RepositoryPlace { url: url.to_owned(), options: options.clone() })
+}
+
+pub(super) fn validate(raw: &raw::Remote) -> Result<RemoteConfig, Problem> {
     Ok(RemoteConfig {
-        url: raw.url.clone(),
-        options: raw.options.clone(),
+        place: place("remote", &raw.url, &raw.options)?,
         required: raw.required.unwrap_or(true),
         late_after: duration("remote.late_after", raw.late_after.as_deref().unwrap_or(LATE_AFTER))?,
     })
@@ -80,7 +95,7 @@ mod tests {
         let config =
             parse("url = \"s3://history/reports\"\noptions = { endpoint = \"http://127.0.0.1:9000\" }")
                 .unwrap();
-        assert_eq!(config.options(), [("endpoint", "http://127.0.0.1:9000")]);
+        assert_eq!(config.place.options(), [("endpoint", "http://127.0.0.1:9000")]);
         assert_eq!((config.required, config.late_after), (true, Duration::from_secs(3600)));
         assert!(Config::parse("", Path::new("/etc/asat")).unwrap().remote.is_none());
     }

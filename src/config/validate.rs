@@ -11,8 +11,8 @@ use bytesize::ByteSize;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
 
 use super::{
-    Config, Listen, StoreConfig, access, check, clock, fuse, guard, log, query, raw, remote, retention, set,
-    watch,
+    Config, Listen, StoreConfig, access, check, clock, follow, fuse, guard, log, query, raw, remote,
+    retention, set, watch,
 };
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
@@ -48,6 +48,7 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         queries: query::validate(&raw.query)?,
         feed_command: guard::command("feed.command", &raw.feed.command)?,
         remote: raw.remote.as_ref().map(remote::validate).transpose()?,
+        follow: raw.follow.as_ref().map(follow::validate).transpose()?,
         guard: guard::validate(&raw.guard)?,
         log: log::validate(&raw.log)?,
         lvm_timeout: duration("lvm.timeout", &raw.lvm.timeout)?,
@@ -74,6 +75,7 @@ pub(super) fn check_together(config: &Config) -> Result<(), Problem> {
             "add a [[token]] with name, role and sha256, or name a file of them as listen.tokens, or use listen.unix",
         ));
     }
+    follow::check(config)?;
     for (name, store) in &config.stores {
         check_apart(&config.state, name, &store.path)?;
         if store

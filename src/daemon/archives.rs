@@ -10,15 +10,16 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use asat_archive::{Archive, Error};
 use asat_core::{Code, Problem, StoreName};
 
-use super::Handle;
+use super::{Follows, Handle};
 use crate::config::Config;
 pub(super) use certified::{ADVICE, of_another_history};
 pub(super) use held::HeldByArchives;
 pub(super) use note::{Note, describe};
 
-/// The archives of one state folder.
+/// The archives of one state folder, or of the bucket that is followed.
 pub struct Archives {
     known: RwLock<Known>,
+    follows: Arc<Follows>,
     /// The way to what was certified; the archives are opened before there is one.
     records: OnceLock<Handle>,
 }
@@ -36,7 +37,11 @@ impl Archives {
     ///
     /// # Errors
     /// If one cannot be opened for another reason than damage.
-    pub(super) fn open(config: &Config) -> Result<Self, Problem> {
+    pub(super) fn open(config: &Config, follows: &Arc<Follows>) -> Result<Self, Problem> {
+        let follows = Arc::clone(follows);
+        if follows.config().is_some() {
+            return Self::of_bucket(config, follows);
+        }
         let mut names: BTreeSet<StoreName> = config.stores.keys().cloned().collect();
         names.extend(asat_archive::stores_in(&config.archives())?);
         let mut known = Known::default();
@@ -51,7 +56,30 @@ impl Archives {
                 Err(error) => return Err(refused(&name, error)),
             }
         }
-        Ok(Self { known: RwLock::new(known), records: OnceLock::new() })
+        Ok(Self { known: RwLock::new(known), follows, records: OnceLock::new() })
+    }
+
+    /// None yet: they are opened when the bucket answers.
+    fn of_bucket(config: &Config, follows: Arc<Follows>) -> Result<Self, Problem> {
+        if let Some(store) = asat_archive::stores_in(&config.archives())?.first() {
+            let detail = format!("{} has an archive of {store} of its own", config.state.display());
+            let hint =
+                "give an asat that follows a bucket a state folder of its own: `state` in its configuration";
+            return Err(Problem::new(Code::Configuration, detail, hint));
+        }
+        Ok(Self { known: RwLock::default(), follows, records: OnceLock::new() })
+    }
+
+    /// Has a store's archive be read from the bucket from now on.
+    pub(super) fn follow(&self, store: &StoreName, archive: &Archive) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.open.entry(store.clone()).or_insert_with(|| Arc::new(archive.clone()));
+    }
+
+    /// Whether they are those of a bucket, which others write.
+    #[must_use]
+    pub fn are_followed(&self) -> bool {
+        self.follows.config().is_some()
     }
 
     /// Opens the archive of a store that was added to the configuration, unless it is open already.
@@ -77,14 +105,11 @@ impl Archives {
     /// [`Code::UnknownStore`]; [`Code::Damaged`] if no file of it can be read.
     pub fn of(&self, store: &StoreName) -> Result<Arc<Archive>, Problem> {
         let known = self.known();
-        known.open.get(store).cloned().ok_or_else(|| match known.unread.get(store) {
-            Some(problem) => problem.clone(),
-            None => Problem::new(
-                Code::UnknownStore,
-                format!("store {store} has no archive"),
-                "restart the daemon",
-            ),
-        })
+        let missing = || {
+            Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon")
+        };
+        let why = || known.unread.get(store).cloned().or_else(|| self.follows.unseen(store));
+        known.open.get(store).cloned().ok_or_else(|| why().unwrap_or_else(missing))
     }
 
     /// What a store's archive takes, in bytes; nothing if it has none.

@@ -46,6 +46,7 @@ use asat_host::worker::Workers;
 use jiff::Timestamp;
 
 use super::archives::{Archives, Note};
+use super::follow::Follows;
 use super::handle::Handle;
 use super::host::Host;
 use super::notices::{Notice, Notices};
@@ -76,6 +77,8 @@ pub struct Machine {
     archives: Arc<Archives>,
     /// How the stores stand to the bucket.
     remotes: Remotes,
+    /// How the bucket stands that is followed.
+    follows: Arc<Follows>,
     copies: Copies,
     /// The root of the tree of versions, while it is mounted.
     tree: ArcSwapOption<PathBuf>,
@@ -118,7 +121,8 @@ impl Machine {
         let timing = Arc::clone(metrics) as Arc<dyn Timing>;
         let (backends, mut backings) = Backends::open(config, installation, timing)?;
         Scratch::clean(&config.scratch())?;
-        let archives = Arc::new(Archives::open(config)?);
+        let follows = Arc::new(Follows::new(config));
+        let archives = Arc::new(Archives::open(config, &follows)?);
         // Whatever it is cut by: its next version would get a number that the files may have given already.
         for (store, problem) in archives.unreadable() {
             backings.entry(store).and_modify(|backing| *backing = Backing::Unusable(problem));
@@ -130,6 +134,7 @@ impl Machine {
             short: Mutex::default(),
             archives,
             remotes: Remotes::new(config.remote.clone()),
+            follows,
             copies: Copies::new(config.copies()),
             tree: ArcSwapOption::from_pointee(tree),
             recent: Recent::default(),
@@ -165,6 +170,12 @@ impl Machine {
     #[must_use]
     pub fn remotes(&self) -> &Remotes {
         &self.remotes
+    }
+
+    /// How the bucket stands that is followed.
+    #[must_use]
+    pub fn follows(&self) -> &Follows {
+        &self.follows
     }
 
     /// How often a process that works on stores has failed.

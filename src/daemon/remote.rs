@@ -56,8 +56,8 @@ impl RemoteState {
     }
 }
 
-/// What comes of a take-over.
-pub type TakenOver = oneshot::Receiver<Result<Manifest, Problem>>;
+/// What comes of a take-over, or of a push.
+pub type RemoteAnswer = oneshot::Receiver<Result<(), Problem>>;
 
 /// A store, as those who ask see it and as those who push it do.
 #[derive(Debug)]
@@ -77,7 +77,9 @@ impl Default for StorePush {
 #[derive(Debug)]
 enum Command {
     /// Somebody wants this daemon to publish the store from now on.
-    TakeOver(oneshot::Sender<Result<Manifest, Problem>>),
+    TakeOver(oneshot::Sender<Result<(), Problem>>),
+    /// Somebody wants all of the archive as it is now to be in the bucket at once.
+    Push(oneshot::Sender<Result<(), Problem>>),
 }
 
 /// How all stores stand to the bucket. Without a `[remote]` in the configuration none does.
@@ -208,14 +210,30 @@ impl Remotes {
     ///
     /// # Errors
     /// If no bucket is configured, or the store is not pushed.
-    pub fn take_over(&self, store: &StoreName) -> Result<TakenOver, Problem> {
+    pub fn take_over(&self, store: &StoreName) -> Result<RemoteAnswer, Problem> {
+        self.command(store, Command::TakeOver)
+    }
+
+    /// Has all of a store's archive be pushed at once, also what could wait, and what has failed and would be tried again later.
+    ///
+    /// # Errors
+    /// As [`Self::take_over`].
+    pub fn push(&self, store: &StoreName) -> Result<RemoteAnswer, Problem> {
+        self.command(store, Command::Push)
+    }
+
+    fn command(
+        &self,
+        store: &StoreName,
+        command: impl FnOnce(oneshot::Sender<Result<(), Problem>>) -> Command,
+    ) -> Result<RemoteAnswer, Problem> {
         if self.config.is_none() {
             return Err(Self::no_bucket());
         }
         let (answer, answered) = oneshot::channel();
         let stores = self.lock();
         let thread = stores.get(store).and_then(|store| store.thread.as_ref());
-        if thread.is_some_and(|thread| thread.send(Command::TakeOver(answer)).is_ok()) {
+        if thread.is_some_and(|thread| thread.send(command(answer)).is_ok()) {
             return Ok(answered);
         }
         Err(Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon"))

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asat_catalogue::Catalogue;
-use asat_core::Problem;
 use asat_core::harm::Harm;
 use asat_core::snapshot::BackendKind;
+use asat_core::{Code, Problem};
 use asat_host::StateFolder;
 use asat_host::clones;
 use asat_host::doctor::{self as host, Footing, Kind, Listening, Mapper, PathKind, Place, Sharing, Tools};
 use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
-use asat_remote::{Repository, Service, Stop};
+use asat_remote::{Probed, Repository, Service, Stop};
 
 use super::DEFAULT_CONFIG;
-use crate::config::{Config, FuseConfig, RemoteConfig};
+use crate::config::{Config, FollowConfig, FuseConfig, RepositoryPlace};
 
 /// Everything that is judged.
 pub(super) struct Facts {
@@ -42,6 +42,8 @@ pub(super) enum Configuration {
     Read {
         file: PathBuf,
         stores: usize,
+        /// Whether a bucket is followed, so that there are none.
+        follows: bool,
     },
     /// None was named, and there is none in the usual place.
     None,
@@ -58,7 +60,9 @@ pub(super) struct Site {
     /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
     pub(super) alarm_command: Option<(String, Result<(), String>)>,
     /// The place of the repository, and why it cannot be published to if it cannot; `None` if none is configured.
-    pub(super) remote: Option<(String, Result<(), Problem>)>,
+    pub(super) remote: Option<(String, Result<Probed, Problem>)>,
+    /// The bucket that is followed, and how many stores it has; or why it cannot be read.
+    pub(super) follow: Option<(String, Result<usize, Problem>)>,
 }
 
 /// The tree of versions that is configured.
@@ -136,15 +140,22 @@ impl Facts {
         match Config::load(file) {
             Err(problem) => Self { machine, fuse, configuration: Configuration::Wrong(problem), site: None },
             Ok(config) => {
-                let configuration =
-                    Configuration::Read { file: file.to_owned(), stores: config.stores.len() };
+                let configuration = Configuration::Read {
+                    file: file.to_owned(),
+                    stores: config.stores.len(),
+                    follows: config.follow.is_some(),
+                };
                 let site = Site {
                     stores: stores(&config, lvm.as_ref()),
                     tree: config.fuse.as_ref().map(|fuse| find_tree(fuse, &config.state)),
                     state: state(&config),
                     listeners: listeners(&config),
                     alarm_command: alarm_command(&config.guard.alarm.command),
-                    remote: config.remote.as_ref().map(|remote| (remote.url.clone(), repository(remote))),
+                    remote: config
+                        .remote
+                        .as_ref()
+                        .map(|remote| (remote.place.url.clone(), repository(&remote.place))),
+                    follow: config.follow.as_ref().map(|follow| (follow.place.url.clone(), followed(follow))),
                 };
                 Self { machine, fuse, configuration, site: Some(site) }
             }
@@ -226,10 +237,27 @@ fn alarm_command(words: &[String]) -> Option<(String, Result<(), String>)> {
     words.first().map(|program| (program.clone(), checked))
 }
 
+fn service(place: &RepositoryPlace) -> Result<Arc<Service>, asat_remote::Error> {
+    Ok(Arc::new(Service::open_with(&place.url, Stop::new(), &place.options())?))
+}
+
 /// Opens the repository and tries the service, with the credentials of this environment.
-fn repository(remote: &RemoteConfig) -> Result<(), Problem> {
-    let service = Service::open_with(&remote.url, Stop::new(), &remote.options())?;
-    Ok(Repository::open(Arc::new(service))?.probe()?)
+fn repository(place: &RepositoryPlace) -> Result<Probed, Problem> {
+    Ok(Repository::open(service(place)?)?.probe()?)
+}
+
+/// Opens the repository that is followed, and reads what it has of each store.
+fn followed(follow: &FollowConfig) -> Result<usize, Problem> {
+    let repository = Repository::open(service(&follow.place)?)?;
+    let stores = if follow.stores.is_empty() { repository.stores()? } else { follow.stores.clone() };
+    for store in &stores {
+        let history = repository.history(store);
+        if history.newest()?.is_none() {
+            let detail = format!("{} has nothing of {store}", follow.place.url);
+            return Err(Problem::new(Code::UnknownStore, detail, "asat remote list says what it has"));
+        }
+    }
+    Ok(stores.len())
 }
 
 fn listeners(config: &Config) -> Vec<Listener> {

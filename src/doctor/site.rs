@@ -2,6 +2,7 @@
 
 use asat_core::{Code, Problem};
 use asat_host::doctor::{Kind, Listening, PathKind, Place};
+use asat_remote::Probed;
 use bytesize::ByteSize;
 
 use super::DEFAULT_CONFIG;
@@ -17,13 +18,16 @@ pub(super) fn bytes(count: u64) -> String {
 pub(super) fn configuration(configuration: &Configuration) -> Finding {
     let finding = |level, what: String| Finding::new(Group::Configuration, "read", level, what);
     match configuration {
-        Configuration::Read { file, stores: 0 } => {
+        Configuration::Read { file, follows: true, .. } => {
+            finding(Level::Ok, format!("{} is in order, and names a bucket to follow", file.display()))
+        }
+        Configuration::Read { file, stores: 0, .. } => {
             finding(Level::Warning, format!("{} is in order, and names no store", file.display()))
                 .advise("add a [[store]] with `name` and `path`")
         }
-        Configuration::Read { file, stores } => {
-            let plural = if *stores == 1 { "" } else { "s" };
-            finding(Level::Ok, format!("{} is in order, and names {stores} store{plural}", file.display()))
+        Configuration::Read { file, stores, .. } => {
+            let names = crate::text::counted(u64::try_from(*stores).unwrap_or(u64::MAX), "store");
+            finding(Level::Ok, format!("{} is in order, and names {names}", file.display()))
         }
         Configuration::None => {
             finding(Level::Note, format!("there is no {DEFAULT_CONFIG}; only the machine was looked at"))
@@ -189,10 +193,35 @@ pub(super) fn alarm_command((program, usable): &(String, Result<(), String>)) ->
     }
 }
 
-pub(super) fn remote((url, usable): &(String, Result<(), Problem>)) -> Finding {
+pub(super) fn remote((url, usable): &(String, Result<Probed, Problem>)) -> Vec<Finding> {
     let finding = |level, what: String| Finding::new(Group::Remote, "repository", level, what);
     match usable {
-        Ok(()) => finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart")),
+        Err(problem) => vec![finding(Level::Problem, problem.detail.clone()).advise(problem.hint.clone())],
+        Ok(Probed { may_delete }) => {
+            let mut found =
+                vec![finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart"))];
+            if *may_delete {
+                let what = "these credentials may delete, so whoever takes over this machine can destroy the history";
+                found.push(Finding::new(Group::Remote, "may-delete", Level::Note, what.to_owned()).advise(
+                    "give the daemon credentials without that right, and prune elsewhere with others (docs/remote.md)",
+                ));
+            }
+            found
+        }
+    }
+}
+
+pub(super) fn follow((url, usable): &(String, Result<usize, Problem>)) -> Finding {
+    let finding = |level, what: String| Finding::new(Group::Remote, "follow", level, what);
+    match usable {
+        Ok(0) => finding(Level::Warning, format!("{url} can be read, and has no store yet")),
+        Ok(stores) => finding(
+            Level::Ok,
+            format!(
+                "{url} can be read, and has {}",
+                crate::text::counted(u64::try_from(*stores).unwrap_or(u64::MAX), "store")
+            ),
+        ),
         Err(problem) => finding(Level::Problem, problem.detail.clone()).advise(problem.hint.clone()),
     }
 }

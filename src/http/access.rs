@@ -3,6 +3,7 @@
 
 mod address;
 mod peers;
+mod reading;
 mod rules;
 mod sessions;
 mod site;
@@ -83,7 +84,9 @@ pub(super) async fn check(State(access): State<Access>, mut request: Request, ne
     if public {
         request.extensions_mut().insert(MayRead(found.is_ok()));
     } else {
-        match found.and_then(|(caller, _)| caller.allowed(request.method(), route)) {
+        let allowed = found.and_then(|(caller, _)| caller.allowed(request.method(), route));
+        let follow = access.rules().follow();
+        match allowed.and_then(|caller| reading::check(follow, request.method(), route).map(|()| caller)) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 request.extensions_mut().insert(SignedIn(by_cookie));
@@ -115,6 +118,12 @@ enum Means {
 }
 
 impl Access {
+    fn rules(&self) -> &Rules {
+        match self {
+            Self::Socket(rules) | Self::Tokens(rules) => rules,
+        }
+    }
+
     async fn caller(&self, from: &Extensions, headers: &HeaderMap) -> Result<(Caller, Means), Problem> {
         match self {
             Self::Socket(rules) => Ok((rules.peers().caller(from.get::<Peer>()).await?, Means::Own)),
@@ -300,6 +309,7 @@ mod tests {
             (Method::POST, "/versions/{id}/unretire", "a"),
             (Method::POST, "/stores/{name}/restore", "a"),
             (Method::POST, "/stores/{name}/remote/take-over", "a"),
+            (Method::POST, "/stores/{name}/remote/push", "pa"),
             (Method::GET, "/capacity", "rpa"),
             (Method::GET, "/versions/{id}/why", "rpa"),
             (Method::POST, "/capacity/alarms/acknowledge", "a"),

@@ -105,7 +105,8 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::InUse
         | Code::LabelTaken
         | Code::NotReadable
-        | Code::Fenced => StatusCode::CONFLICT,
+        | Code::Fenced
+        | Code::ReadOnly => StatusCode::CONFLICT,
         Code::TooManyLeases => StatusCode::TOO_MANY_REQUESTS,
         Code::Retired | Code::Purged => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

@@ -1,18 +1,18 @@
-//! How stores stand to the bucket, and `POST /stores/{name}/remote/take-over`.
+//! How stores stand to the bucket, and `POST /stores/{name}/remote/push` and `…/take-over`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use asat_core::register::History;
 use asat_core::version::State as VersionState;
-use asat_core::{Code, Problem, VersionId};
+use asat_core::{Code, Problem, StoreName, VersionId};
 use axum::Json;
 use axum::extract::State;
 use tokio::time::timeout;
 
 use super::extract::{self, Segments};
 use super::{Answer, Face};
-use crate::daemon::{Remotes, Standing};
+use crate::daemon::{RemoteAnswer, Remotes, Standing};
 use asat_wire::{LastingTrouble, ProblemBody, StoreRemote};
 
 /// How often the version that a caller waits for is checked: it may have been retired.
@@ -38,14 +38,45 @@ pub(super) async fn take_over(
     State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
 ) -> Answer<Json<StoreRemote>> {
-    let store = extract::store(&name)?;
+    ask(&face, &name, Remotes::take_over).await
+}
+
+/// Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for a minute, and what has failed
+/// and would be tried again later. A new version needs no push: it follows by itself.
+#[utoipa::path(
+    post, path = "/stores/{name}/remote/push", operation_id = "push", tag = "stores",
+    params(("name" = String, Path, description = "The store")),
+    responses(
+        (status = 200, description = "It is there", body = StoreRemote),
+        (status = 400, description = "The name cannot be read", body = ProblemBody),
+        (status = 404, description = "No such store", body = ProblemBody),
+        (status = 409, description = "Somebody else publishes the store there", body = ProblemBody),
+        (status = 422, description = "No bucket is configured", body = ProblemBody),
+        (status = 500, description = "The archive or the bucket cannot be read", body = ProblemBody),
+        (status = 503, description = "The bucket does not answer, or the daemon is stopping", body = ProblemBody),
+    )
+)]
+pub(super) async fn push(
+    State(face): State<Arc<Face>>,
+    Segments(name): Segments<String>,
+) -> Answer<Json<StoreRemote>> {
+    ask(&face, &name, Remotes::push).await
+}
+
+/// Asks what pushes a store for something, and says how the store stands then.
+async fn ask(
+    face: &Face,
+    name: &str,
+    what: impl FnOnce(&Remotes, &StoreName) -> Result<RemoteAnswer, Problem>,
+) -> Answer<Json<StoreRemote>> {
+    let store = extract::store(name)?;
     face.handle.engine().register().history(&store)?;
-    let answered = face.machine.remotes().take_over(&store)?;
+    let answered = what(face.machine.remotes(), &store)?;
     let stopping = || Problem::new(Code::Stopping, "the daemon is stopping", "try again when it runs again");
     answered.await.unwrap_or_else(|_| Err(stopping()))?;
     let engine = face.handle.engine();
     let history = engine.register().history(&store)?;
-    Ok(Json(written(&face, history).ok_or_else(Remotes::no_bucket)?))
+    Ok(Json(written(face, history).ok_or_else(Remotes::no_bucket)?))
 }
 
 /// Waits until versions are in the bucket.
@@ -96,7 +127,7 @@ pub(super) fn written(face: &Face, history: &History) -> Option<StoreRemote> {
         (false, _) => "pending",
     };
     Some(StoreRemote {
-        url: config.url.clone(),
+        url: config.place.url.clone(),
         state: state.to_owned(),
         stored,
         pending,

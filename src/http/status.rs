@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asat_core::Code;
 use asat_core::harm::Harm;
+use asat_core::{Code, Problem};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -33,7 +33,7 @@ pub(super) async fn healthz(
     responses(
         (status = 200, description = "It takes requests", body = Health),
         (status = 500, description = "Nothing can be recorded: the catalogue was deleted or replaced, or it is not certain what is in it", body = ProblemBody),
-        (status = 503, description = "It is stopping", body = ProblemBody),
+        (status = 503, description = "It is stopping, or follows a bucket that has not answered yet", body = ProblemBody),
     )
 )]
 pub(super) async fn readyz(
@@ -47,7 +47,21 @@ pub(super) async fn readyz(
         let detail = if may_read { problem.detail.as_str() } else { "nothing can be recorded" };
         return Err(Failure::new(problem.code, detail, problem.hint));
     }
+    if let Some(problem) = waits_for_bucket(&face) {
+        let detail = if may_read { problem.detail.as_str() } else { "the bucket has not answered yet" };
+        return Err(Failure::new(problem.code, detail, problem.hint));
+    }
     Ok(Json(how_it_is(&face, may_read)))
+}
+
+/// Why not all can be listed yet, if a bucket is followed that has not answered, and not all of a store is recorded from an earlier time.
+fn waits_for_bucket(face: &Face) -> Option<Problem> {
+    let follows = face.machine.follows();
+    let unanswered = follows.unanswered()?;
+    let engine = face.handle.engine();
+    let mut stores = engine.register().stores().peekable();
+    let knows_all = stores.peek().is_some() && stores.all(|history| follows.is_complete(&history.store.name));
+    (!knows_all).then_some(unanswered)
 }
 
 /// How the daemon is, and what is kept. Where nothing can be recorded, all else is of no use; what keeps the guard from its work goes

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State as Shared;
 
 use super::extract::{self, Segments};
-use super::{Answer, Face, remote};
+use super::{Answer, Face, follow, remote};
 use crate::daemon::Watched;
 use asat_wire::{ArchiveStats, ArchivedVersion, LastingTrouble, ProblemBody, Store, StoreList, Watch};
 
@@ -28,9 +28,12 @@ pub(super) fn listed(face: &Face) -> StoreList {
         let bytes = face.machine.archives().bytes(name);
         let policy = engine.policy().stores.get(name);
         let watch = face.handle.watches().read().get(name).map(watched);
-        let backend = backend(policy.map(|policy| &policy.backing));
+        let followed = follow::written(face, name);
+        let backend =
+            if followed.is_some() { "bucket" } else { backend(policy.map(|policy| &policy.backing)) };
         let remote = remote::written(face, history);
-        Store { watch, remote, ..Store::new(history, backend, policy.is_some(), bytes) }
+        let configured = policy.is_some() || followed.is_some();
+        Store { watch, remote, followed, ..Store::new(history, backend, configured, bytes) }
     });
     StoreList { stores: stores.collect() }
 }

@@ -47,6 +47,11 @@ fn refusal(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), said)
 }
 
+/// Where a bucket is put while it is away.
+fn away(bucket: &tempfile::TempDir) -> PathBuf {
+    PathBuf::from(format!("{}.away", bucket.path().display()))
+}
+
 /// Changes the store, publishes it, and returns when it is in the bucket.
 fn publish(world: &World, label: &str) -> Value {
     world.sqlite().execute("insert into ledger values (?1)", [label]).unwrap();
@@ -191,7 +196,7 @@ fn without_the_bucket_everything_goes_on_here_and_nothing_is_given_up_that_is_no
     world.start();
     publish(&world, "a");
     // The disk with the bucket is away.
-    let away = bucket.path().with_extension("away");
+    let away = away(&bucket);
     fs::rename(bucket.path().join("s/report"), &away).unwrap();
     fs::write(bucket.path().join("s/report"), "in the way").unwrap();
     world.sqlite().execute("insert into ledger values ('b')", []).unwrap();
@@ -234,7 +239,7 @@ fn a_daemon_starts_without_its_bucket_and_goes_on_where_it_ended() {
     assert_eq!(files(&bucket.path().join("s/report/m")).len(), 2);
     // Its disk is not mounted.
     world.kill();
-    let away = bucket.path().with_extension("away");
+    let away = away(&bucket);
     fs::rename(bucket.path(), &away).unwrap();
     world.start();
     let trouble = until(&world, |standing| !standing["trouble"].is_null());
@@ -242,6 +247,32 @@ fn a_daemon_starts_without_its_bucket_and_goes_on_where_it_ended() {
     assert!(!bucket.path().exists());
     fs::rename(&away, bucket.path()).unwrap();
     until(&world, |standing| standing["state"] == "stored");
+}
+
+#[test]
+fn a_push_has_what_could_wait_be_there_now_and_says_what_keeps_it_from_there() {
+    let bucket = bucket();
+    let mut world = machine(bucket.path());
+    world.start_under_contract();
+    publish(&world, "a");
+    publish(&world, "b");
+    assert_eq!(world.request("DELETE", "/versions/report@1", &[], b"").status, 200);
+    let pushed = world.asat(&["remote", "push", "report"]);
+    assert!(pushed.status.success(), "{pushed:?}");
+    let list = answer(&remote(&bucket, &["list"]));
+    assert_eq!((&list[0]["versions"], &list[0]["newest"]), (&json!(1), &json!(2)), "{list}");
+    // Nothing is new.
+    let manifest = standing(&world)["manifest"].clone();
+    let again = world.send("POST", "/stores/report/remote/push", &json!({}));
+    assert_eq!((again.status, &again.json()["manifest"]), (200, &manifest), "{again}");
+    fs::rename(bucket.path(), away(&bucket)).unwrap();
+    let refused = world.asat(&["remote", "push", "report"]);
+    assert_eq!(refused.status.code(), Some(10), "{refused:?}");
+    fs::rename(away(&bucket), bucket.path()).unwrap();
+    let pushed = world.asat(&["remote", "push", "report"]);
+    assert!(pushed.status.success(), "what is tried again later is tried at once: {pushed:?}");
+    let refused = world.asat(&["remote", "push", "other"]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
 }
 
 #[test]

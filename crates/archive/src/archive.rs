@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) head: Mutex<Option<Head>>,
     /// Held while that is read.
     pub(crate) reading: Mutex<()>,
+    /// Versions that are given up and can be read on, each in the last state that had it.
+    kept: Mutex<BTreeMap<u64, Arc<State>>>,
     /// Versions that were found to need nothing of files that are lost.
     needs_none_of: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
     /// Whether versions were given up since it was looked at last what of segments nobody needs: that takes reading their indexes.
@@ -84,24 +86,16 @@ impl Archive {
     pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (mut manifest, files) = newest_manifest(&*objects)?;
         take_in(&objects, &mut manifest, &files);
-        let state = Arc::new(State::new(Arc::clone(&objects), manifest));
-        let inner = Inner {
-            objects,
-            state: Mutex::new(state),
-            bytes: AtomicU64::new(files.there.values().sum()),
-            commit: Mutex::new(files),
-            merging: Mutex::default(),
-            writing: Mutex::default(),
-            written: Condvar::new(),
-            head: Mutex::default(),
-            reading: Mutex::default(),
-            needs_none_of: Mutex::default(),
-            has_garbage: AtomicBool::new(true),
-        };
+        let inner = Inner::new(objects, manifest, files);
         let swept = inner.sweep(&mut lock(&inner.commit));
         let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let removed = swept.into_iter().map(|file| name(inner.objects.name(file))).collect();
         Ok((Self { inner: Arc::new(inner) }, Opened { removed, ..Opened::default() }))
+    }
+
+    /// An archive in which nothing is looked for, and of which nothing is deleted.
+    pub(crate) fn reading(objects: Arc<dyn Objects>, manifest: Manifest) -> Self {
+        Self { inner: Arc::new(Inner::new(objects, manifest, Files::default())) }
     }
 
     /// The folder.
@@ -175,6 +169,36 @@ impl Archive {
 }
 
 impl Inner {
+    fn new(objects: Arc<dyn Objects>, manifest: Manifest, files: Files) -> Self {
+        Self {
+            state: Mutex::new(Arc::new(State::new(Arc::clone(&objects), manifest))),
+            objects,
+            bytes: AtomicU64::new(files.there.values().sum()),
+            commit: Mutex::new(files),
+            merging: Mutex::default(),
+            writing: Mutex::default(),
+            written: Condvar::new(),
+            head: Mutex::default(),
+            reading: Mutex::default(),
+            kept: Mutex::default(),
+            needs_none_of: Mutex::default(),
+            has_garbage: AtomicBool::new(true),
+        }
+    }
+
+    /// Goes on to a state that others have written; what is open of the one before stays open.
+    pub(crate) fn go_on_to(&self, after: State, keep: &BTreeSet<u64>, bytes: u64) {
+        let before = self.state();
+        let mut kept = lock(&self.kept);
+        kept.retain(|number, _| keep.contains(number));
+        let is_new = |number: &u64| before.live(*number).is_some() && !after.is_live(*number);
+        let given_up: Vec<u64> = keep.iter().copied().filter(is_new).collect();
+        kept.extend(given_up.into_iter().map(|number| (number, Arc::clone(&before))));
+        drop(kept);
+        *lock(&self.state) = Arc::new(after);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// The archive as it is now.
     pub(crate) fn state(&self) -> Arc<State> {
         boundary::step("archive: look at the state");
@@ -208,7 +232,8 @@ impl Inner {
         loop {
             let state = self.state();
             if !state.is_live(number) {
-                return Err(state.no_such_version(number));
+                let kept = lock(&self.kept).get(&number).cloned();
+                return kept.map_or_else(|| Err(state.no_such_version(number)), |state| look(&state));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}
@@ -242,6 +267,9 @@ impl Inner {
     /// fingerprint without. That is found out once, as it takes reading all of them.
     fn read_without(&self, state: &State, meta: Meta, error: Error) -> Result<Reader, Error> {
         let number = meta.number;
+        if !self.objects.is_near() {
+            return Err(error);
+        }
         let view = View::without_lost(state, number)?;
         let (lost, reader) = (view.lost.clone(), Reader::new(meta, view));
         if lock(&self.needs_none_of).get(&number) == Some(&lost) {

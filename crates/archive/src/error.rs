@@ -63,6 +63,20 @@ pub enum Error {
         /// What is under way.
         what: &'static str,
     },
+    /// A file that is somewhere else cannot be had at this moment.
+    #[error("cannot read {}: {what}", .path.display())]
+    Away {
+        /// The file.
+        path: PathBuf,
+        /// What keeps it away.
+        what: String,
+    },
+    /// The archive is written by another asat.
+    #[error("the archive {} is written by another asat, and only read here", .folder.display())]
+    ReadOnly {
+        /// Where it is.
+        folder: PathBuf,
+    },
     /// The caller broke a rule of the interface.
     #[error("archive misused: {0}")]
     Misuse(String),
@@ -97,7 +111,8 @@ impl Error {
             Self::Io { path, .. }
             | Self::Full { path, .. }
             | Self::Damaged { path, .. }
-            | Self::Format { path, .. } => Some(path),
+            | Self::Format { path, .. }
+            | Self::Away { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -125,7 +140,10 @@ impl Error {
     /// Whether it says something of what is stored. What the machine refuses at this moment only keeps from looking.
     pub(crate) fn is_finding(&self) -> bool {
         self.is_loss()
-            || !matches!(self, Self::Io { .. } | Self::Full { .. } | Self::Busy { .. } | Self::Stopped)
+            || !matches!(
+                self,
+                Self::Io { .. } | Self::Full { .. } | Self::Busy { .. } | Self::Away { .. } | Self::Stopped
+            )
     }
 
     /// Whether stored data cannot be had: a loss that was met in reading, as a disk that fails loses nothing of what it is given.
@@ -157,6 +175,8 @@ impl Error {
             }
             Self::Format { .. } => "use the asat that wrote it, or a newer one",
             Self::Busy { .. } => "try again when it has ended",
+            Self::Away { .. } => "look at the network and at the service, then try again; nothing is damaged",
+            Self::ReadOnly { .. } => "do it on the machine that publishes the store",
             Self::TooManyPages { .. } => {
                 "run `PRAGMA integrity_check` on the store: its header may be forged; a store of that size needs more memory"
             }
@@ -190,6 +210,8 @@ impl From<Error> for Problem {
             Error::Io { ref source, .. } if is_out_of_files(source) => Code::TooManyFiles,
             Error::Format { .. } | Error::NoSuchVersion { .. } => Code::NotReadable,
             Error::Busy { .. } => Code::InUse,
+            Error::Away { .. } => Code::RemoteUnavailable,
+            Error::ReadOnly { .. } => Code::ReadOnly,
             Error::TooManyPages { .. } => Code::StoreUnreadable,
             Error::Stopped => Code::Stopping,
             Error::Io { .. } | Error::Misuse(_) => Code::Internal,

@@ -98,7 +98,7 @@ impl Archive {
             let unread = state.manifest.unread.keys().copied().collect();
             let mut files = Files { unread, ..Files::default() };
             for number in numbers {
-                match Ends::open(&*self.inner.objects, number) {
+                match Ends::open(&*state.objects, number) {
                     Ok(ends) if is_meant(&ends, number, &state)? => files.files.push(ends.into_file(number)),
                     Ok(_) => files.lost.push(number),
                     Err(error) if error.is_loss() => files.lost.push(number),

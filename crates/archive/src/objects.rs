@@ -18,6 +18,10 @@ pub(crate) trait Objects: Debug + Send + Sync {
     fn list(&self) -> Result<Vec<u64>, Error>;
     /// Deletes an object. That it is not there any more is no error.
     fn delete(&self, number: u64) -> Result<(), Error>;
+    /// Whether all of an object can be read at little cost.
+    fn is_near(&self) -> bool {
+        true
+    }
     /// How many bytes there is room for, if that is limited and known.
     fn room(&self) -> Option<u64>;
     /// How an object is called in messages.
@@ -57,11 +61,14 @@ pub(crate) trait Object: Debug + Send + Sync {
     fn expect(&self, offset: u64, len: u64);
     /// What tells whether it is as it was; nothing if it was deleted or replaced since it was opened.
     fn stamp(&self) -> Option<Stamp>;
+    /// Hears that something which was read is not what was written: what is fetched anew may be.
+    fn doubt(&self) {}
 }
 
 impl dyn Object {
     /// What is said of it if it is not what was written.
     pub(crate) fn damaged(&self, what: impl Into<String>) -> Error {
+        self.doubt();
         Error::damaged(self.name(), what)
     }
 

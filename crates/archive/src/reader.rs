@@ -225,6 +225,9 @@ impl Reader {
     fn damaged(&self, nth: usize) -> Error {
         let number = self.view.number;
         let segments = self.view.page(nth).map(|page| page.frames.to_vec()).unwrap_or_default();
+        // Any of those that it is made of may not be what was written.
+        let made_of = segments.iter().filter_map(|frame| self.view.segment(frame.segment));
+        made_of.for_each(|segment| segment.object.doubt());
         let named = segments.first().and_then(|frame| self.view.segment(frame.segment));
         let what = format!("page {} of version {number} does not match its check", nth + 1);
         match named.or(self.view.segments.last()) {

@@ -14,7 +14,7 @@ use crate::manifest::{Manifest, Meta, SegmentRef, read_together};
 use crate::objects::{Object, Objects};
 
 /// What is read at a file's end at once: of a small one, everything that opening it needs.
-const END_BYTES: u64 = 8 << 10;
+pub(crate) const END_BYTES: u64 = 8 << 10;
 /// Whole files are read in pieces of this many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -164,6 +164,14 @@ impl Segment {
     /// Has the system begin to read a block.
     pub(crate) fn expect_block(&self, block: u32) {
         self.directory.blocks(block).for_each(|block| self.object.expect(block.part.offset, block.part.len));
+    }
+
+    /// Has the system begin to read the descriptions of all its versions.
+    pub(crate) fn expect_descriptions(&self) {
+        let parts = &self.directory.descriptions;
+        if let (Some(first), Some(last)) = (parts.first(), parts.last()) {
+            self.object.expect(first.offset, last.offset + last.len - first.offset);
+        }
     }
 
     /// What it says about a version.

@@ -74,20 +74,30 @@ impl State {
 
     /// What the next manifest says; what is open stays open.
     pub(crate) fn then(&self, manifest: Manifest) -> Self {
+        self.over(Arc::clone(&self.objects), manifest)
+    }
+
+    /// The same, if the files are found among other objects from then on.
+    pub(crate) fn over(&self, objects: Arc<dyn Objects>, manifest: Manifest) -> Self {
         let slot = |reference: &SegmentRef| {
-            let known = self.slots.iter().find(|slot| slot.reference.file == reference.file);
+            let known = self.slots.iter().find(|slot| slot.reference == *reference);
             known.cloned().unwrap_or_else(|| {
-                let (reference, objects) = (reference.clone(), Arc::clone(&self.objects));
+                let (reference, objects) = (reference.clone(), Arc::clone(&objects));
                 Arc::new(Slot { reference, objects, opened: OnceLock::new() })
             })
         };
         let slots = manifest.segments.iter().map(slot).collect();
-        Self { objects: Arc::clone(&self.objects), manifest, slots }
+        Self { objects, manifest, slots }
     }
 
     /// Whether all segments are open: whatever happens to their files, what is read of them stays the same.
     pub(crate) fn is_open(&self) -> bool {
         self.slots.iter().all(|slot| slot.is_open())
+    }
+
+    /// Whether the segment in a file of this number is open.
+    pub(crate) fn is_open_in(&self, file: u64) -> bool {
+        self.slots.iter().any(|slot| slot.reference.file == file && slot.is_open())
     }
 
     /// Whether it has this segment.

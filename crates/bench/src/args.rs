@@ -44,6 +44,8 @@ pub(super) enum What {
     Watch(WatchArgs),
     /// A bucket: what it costs the publisher, how soon a version is there, and what is asked of the service
     Remote(RemoteArgs),
+    /// A daemon that follows a bucket: how soon and with how many requests it lists and answers
+    Follow(FollowArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
     Guard(GuardArgs),
 }
@@ -215,6 +217,31 @@ pub(super) struct RemoteArgs {
     pub(super) rows: u32,
     /// For how many seconds nothing is published in the end
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FollowArgs {
+    /// The bucket, which must be empty; without it, a folder. Credentials and the endpoint come from the environment
+    #[arg(long)]
+    pub(super) url: Option<String>,
+    /// How many milliseconds each request of the follower takes longer; needs a bucket at the plain HTTP endpoint AWS_ENDPOINT
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "url", value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub(super) delay: u64,
+    /// How large the store is, for example 100MB
+    #[arg(long, value_name = "SIZE", default_value = "4MB")]
+    pub(super) size: ByteSize,
+    /// How many of a hundred rows change before each publication
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.004, value_parser = percent)]
+    pub(super) changed: f64,
+    /// How many versions there are when the follower starts
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=200_000))]
+    pub(super) versions: u32,
+    /// How many publications are followed
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(super) publications: u32,
+    /// For how many seconds nothing is published in the end
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,
 }
 

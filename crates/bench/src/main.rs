@@ -10,8 +10,10 @@
 mod api;
 mod args;
 mod callers;
+mod delay;
 mod diff;
 mod disk;
+mod follow;
 mod ground;
 mod guard;
 mod history;
@@ -141,6 +143,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
         What::Publishing(what) => publishing::run(what, args.dir.as_deref(), tell).await?,
         What::Reading(what) => reading::run(what, args.dir.as_deref(), tell).await?,
+        What::Follow(what) => follow::run(what, args.dir.as_deref(), tell).await?,
         What::Remote(what) => remote::run(what, args.dir.as_deref(), tell).await?,
         What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,

@@ -110,7 +110,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
 }
 
 /// Makes the repository, with the credentials of this environment.
-fn init(url: &str) -> Result<(), Problem> {
+pub(super) fn init(url: &str) -> Result<(), Problem> {
     let output =
         Command::new(program()?).args(["remote", "init", "--url", url]).stdin(Stdio::null()).output();
     let output = output.map_err(|error| failed("make a repository", error))?;
@@ -119,7 +119,7 @@ fn init(url: &str) -> Result<(), Problem> {
 }
 
 /// Waits until the newest version is in the bucket; answers how long that took, in milliseconds.
-async fn until_stored(site: &Site, label: &str) -> Result<f64, Problem> {
+pub(super) async fn until_stored(site: &Site, label: &str) -> Result<f64, Problem> {
     let since = Instant::now();
     let body = json!({ "label": label, "certified_by": "bench", "wait": "remote" });
     let _: Published = site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await?;

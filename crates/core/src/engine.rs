@@ -5,6 +5,7 @@
 //! them. A catalogue that cannot commit therefore leaves engine and machine exactly as they were.
 
 mod clock;
+mod follow;
 mod grace;
 mod idempotency;
 mod keep;
@@ -177,6 +178,7 @@ impl Engine {
             Event::Verified { store, whole, known, findings } => {
                 self.verified(&mut draft, store, *whole, known.as_ref(), findings)
             }
+            Event::Followed(followed) => self.follow(&mut draft, followed),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {

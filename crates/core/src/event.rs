@@ -26,7 +26,7 @@ pub use outcome::{
     ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
 };
 pub use request::{Open, Publish, PublishSet, Restore};
-pub use survey::{Archived, Condition, Damaged, Described, Found, Survey, Surveyed};
+pub use survey::{Archived, Condition, Damaged, Described, Followed, Found, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -164,6 +164,8 @@ pub enum Event {
         /// What is not as it was written.
         findings: Vec<Finding>,
     },
+    /// Another asat, which this one follows, has published or given up versions.
+    Followed(Followed),
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }

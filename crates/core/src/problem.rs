@@ -92,6 +92,8 @@ pub enum Code {
     RemoteUnavailable,
     /// The bucket belongs to another publisher, or has what is missing here.
     Fenced,
+    /// The daemon follows a bucket, and changes nothing.
+    ReadOnly,
     /// The daemon is stopping.
     Stopping,
     /// As many connections are being answered as may be.
@@ -106,7 +108,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -147,6 +149,7 @@ impl Code {
         Self::Damaged,
         Self::RemoteUnavailable,
         Self::Fenced,
+        Self::ReadOnly,
         Self::Stopping,
         Self::Overloaded,
         Self::Configuration,
@@ -199,6 +202,7 @@ impl Code {
             Self::Overloaded => ("overloaded", "The daemon does as much of this at once as it may"),
             Self::RemoteUnavailable => ("remote_unavailable", "The bucket cannot be used now"),
             Self::Fenced => ("fenced", "Another publisher has the bucket"),
+            Self::ReadOnly => ("read_only", "This asat only reads"),
             Self::Stopping => ("stopping", "The daemon is stopping"),
             Self::Configuration => ("configuration", "The configuration is wrong"),
             Self::Unreachable => ("unreachable", "The daemon cannot be reached"),

@@ -62,7 +62,12 @@ pub trait Content: Send + Sync + 'static {
     /// Where they are damaged, or cannot be read.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// The same, but no reader has asked for the bytes yet. If they cannot be read, the answer is nothing, and nothing is logged.
+    /// Whether reading may take as long as a service far away takes to answer: then each reader waits by himself.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// The same as [`Self::read_at`], but no reader has asked for the bytes yet. If they cannot be read, the answer is nothing, and nothing is logged.
     fn read_unasked(&self, at: u64, buffer: &mut [u8]) -> Option<usize>;
 
     /// Prepares what is likely to be read next. It is asked when the answer is out, so that nobody waits for it.

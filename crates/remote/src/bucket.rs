@@ -1,6 +1,7 @@
 //! What a bucket does: few operations, each of which may fail at any moment.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use asat_archive::Error as ArchiveError;
 use jiff::Timestamp;
@@ -34,6 +35,15 @@ pub struct Entry {
     pub modified: Timestamp,
 }
 
+/// A part of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The object's key.
+    pub key: String,
+    /// The bytes.
+    pub range: Range<u64>,
+}
+
 /// A place for objects that are known by their keys. What was stored is seen by everybody at once, by its key.
 ///
 /// An operation that fails may have been done all the same, or be done later: only what is there afterwards tells.
@@ -62,6 +72,9 @@ pub trait Bucket: Debug + Send + Sync {
     /// # Errors
     /// As [`Self::create`]; and what `take` says.
     fn read(&self, key: &str, take: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<bool, Error>;
+    /// Reads parts of objects, side by side if the service can. The answers are in the order of the parts: nothing if there is no such object, and
+    /// fewer bytes if it ends before.
+    fn read_parts(&self, parts: &[Part]) -> Vec<Result<Option<Vec<u8>>, Error>>;
     /// What a listing says of one object, if it is there.
     ///
     /// # Errors

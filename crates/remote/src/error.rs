@@ -211,7 +211,7 @@ impl Error {
                 "look at the credentials: they must permit to list, to read and to write below the URL, and are read anew at each start"
             }
             Self::Url { .. } => {
-                "correct the URL in [remote]: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"
+                "correct the URL in [remote] or [follow]: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"
             }
             Self::Unconditional { .. } => {
                 "use a service that knows If-None-Match (docs/remote.md lists some)"

@@ -7,7 +7,10 @@
 //! The layout is described in `docs/remote-format.md`.
 
 mod bucket;
+mod cache;
+mod cached;
 mod error;
+mod follower;
 mod layout;
 mod manifest;
 mod note;
@@ -20,10 +23,13 @@ mod restore;
 mod service;
 mod verify;
 
-pub use bucket::{Bucket, Entry, Parts};
+pub use bucket::{Bucket, Entry, Part, Parts};
+pub use cache::{Cache, LEAST_CACHE_BYTES};
 pub use error::Error;
+pub use follower::Follower;
 pub use manifest::{Holder, Manifest, RemoteFile};
 pub use note::{Head, Note, NoteFile, Notes};
+pub use probe::Probed;
 pub use prune::{Keep, Pruned, prune};
 pub use publisher::{Publisher, Source};
 pub use repository::{History, Repository};

@@ -12,10 +12,12 @@ use crate::error::Error;
 use crate::layout::{self, FORMAT, REPOSITORY};
 use crate::manifest::{MOST_BYTES, Manifest, PRUNED, Unreadable};
 use crate::note::Head;
-use crate::probe;
+use crate::probe::{self, Probed};
 
 /// So many objects are listed to find the newest manifest: others may have put theirs before it.
 const LISTED: usize = 16;
+/// So many manifests are looked at one after another, before a listing is shorter.
+const LOOKED_AT: u64 = 8;
 /// No marker is longer.
 const MOST_MARKER_BYTES: usize = 4096;
 
@@ -77,7 +79,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::Unconditional`], or what the service answers.
-    pub fn probe(&self) -> Result<(), Error> {
+    pub fn probe(&self) -> Result<Probed, Error> {
         probe::probe(&*self.bucket)
     }
 
@@ -160,10 +162,58 @@ impl History {
 
     /// The newest manifest. A listing says where to begin, and may be old: from there on it is asked by number.
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
+        let number = self.listed()?;
+        self.head_from(number.unwrap_or(0))
+    }
+
+    /// The number of the newest manifest that a listing has.
+    fn listed(&self) -> Result<Option<u64>, Error> {
         // Somebody may have put other objects there.
         let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?;
-        let number = listed.iter().find_map(|entry| layout::number_of_manifest(&self.store, &entry.key));
-        self.head_from(number.unwrap_or(0))
+        Ok(listed.iter().find_map(|entry| layout::number_of_manifest(&self.store, &entry.key)))
+    }
+
+    /// The newest manifest after one that is known, or one before it if what follows cannot be read; nothing if the known one is the newest.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if what is there does not follow upon what is known.
+    pub(crate) fn head_after(&self, known: &Head) -> Result<Option<Head>, Error> {
+        let (number, mut newest): (_, Option<Head>) = (known.manifest.number, None);
+        for next in number + 1..=number + LOOKED_AT {
+            let before = newest.as_ref().unwrap_or(known);
+            match self.find(next) {
+                Ok(Found::Manifest(head)) if head.manifest.previous.as_ref() == Some(&before.hash) => {
+                    newest = Some(*head);
+                }
+                Ok(Found::Manifest(_)) => return Err(self.missing(before.manifest.number)),
+                Ok(Found::Nothing) => return Ok(newest),
+                Ok(Found::Pruned) => break,
+                Err(Error::Damaged { .. } | Error::Format { .. }) if newest.is_some() => return Ok(newest),
+                // The next one may have taken its place.
+                Err(Error::Damaged { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // So much was published since that a listing is shorter than looking at each.
+        self.must_be_there(known)?;
+        Ok(self.head()?.filter(|newest| newest.manifest.number > number))
+    }
+
+    /// Sees that the manifest after one is there, if any newer one is.
+    pub(crate) fn must_have_next(&self, head: &Head) -> Result<(), Error> {
+        let next = head.manifest.number + 1;
+        let is_missing = self.listed()? > Some(next) && matches!(self.find(next), Ok(Found::Nothing));
+        if is_missing { Err(self.missing(next)) } else { Ok(()) }
+    }
+
+    /// Sees that a manifest which was there is there, be it pruned.
+    pub(crate) fn must_be_there(&self, head: &Head) -> Result<(), Error> {
+        let number = head.manifest.number;
+        match self.find(number)? {
+            Found::Pruned => Ok(()),
+            Found::Manifest(found) if found.hash == head.hash => Ok(()),
+            Found::Manifest(_) | Found::Nothing => Err(self.missing(number)),
+        }
     }
 
     /// The same, if it is known that there is one of this number.

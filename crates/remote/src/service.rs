@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -23,7 +23,7 @@ use object_store::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use crate::bucket::{Bucket, Entry, Parts, part_bytes};
+use crate::bucket::{Bucket, Entry, Part, Parts, part_bytes};
 use crate::error::Error;
 use crate::layout;
 
@@ -33,6 +33,10 @@ const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeo
 const RETRIES: (usize, Duration) = (3, Duration::from_secs(60));
 /// So many parts of one object are on their way at once, each of which is in memory.
 const PARTS_AT_ONCE: usize = 2;
+/// What is refused, is refused in this time; what takes longer has failed in another way.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// So many parts of objects are read at once.
+const READS_AT_ONCE: usize = 16;
 
 /// How many bytes of parts are in memory at once, whatever is stored. One object is stored in any case.
 const BUDGET_BYTES: u64 = 64 << 20;
@@ -168,7 +172,8 @@ impl Service {
         }
     }
 
-    /// That a folder is there, if it is one: what is written while a disk is away would lie below where it comes.
+    /// That a folder is there, if it is one: what is written while a disk is away would lie below where it comes, and nothing is missing
+    /// because of that.
     fn must_be_there(&self, doing: &'static str, key: &str) -> Result<(), Error> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let needs =
@@ -207,6 +212,33 @@ impl Service {
             part = parts.next();
         }
         upload.finish().await.map(drop).map_err(failed)
+    }
+
+    async fn read_part(&self, part: &Part) -> Result<Option<Vec<u8>>, Error> {
+        let (path, range) = (Path::from(part.key.as_str()), Some(GetRange::Bounded(part.range.clone())));
+        let began = Instant::now();
+        let found = match self.store.get_opts(&path, GetOptions { range, ..GetOptions::default() }).await {
+            Ok(found) => found.bytes().await,
+            Err(error) => Err(error),
+        };
+        let error = match found {
+            Ok(bytes) => {
+                count(&self.requests.received_bytes, bytes.len());
+                return Ok(Some(bytes.to_vec()));
+            }
+            Err(object_store::Error::NotFound { .. }) => {
+                return self.must_be_there("read", &part.key).map(|()| None);
+            }
+            Err(error) => error,
+        };
+        if began.elapsed() >= AT_ONCE {
+            return Err(self.failed("read", &part.key)(error));
+        }
+        // An object that ends before the part has its range refused, each service in its own words.
+        match self.store.head(&path).await {
+            Ok(there) if there.size <= part.range.start => Ok(Some(Vec::new())),
+            _ => Err(self.failed("read", &part.key)(error)),
+        }
     }
 
     /// Takes so many bytes of what parts may take in memory, once they are there. It waits for others.
@@ -297,7 +329,9 @@ impl Bucket for Service {
                 let range = (at > 0).then_some(GetRange::Offset(at));
                 let found =
                     match self.store.get_opts(&path, GetOptions { range, ..GetOptions::default() }).await {
-                        Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                        Err(object_store::Error::NotFound { .. }) => {
+                            return self.must_be_there("read", key).map(|()| false);
+                        }
                         found => found.map_err(&failed)?,
                     };
                 let mut pieces = found.into_stream();
@@ -316,6 +350,15 @@ impl Bucket for Service {
                 }
                 read => return read,
             }
+        }
+    }
+
+    fn read_parts(&self, parts: &[Part]) -> Vec<Result<Option<Vec<u8>>, Error>> {
+        count(&self.requests.reads, parts.len());
+        let reads = stream::iter(parts).map(|part| self.read_part(part)).buffered(READS_AT_ONCE);
+        match self.wait(async { Ok(reads.collect::<Vec<_>>().await) }) {
+            Ok(read) => read,
+            Err(_) => parts.iter().map(|_| Err(Error::Stopped)).collect(),
         }
     }
 
@@ -370,6 +413,9 @@ fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn 
     if scheme == "file" {
         if !place.starts_with('/') {
             return Err("a folder is named from the root on: file:///FOLDER".to_owned());
+        }
+        if !std::path::Path::new(place).is_dir() {
+            return Err(format!("there is no folder {place}; is its disk mounted?"));
         }
         let folder = LocalFileSystem::new_with_prefix(place).map_err(text)?.with_fsync(true);
         return Ok((Box::new(folder), Path::default()));

@@ -169,10 +169,14 @@ impl<L> Driver<L> {
         }
     }
 
-    /// Has what is at rest kept as bytes. Nobody waits for it, and what cannot be recorded now is packed later.
-    fn pack<P: Ports<Listener = L>>(&mut self, ports: &mut P) {
-        if let Err(problem) = self.commit(ports, &By::asat(), &Event::Pack) {
-            tracing::debug!("versions at rest are not packed yet: {problem}");
+    /// Has what is at rest kept as bytes. Nobody waits for it, and what cannot be recorded now is packed later. Answers whether there is more.
+    fn pack<P: Ports<Listener = L>>(&mut self, ports: &mut P) -> bool {
+        match self.commit(ports, &By::asat(), &Event::Pack) {
+            Ok(_) => self.engine.read().register().to_be_packed().next().is_some(),
+            Err(problem) => {
+                tracing::debug!("versions at rest are not packed yet: {problem}");
+                false
+            }
         }
     }
 
@@ -290,11 +294,15 @@ impl<L> Driver<L> {
         let Decision { changes, answer, remarks } = self.decide(ports, by, event);
         self.record(ports, &changes)?;
         remarks.iter().for_each(|remark| ports.remark(remark));
-        // What a start finds in the archives was published by another daemon, and is told of by remarks.
-        if !matches!(event, Event::Started(_)) {
+        // What a start finds in the archives, or a bucket has, was published by another daemon.
+        if !matches!(event, Event::Started(_) | Event::Followed(_)) {
             self.tell_published(ports, &changes, matches!(event, Event::Finished { .. }), &BTreeMap::new());
         }
         self.hand_on(ports, changes);
+        if matches!(event, Event::Followed(_)) {
+            // What has come at once is at rest at once.
+            while self.pack(ports) {}
+        }
         if matches!(event, Event::AcceptClock { .. }) {
             // What ends by the time that is believed now ends at once, and the caller who accepted it sees it.
             self.tick(ports);

@@ -9,6 +9,7 @@ mod capacity;
 mod clock;
 mod diff;
 mod fields;
+mod follow;
 mod instant;
 mod lease;
 mod manifest;
@@ -39,6 +40,7 @@ pub use capacity::{
 pub use clock::{AcceptRequest, Clock, WouldEnd};
 pub use diff::{Diff, DiffLine, RowChange, RowHistory, SchemaChange, Side, TableDiff};
 pub use fields::Fields;
+pub use follow::StoreFollowed;
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use query::{QueryLine, QueryRequest};
@@ -195,7 +197,8 @@ pub struct Store {
     pub name: String,
     /// The path of its database file.
     pub path: String,
-    /// How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` where they cannot be now.
+    /// How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` where they cannot be now, and `bucket` if
+    /// another asat publishes them to a bucket, which this one follows.
     pub backend: String,
     /// Whether it is in the configuration now. Versions of one that no longer is can still be read.
     pub configured: bool,
@@ -215,6 +218,9 @@ pub struct Store {
     /// How it stands to the bucket, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<StoreRemote>,
+    /// How it is followed, if the daemon follows a bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<StoreFollowed>,
 }
 
 /// All stores.
@@ -361,6 +367,7 @@ impl Store {
             archive_bytes,
             watch: None,
             remote: None,
+            followed: None,
         }
     }
 }

@@ -23,6 +23,11 @@ pub(in crate::cli) enum RemoteCommand {
         /// The store; every store if left out
         store: Option<StoreName>,
     },
+    /// Have all of a store's archive be in the bucket now, also what could wait for a minute; new versions follow by themselves
+    Push {
+        /// The store
+        store: StoreName,
+    },
     /// Publish a store to the bucket from here on, in the place of a machine that is gone; that one is fenced then
     TakeOver {
         /// The store

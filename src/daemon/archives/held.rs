@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use asat_archive::{Archive, Error};
 use asat_core::event::{Archived, Damaged, Described, Found};
-use asat_core::register::Register;
+use asat_core::register::{History, Register};
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
@@ -27,6 +27,9 @@ impl Archives {
         register: &Register,
         found: &[Found],
     ) -> Result<HeldByArchives, Problem> {
+        if self.are_followed() {
+            return Ok(HeldByArchives { as_recorded: as_recorded(register), archived: Vec::new() });
+        }
         let mut held = HeldByArchives::default();
         let archives = self.known();
         for (store, archive) in &archives.open {
@@ -66,6 +69,15 @@ pub(in crate::daemon) struct HeldByArchives {
     pub(in crate::daemon) as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
     /// The others, and those of which something is damaged.
     pub(in crate::daemon) archived: Vec<Archived>,
+}
+
+/// What is recorded of a bucket that is followed: it is asked after the start.
+fn as_recorded(register: &Register) -> BTreeMap<StoreName, BTreeSet<u64>> {
+    let of = |history: &History| {
+        let ready = history.versions.headlines().filter(|headline| headline.state == State::Ready);
+        (history.store.name.clone(), ready.map(|headline| headline.number).collect())
+    };
+    register.stores().map(of).collect()
 }
 
 /// What an archive has of a store's versions. Those that the register has as archived are taken as they are, unless a file is

@@ -162,6 +162,7 @@ impl Pusher {
             match wake {
                 Wake::Look => {}
                 Wake::Command(Command::TakeOver(answer)) => _ = answer.send(self.take_over()),
+                Wake::Command(Command::Push(answer)) => _ = answer.send(self.push_now()),
                 Wake::Stop => return,
             }
         }
@@ -235,17 +236,26 @@ impl Pusher {
         Ok(())
     }
 
-    fn take_over(&mut self) -> Result<Manifest, Problem> {
+    /// Pushes all of the archive at once. Whoever asked hears what came of it.
+    fn push_now(&mut self) -> Result<(), Problem> {
+        // Nothing is taken for granted: it looks for each file in the bucket anew.
+        (self.pushed, self.publisher) = (None, None);
+        self.push();
+        let standing = self.standing();
+        standing.trouble.map_or(Ok(()), |(problem, _)| Err(problem))
+    }
+
+    fn take_over(&mut self) -> Result<(), Problem> {
         let archive = self.shared.machine.archives().of(&self.store)?;
         let taken = self.publisher()?.take_over(&*archive)?;
         tracing::warn!(store = %self.store, manifest = taken.number, "{}: is published to the bucket from here now", self.store);
-        let head = Arc::new(taken.clone());
+        let head = Arc::new(taken);
         self.change(|standing| {
             standing.is_fenced = false;
             standing.trouble = None;
             standing.manifest = Some(head);
         });
-        Ok(taken)
+        Ok(())
     }
 
     /// The publisher. The repository is opened and tried when it is needed first.
@@ -301,7 +311,7 @@ impl Shared {
     /// of them tries at a time.
     fn repository(&self) -> Result<Repository, Problem> {
         let Ok(mut opening) = self.repository.try_lock() else {
-            let detail = format!("{} has not answered yet", self.config.url);
+            let detail = format!("{} has not answered yet", self.config.place.url);
             return Err(Problem::new(
                 Code::RemoteUnavailable,
                 detail,
@@ -327,7 +337,8 @@ impl Shared {
     }
 
     fn open(&self) -> Result<Repository, Error> {
-        let service = Service::open_with(&self.config.url, self.stop.clone(), &self.config.options())?;
+        let service =
+            Service::open_with(&self.config.place.url, self.stop.clone(), &self.config.place.options())?;
         let service = Arc::new(service);
         self.machine.remotes().served_by(Arc::clone(&service));
         let repository = Repository::open(service)?;

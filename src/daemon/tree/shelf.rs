@@ -59,7 +59,8 @@ impl Shelf {
         let lease = Lease::take(&self.leases, id)?;
         let archive = self.machine.archives().of(&id.store)?;
         let reader = ArcSwap::from_pointee(self.machine.archives().read(id)?);
-        Ok(Opened { id: id.clone(), archive, reader, lease, revoked: AtomicBool::new(false) })
+        let is_far = self.machine.archives().are_followed();
+        Ok(Opened { id: id.clone(), archive, reader, lease, revoked: AtomicBool::new(false), is_far })
     }
 
     /// Waits for a version that is only in its snapshot. There it is not read: its pages could not be checked, and the
@@ -82,6 +83,8 @@ pub(in crate::daemon) struct Opened {
     reader: ArcSwap<Reader>,
     lease: Lease,
     revoked: AtomicBool,
+    /// Whether it is read from a bucket.
+    is_far: bool,
 }
 
 impl Opened {
@@ -117,10 +120,19 @@ impl Content for Opened {
         if self.revoked.load(Ordering::Acquire) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.reader.load().read_at(at, buffer).or_else(|_| self.read_again(at, buffer)).map_err(|error| {
+        let read = match self.reader.load().read_at(at, buffer) {
+            // What is away for a moment would not be there the second time either.
+            Err(error) if error.is_loss() => self.read_again(at, buffer),
+            read => read,
+        };
+        read.map_err(|error| {
             tracing::error!(version = %self.id, "{}: cannot be read in the tree: {}", self.id, Problem::from(error));
             io::ErrorKind::InvalidData.into()
         })
+    }
+
+    fn is_far(&self) -> bool {
+        self.is_far
     }
 
     fn read_unasked(&self, at: u64, buffer: &mut [u8]) -> Option<usize> {

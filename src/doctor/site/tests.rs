@@ -49,6 +49,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         listeners: Vec::new(),
         alarm_command: None,
         remote: None,
+        follow: None,
     }
 }
 
@@ -101,7 +102,9 @@ fn folders_that_the_daemon_would_refuse() {
 #[test]
 fn a_configuration_is_in_order_missing_or_wrong() {
     let file = PathBuf::from("/etc/asat/asat.toml");
-    let read = |stores| configuration(&Configuration::Read { file: file.clone(), stores });
+    let read = |stores| configuration(&Configuration::Read { file: file.clone(), stores, follows: false });
+    let follows = configuration(&Configuration::Read { file: file.clone(), stores: 0, follows: true });
+    assert_eq!(follows.what, "/etc/asat/asat.toml is in order, and names a bucket to follow");
     assert_eq!((read(0).level, read(1).level), (Level::Warning, Level::Ok));
     assert_eq!(read(2).what, "/etc/asat/asat.toml is in order, and names 2 stores");
     assert_eq!(configuration(&Configuration::None).level, Level::Note);

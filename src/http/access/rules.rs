@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use super::Peers;
 use super::address::Refusals;
 use super::sessions::Sessions;
-use crate::config::{Config, Token};
+use crate::config::{Config, FollowConfig, Token};
 
 /// Shared by all listeners. What a request began with holds to its end.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct Rules {
     now: Arc<ArcSwap<Now>>,
     sessions: Arc<Sessions>,
     refusals: Arc<Refusals>,
+    /// It does not change while the daemon runs.
+    follow: Option<Arc<FollowConfig>>,
 }
 
 struct Now {
@@ -27,7 +29,8 @@ impl Rules {
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let now = Arc::new(ArcSwap::from_pointee(Now::of(config)));
-        Self { now, sessions: Arc::default(), refusals: Arc::default() }
+        let follow = config.follow.clone().map(Arc::new);
+        Self { now, sessions: Arc::default(), refusals: Arc::default(), follow }
     }
 
     /// From now on those of this configuration.
@@ -47,6 +50,11 @@ impl Rules {
     /// What is told of tokens that do not count.
     pub(super) fn refusals(&self) -> &Refusals {
         &self.refusals
+    }
+
+    /// The bucket that is followed, if one is.
+    pub(super) fn follow(&self) -> Option<&FollowConfig> {
+        self.follow.as_deref()
     }
 
     pub(super) fn peers(&self) -> Arc<Peers> {

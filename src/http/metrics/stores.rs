@@ -1,6 +1,7 @@
 //! The stores, and what is kept of them, as the register has it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use asat_core::Engine;
@@ -22,6 +23,9 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         let store = &history.store.name;
         found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);
         found.add_remote(face, history, now);
+        if let Some(standing) = face.machine.follows().standing(store) {
+            found.follow_failing.add([("store", store.as_str())], u64::from(standing.trouble.is_some()));
+        }
     }
     found.add_effects(engine.register().intents(), now);
     found.add_lease_bounds(&engine, now);
@@ -50,6 +54,8 @@ struct Stores {
     remote_failing: Family,
     remote_requests: Family,
     remote_bytes: Family,
+    follow_failing: Family,
+    cache: Family,
 }
 
 impl Default for Stores {
@@ -103,6 +109,11 @@ impl Default for Stores {
                 "Requests to the bucket, by how services price them.",
             ),
             remote_bytes: Family::counter("asat_remote_bytes_total", "Bytes of objects, by where they went."),
+            follow_failing: Family::gauge(
+                "asat_follow_failing",
+                "Whether something keeps a store from being followed (1), or nothing (0).",
+            ),
+            cache: Family::gauge("asat_cache_bytes", "What is kept here of the bucket that is followed."),
         }
     }
 }
@@ -151,7 +162,12 @@ impl Stores {
     }
 
     fn add_requests(&mut self, face: &Face) {
-        let Some(service) = face.machine.remotes().service() else { return };
+        let followed = face.machine.follows().used();
+        if let Some(used) = &followed {
+            self.cache.add([], used.1.bytes());
+        }
+        let service = followed.map(|used| Arc::clone(&used.0)).or_else(|| face.machine.remotes().service());
+        let Some(service) = service else { return };
         let asked = service.requests();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.remote_requests.add([("kind", "write")], count(&asked.writes));
@@ -199,6 +215,8 @@ impl Stores {
             self.remote_failing,
             self.remote_requests,
             self.remote_bytes,
+            self.follow_failing,
+            self.cache,
         ]
     }
 }

@@ -167,6 +167,7 @@ impl Card {
             how: match (store.configured, store.backend.as_str()) {
                 (false, _) => "not in the configuration any more".to_owned(),
                 (true, "none") => "cannot be published now".to_owned(),
+                (true, "bucket") => "read from a bucket to which another asat publishes it".to_owned(),
                 (true, "pages") => "cut by reading its pages".to_owned(),
                 (true, backend) => format!("cut by {backend}"),
             },
@@ -174,7 +175,7 @@ impl Card {
             archive: size(store.archive_bytes),
             newest: Newest::of(store, label, now),
             watch,
-            can_be_published: store.configured && store.backend != "none",
+            can_be_published: store.configured && !matches!(store.backend.as_str(), "none" | "bucket"),
             href: format!("/?store={}", encoded(&store.name)),
         }
     }

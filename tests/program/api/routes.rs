@@ -8,7 +8,7 @@ use crate::api::world;
 use crate::common::contract::Contract;
 
 /// Every call that there is.
-const CALLS: [(&str, &str); 40] = [
+const CALLS: [(&str, &str); 41] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -40,6 +40,7 @@ const CALLS: [(&str, &str); 40] = [
     ("post", "/clock/accept"),
     ("post", "/query"),
     ("post", "/snapshots"),
+    ("post", "/stores/{name}/remote/push"),
     ("post", "/stores/{name}/remote/take-over"),
     ("post", "/stores/{name}/restore"),
     ("post", "/stores/{name}/retention"),
@@ -153,7 +154,9 @@ fn every_documented_call_answers() {
                 drop(answer.expect_problem(404, "unknown_lease"))
             }
             "/capacity/alarms/acknowledge" => drop(answer.expect_problem(404, "not_found")),
-            "/stores/{name}/remote/take-over" => drop(answer.expect_problem(422, "invalid")),
+            "/stores/{name}/remote/push" | "/stores/{name}/remote/take-over" => {
+                drop(answer.expect_problem(422, "invalid"))
+            }
             "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),
         }

@@ -1,6 +1,7 @@
 //! What a daemon that starts finds on the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::check::CheckResult;
 use crate::snapshot::Snapshot;
@@ -74,6 +75,19 @@ pub struct Archived {
     pub version: VersionId,
     /// What the archive says of it.
     pub described: Result<Box<Described>, Damaged>,
+}
+
+/// What is there of a store that another asat publishes, as far as it is not recorded here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The store.
+    pub store: StoreName,
+    /// Where its history is, as messages say it.
+    pub place: PathBuf,
+    /// Versions that are not recorded as readable, oldest first.
+    pub has: Vec<Archived>,
+    /// Versions that are recorded, and that the publisher has given up.
+    pub gone: Vec<u64>,
 }
 
 /// Why the pages of a version in the archive cannot be had.

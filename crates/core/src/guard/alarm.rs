@@ -109,6 +109,12 @@ pub fn unstored(store: &StoreName, text: String, hint: String) -> Step {
     step((AlarmKey { target: Target::Store(store.clone()), kind: AlarmKind::Stuck }, (text, hint)))
 }
 
+/// The alarm that the bucket which is followed does not answer.
+#[must_use]
+pub fn unfollowed(url: &str, text: String, hint: String) -> Step {
+    step((AlarmKey { target: Target::Folder(url.to_owned()), kind: AlarmKind::Stuck }, (text, hint)))
+}
+
 fn of_folder(folder: &str, kind: AlarmKind, problem: &Problem) -> Step {
     let key = AlarmKey { target: Target::Folder(folder.to_owned()), kind };
     step((key, (problem.detail.clone(), problem.hint.clone())))

@@ -7,6 +7,7 @@ mod again;
 mod audit;
 mod clock;
 mod clones;
+mod following;
 mod found;
 mod grace;
 mod hot;

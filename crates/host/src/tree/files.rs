@@ -161,6 +161,16 @@ impl<V: Versions> Files<V> {
     }
 }
 
+/// Reads what may take as long as a service far away takes to answer.
+fn read_far(content: &impl Content, offset: u64, size: usize, reply: ReplyData) {
+    let mut memory = vec![0; size];
+    match content.read_at(offset, &mut memory) {
+        Ok(length) => reply.data(memory.get(..length).unwrap_or_default()),
+        Err(_) => reply.error(Errno::EIO),
+    }
+    content.look_ahead();
+}
+
 impl<V: Versions> Filesystem for Files<V> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Old kernels look one name of a folder up after the other.
@@ -244,6 +254,11 @@ impl<V: Versions> Filesystem for Files<V> {
     ) {
         let Some(opening) = self.open.get(handle) else { return reply.error(Errno::EBADF) };
         let (content, size) = (&opening.content, bytes(size));
+        if content.is_far() {
+            // The others must not wait with it. Without a thread the reply is dropped, which answers with an error.
+            let reading = move || read_far(&*opening.content, offset, size, reply);
+            return drop(thread::Builder::new().name("reading".to_owned()).spawn(reading));
+        }
         let mut memory = self.memory(size);
         let read = content.read_at(offset, memory.get_mut(..size).unwrap_or_default());
         match read {

@@ -1,8 +1,9 @@
 //! What every bucket must do for us: the model, a folder, and real servers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use asat_remote::{Bucket, Error, Service, Stop};
+use asat_remote::{Bucket, Error, Part, Service, Stop};
 
 use crate::model::{Dice, Model};
 use crate::servers::{self, Server};
@@ -71,9 +72,49 @@ fn hold(bucket: &dyn Bucket) {
         assert!(matches!(failed, Err(Error::Archive(_))), "{failed:?}");
         assert_eq!(read(bucket, "report/f/damaged"), None);
     }
+    hold_of_parts(bucket, &large);
     // Who reads may say that it is enough.
     let failed = bucket.read("report/f/large", &mut |_| Err(Error::Stopped));
     assert!(matches!(failed, Err(Error::Stopped)), "{failed:?}");
+}
+
+/// The contract as far as parts of objects are read. There is a large object by now.
+fn hold_of_parts(bucket: &dyn Bucket, large: &[u8]) {
+    type Wanted<'a> = (&'static str, Range<u64>, Option<&'a [u8]>);
+    let (megabyte, end) = (1 << 20, u64::try_from(large.len()).unwrap());
+    let parts: [Wanted<'_>; 14] = [
+        ("report/f/1", 0..5, Some(b"again")),
+        ("report/f/large", 3 * megabyte + 1..4 * megabyte, Some(&large[(3 << 20) + 1..4 << 20])),
+        ("report/f/9", 0..5, None),
+        ("report/f/1", 1..3, Some(b"ga")),
+        ("report/f/1", 2..3, Some(b"a")),
+        // It ends before the part does.
+        ("report/f/1", 3..4096, Some(b"in")),
+        ("report/f/large", end - 7..end + megabyte, Some(&large[large.len() - 7..])),
+        ("report/f/large", 0..end + 1, Some(large)),
+        // It ends where the part begins, or before that.
+        ("report/f/1", 5..6, Some(b"")),
+        ("report/f/1", 6..4096, Some(b"")),
+        ("report/f/3", 0..1, Some(b"")),
+        ("report/f/large", end..end + 1, Some(b"")),
+        ("report/f/large", end + megabyte..end + 2 * megabyte, Some(b"")),
+        ("report/f/", 0..5, None),
+    ];
+    let wanted = parts.clone().map(|(key, range, _)| Part { key: key.to_owned(), range });
+    let read: Vec<Option<Vec<u8>>> =
+        bucket.read_parts(&wanted).into_iter().map(|read| read.unwrap()).collect();
+    assert_eq!(read.len(), parts.len());
+    for ((key, range, expected), read) in parts.into_iter().zip(read) {
+        assert!(read.as_deref() == expected, "{key}, {range:?}: {:?}", read.map(|read| read.len()));
+    }
+    assert!(bucket.read_parts(&[]).is_empty());
+    // More than are on their way at once.
+    let range = |nth: u64| nth * 4099..(nth + 1) * 4099;
+    let many: Vec<Part> =
+        (0..60).map(|nth| Part { key: "report/f/large".to_owned(), range: range(nth) }).collect();
+    let read: Vec<Vec<u8>> =
+        bucket.read_parts(&many).into_iter().map(|read| read.unwrap().unwrap()).collect();
+    assert!(read.concat() == large[..60 * 4099]);
 }
 
 /// The contract with what one of the servers of the tests does not keep, or not in time: moto lets two of those win who create an object at the

@@ -12,6 +12,8 @@
 mod contract;
 mod machine;
 mod model;
+#[macro_use]
 mod publishing;
+mod following;
 mod random;
 mod servers;

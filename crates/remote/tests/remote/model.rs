@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use asat_remote::{Bucket, Entry, Error, Parts};
+use asat_remote::{Bucket, Entry, Error, Part, Parts};
 use jiff::Timestamp;
 
 /// Numbers that depend on a seed alone.
@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     Refused,
     /// It is done, and the connection is lost before the answer comes. Of what is read, half comes before.
     Lost,
+    /// Of a part of an object half comes, as if that were all.
+    Half,
     /// 409: of two creations at the same moment neither was done.
     Conflict,
     /// Nothing is answered, and it is done when something is [`Fault::Overtaken`].
@@ -71,6 +73,8 @@ struct Inside {
     next: BTreeMap<&'static str, VecDeque<Fault>>,
     /// What was asked for.
     asked: Vec<&'static str>,
+    /// The parts of objects that were asked for, each time those that were asked for together.
+    parts: Vec<Vec<Part>>,
     /// Seconds since the bucket was made.
     now: i64,
 }
@@ -104,14 +108,24 @@ impl Model {
         Self { inside, dice, faults, between, replaces: AtomicBool::new(false) }
     }
 
-    /// What happens to the next operations of a kind: "create", "store", "read", "look at", "list" or "delete".
+    /// What happens to the next operations of a kind: "create", "store", "read", "read part", "look at", "list" or "delete".
     pub(crate) fn next(&self, doing: &'static str, faults: &[Fault]) {
         self.inside.lock().unwrap().next.entry(doing).or_default().extend(faults);
+    }
+
+    /// Nothing happens any more that was to happen to the next operations.
+    pub(crate) fn calm(&self) {
+        self.inside.lock().unwrap().next.clear();
     }
 
     /// What was asked for since this was asked last.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
         mem::take(&mut self.inside.lock().unwrap().asked)
+    }
+
+    /// The parts of objects that were asked for together, each time, since this was asked last.
+    pub(crate) fn parts(&self) -> Vec<Vec<Part>> {
+        mem::take(&mut self.inside.lock().unwrap().parts)
     }
 
     /// What an object has.
@@ -175,6 +189,20 @@ impl Model {
 
     fn failed(&self, doing: &'static str, key: &str, what: &str) -> Error {
         Error::Service { doing, key: key.to_owned(), url: self.url().to_owned(), what: what.to_owned() }
+    }
+
+    fn read_part(&self, part: &Part) -> Result<Option<Vec<u8>>, Error> {
+        let fault = self.begin("read part", &part.key)?;
+        let Some(mut bytes) = self.bytes(&part.key) else { return Ok(None) };
+        bytes.truncate(usize::try_from(part.range.end).unwrap());
+        bytes.drain(..usize::try_from(part.range.start).unwrap().min(bytes.len()));
+        if fault == Fault::Lost || self.fails() {
+            return Err(self.failed("read", &part.key, "half a body"));
+        }
+        if fault == Fault::Half || self.fails() {
+            bytes.truncate(bytes.len() / 2);
+        }
+        Ok(Some(bytes))
     }
 
     /// Creates or stores: now, now with an answer that is lost, or later without one.
@@ -248,6 +276,11 @@ impl Bucket for Model {
             return Err(self.failed("read", key, "half a body"));
         }
         take(&bytes).map(|()| true)
+    }
+
+    fn read_parts(&self, parts: &[Part]) -> Vec<Result<Option<Vec<u8>>, Error>> {
+        self.inside.lock().unwrap().parts.push(parts.to_vec());
+        parts.iter().map(|part| self.read_part(part)).collect()
     }
 
     fn look(&self, key: &str) -> Result<Option<Entry>, Error> {

@@ -1,0 +1,252 @@
+//! `asat-bench follow`: a daemon that follows a bucket: how soon and with how many requests it lists what is there, sees what is new, and answers
+//! the first query over it.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use asat_client::Request;
+use asat_core::{Code, Problem};
+use asat_wire::{QueryLine, StoreList};
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::FollowArgs;
+use super::delay;
+use super::large::{change, fill, rows_of, share_of};
+use super::report::{Report, mb, number};
+use super::setting::Setting;
+use super::site::Site;
+use super::statistics::{Spread, float, ms_since, over};
+use super::{Tell, api, failed, remote};
+
+/// How often the follower asks the bucket.
+const POLL: Duration = Duration::from_secs(1);
+/// How long it may take to come to what is in the bucket.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Serialize)]
+struct Figures {
+    url: String,
+    /// Each request of the follower took so much longer.
+    delay_ms: u64,
+    store_bytes: u64,
+    versions: u32,
+    files: u64,
+    in_the_bucket_bytes: u64,
+    /// From the start of a follower that has nothing until it lists all versions.
+    listed_all_ms: f64,
+    start_requests: u64,
+    start_bytes: u64,
+    /// The first query, which reads one row of the oldest version.
+    oldest_query_ms: f64,
+    /// From when a version was in the bucket until the follower lists it; it asks once a second.
+    listed_ms: Spread,
+    /// The first query over it, which reads one row.
+    first_query_ms: Spread,
+    /// Requests of the follower for each publication, with that query and without the polls that find nothing.
+    requests_each: f64,
+    received_bytes_each: u64,
+    idle_polls: f64,
+    idle_requests: u64,
+    peak_rss_bytes: u64,
+}
+
+pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
+    let (site, follower) = (Site::make(dir)?, Site::make(dir)?);
+    let bucket = site.path("bucket");
+    fs::create_dir(&bucket).map_err(|error| failed("make a folder", error))?;
+    let url = args.url.clone().unwrap_or_else(|| format!("file://{}", bucket.display()));
+    remote::init(&url)?;
+    let rows = rows_of(args.size);
+    let changed = share_of(rows, args.changed);
+    let mut store = fill(&site.store, rows).await?;
+    tell(&format!("publishing {} versions", args.versions));
+    let daemon = site.start()?;
+    for nth in 1..=args.versions {
+        if nth > 1 {
+            change(&mut store, nth, rows, changed)?;
+        }
+        api::publish(&site, &format!("round {nth}")).await?;
+    }
+    api::until_compact(&site, Instant::now()).await?;
+    let files = api::archive_stats(&site).await?.files;
+    daemon.stop()?;
+    site.configure(&format!("backend = \"pages\"\n[remote]\nurl = \"{url}\"\n"))?;
+    let publisher = site.start()?;
+    tell("storing them in the bucket");
+    remote::until_stored(&site, "all").await?;
+    let in_the_bucket = in_the_bucket(&site).await?;
+
+    let options = match args.delay {
+        0 => String::new(),
+        delay => {
+            let endpoint = delay::listen(&server()?, Duration::from_millis(delay)).await?;
+            format!("options = {{ endpoint = \"{endpoint}\" }}\n")
+        }
+    };
+    let fuse = match Path::new("/dev/fuse").exists() {
+        true => "[fuse]\nroot = \"versions\"\n",
+        false => "",
+    };
+    let config = format!(
+        "state = \"state\"\n{fuse}[listen]\nunix = \"asat.sock\"\n[follow]\nurl = \"{url}\"\npoll = \"1s\"\n{options}"
+    );
+    fs::write(follower.path("asat.toml"), config).map_err(|error| failed("write a configuration", error))?;
+    tell("starting a follower");
+    let since = Instant::now();
+    let following = follower.start()?;
+    until_listed(&follower, args.versions).await?;
+    let listed_all_ms = ms_since(since);
+    let (start_requests, start_bytes) = asked(&follower).await?;
+    let oldest_query_ms = query(&follower, "report@1").await?;
+
+    tell(&format!("{} publications that it follows", args.publications));
+    let (mut listed, mut first) = (Vec::new(), Vec::new());
+    let before = asked(&follower).await?;
+    let (began, mut versions) = (Instant::now(), args.versions);
+    for _ in 0..args.publications {
+        versions += 1;
+        change(&mut store, versions, rows, changed)?;
+        let label = format!("round {versions}");
+        api::publish(&site, &label).await?;
+        remote::until_stored(&site, &label).await?;
+        let since = Instant::now();
+        until_listed(&follower, versions).await?;
+        listed.push(ms_since(since));
+        first.push(query(&follower, &format!("report@{versions}")).await?);
+    }
+    let (after, polls) = (asked(&follower).await?, over(float(millis(began.elapsed())), float(millis(POLL))));
+    tell("nothing is published");
+    tokio::time::sleep(Duration::from_secs(u64::from(args.seconds))).await;
+    let idle = asked(&follower).await?;
+    let peak_rss_bytes = following.peak_rss_bytes()?;
+    following.stop()?;
+    publisher.stop()?;
+    let publications = float(u64::from(args.publications));
+    let figures = Figures {
+        url,
+        delay_ms: args.delay,
+        store_bytes: fs::metadata(&site.store).map_err(|error| failed("look at the store", error))?.len(),
+        versions: args.versions,
+        files,
+        in_the_bucket_bytes: in_the_bucket,
+        listed_all_ms,
+        start_requests,
+        start_bytes,
+        oldest_query_ms,
+        listed_ms: Spread::of(&listed),
+        first_query_ms: Spread::of(&first),
+        requests_each: over((float(after.0 - before.0) - polls).max(0.0), publications),
+        received_bytes_each: (after.1 - before.1) / u64::from(args.publications),
+        idle_polls: over(float(u64::from(args.seconds)), float(POLL.as_secs())),
+        idle_requests: idle.0 - after.0,
+        peak_rss_bytes,
+    };
+    report(&site, &figures)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Where the server of the bucket listens, without its scheme.
+fn server() -> Result<String, Problem> {
+    let endpoint = std::env::var("AWS_ENDPOINT").unwrap_or_default();
+    endpoint.strip_prefix("http://").map(|address| address.trim_end_matches('/').to_owned()).ok_or_else(
+        || {
+            let detail = "AWS_ENDPOINT names no plain HTTP server whose requests could be delayed";
+            Problem::new(Code::Configuration, detail, "write for example AWS_ENDPOINT=http://127.0.0.1:7070")
+        },
+    )
+}
+
+async fn in_the_bucket(site: &Site) -> Result<u64, Problem> {
+    let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
+    Ok(stores.stores.iter().filter_map(|store| store.remote.as_ref()?.bytes).sum())
+}
+
+/// Waits until the follower lists so many versions.
+async fn until_listed(site: &Site, versions: u32) -> Result<(), Problem> {
+    let since = Instant::now();
+    loop {
+        let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
+        let listed: usize = stores.stores.iter().map(|store| store.versions).sum();
+        if u32::try_from(listed) == Ok(versions) {
+            return Ok(());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(failed(
+                "wait any longer",
+                format!("the follower lists {listed} of {versions} versions"),
+            ));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Reads one row of a version; answers after how many milliseconds it was there.
+async fn query(site: &Site, version: &str) -> Result<f64, Problem> {
+    let sql = format!("select id, units from {version}.position where id = 1");
+    let since = Instant::now();
+    let mut stream =
+        site.client().stream(&Request::post(&["query"]).json(&json!({ "sql": sql }))?.long()).await?;
+    let mut answer = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        answer.extend_from_slice(&piece);
+    }
+    let took = ms_since(since);
+    let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let is_row = |line: &[u8]| matches!(serde_json::from_slice(line), Ok(QueryLine::Row(_)));
+    if lines.filter(|line| is_row(line)).count() == 1 {
+        Ok(took)
+    } else {
+        Err(failed("read a row", String::from_utf8_lossy(&answer)))
+    }
+}
+
+/// How many requests the follower made, and how many bytes it received.
+async fn asked(site: &Site) -> Result<(u64, u64), Problem> {
+    let metrics = api::metrics(site).await?;
+    let sum = |name: &str| {
+        let lines = metrics.lines().filter(|line| line.starts_with(name));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    };
+    Ok((sum("asat_remote_requests_total{"), sum("asat_remote_bytes_total{direction=\"received\"}")))
+}
+
+fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
+    let mut report = Report::new("follow", Setting::of(site.folder()), figures)?;
+    let long = |ms: f64| format!("{} ms", number(ms));
+    let spread = |spread: &Spread| super::report::ms(spread);
+    report.line("each request takes longer by", format!("{} ms", figures.delay_ms));
+    report.line("store", mb(figures.store_bytes));
+    report.line(
+        "versions, files, in the bucket",
+        format!("{}, {}, {}", figures.versions, figures.files, mb(figures.in_the_bucket_bytes)),
+    );
+    report.line("a follower with nothing lists all after", long(figures.listed_all_ms));
+    report.line(
+        "requests and bytes for that",
+        format!("{}, {}", figures.start_requests, mb(figures.start_bytes)),
+    );
+    report.line("first query, over the oldest version", long(figures.oldest_query_ms));
+    report.line("a version that is in the bucket is listed after", spread(&figures.listed_ms));
+    report.line("first query over it", spread(&figures.first_query_ms));
+    report.line(
+        "requests and bytes for each",
+        format!("{}, {}", number(figures.requests_each), mb(figures.received_bytes_each)),
+    );
+    report
+        .line(format!("requests in {} polls", number(figures.idle_polls)), figures.idle_requests.to_string());
+    report.line("the follower's memory", mb(figures.peak_rss_bytes));
+    report.target("seconds until a follower with nothing lists all", 5.0, figures.listed_all_ms / 1000.0);
+    report.target("requests until then", 20.0, float(figures.start_requests));
+    report.target(
+        "seconds until a version is listed, at a poll a second",
+        1.0 + 0.3,
+        figures.listed_ms.median / 1000.0,
+    );
+    report.target("milliseconds of the first query over it", 300.0, figures.first_query_ms.median);
+    Ok(report)
+}
