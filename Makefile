@@ -1,5 +1,6 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
+# make demo-fleet    history in a bucket: a publisher that is lost, two followers, and a machine that takes over
 # make test          everything that must hold: format, lints, all tests
 # make check         what changes break most often, in minutes: no virtual machines, no browser, no simulator
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
@@ -30,6 +31,8 @@ VERSION ?= $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)
 BUILD_NEEDS = cargo:rust cc:gcc
 # What the demo uses besides: a stock SQLite client.
 DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
+# What the demo of a fleet uses besides: a server that speaks S3, from PyPI.
+FLEET_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv
 # A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs mkfs.btrfs:btrfs-progs losetup:mount insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
@@ -53,7 +56,7 @@ SLOW = lab_ clients:: concurrent:: crash:: dependencies:: full_disk:: hostile_ow
 # How long each parser is fed.
 FUZZ_SECONDS ?= 20
 
-.PHONY: build test check test-loop sim lint demo bench bench-lab install deb sbom clean
+.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -98,6 +101,10 @@ lint:
 demo: build
 	@tools/need $(DEMO_NEEDS)
 	@demo/run
+
+demo-fleet: build
+	@tools/need $(FLEET_NEEDS)
+	@demo/fleet
 
 # They measure the program that lies beside them, so it is built first, as it is installed.
 bench: build

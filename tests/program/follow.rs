@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Answer, PATIENCE, World};
+use crate::servers;
 use serde_json::{Value, json};
 
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
@@ -433,6 +434,15 @@ fn a_state_folder_with_archives_of_its_own_is_left_alone() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(78), "{said}");
     assert!(said.contains("is the state folder of a daemon that follows report in a bucket"), "{said}");
+}
+
+#[test]
+fn the_demo_of_a_fleet_ends_well() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/fleet");
+    let mut demo = Command::new(demo);
+    demo.env("ASAT", ASAT).env("MOTO", servers::moto_folder()).stdin(Stdio::null());
+    let done = demo.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
 }
 
 #[test]

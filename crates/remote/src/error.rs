@@ -204,11 +204,9 @@ impl Error {
     /// What to do next.
     fn hint(&self) -> &'static str {
         match self {
-            Self::Service { .. } => {
-                "look at the network and at the service; asat tries again, and keeps the versions here meanwhile"
-            }
+            Self::Service { .. } => "look at the network and at the service; asat tries again",
             Self::Forbidden { .. } => {
-                "look at the credentials: they must permit to list, to read and to write below the URL, and are read anew at each start"
+                "look at the credentials: they must permit to list and to read below the URL, and a publisher to write there too; they are read anew at each start"
             }
             Self::Url { .. } => {
                 "correct the URL in [remote] or [follow]: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"

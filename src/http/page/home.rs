@@ -78,6 +78,8 @@ struct Card {
     archive: String,
     newest: Option<Newest>,
     watch: Option<String>,
+    /// How it stands to a bucket.
+    bucket: Option<String>,
     can_be_published: bool,
     href: String,
 }
@@ -129,7 +131,7 @@ pub(super) async fn show(
     });
     let page = Home {
         frame: Frame::of(&caller, signed_in),
-        may_publish: caller.role >= Role::Publish,
+        may_publish: caller.role >= Role::Publish && face.machine.follows().config().is_none(),
         may_administer: caller.role >= Role::Admin,
         verdict: Verdict::new(&listed, &capacity, verdict::of_records(register, policy)),
         newest,
@@ -167,7 +169,7 @@ impl Card {
             how: match (store.configured, store.backend.as_str()) {
                 (false, _) => "not in the configuration any more".to_owned(),
                 (true, "none") => "cannot be published now".to_owned(),
-                (true, "bucket") => "read from a bucket to which another asat publishes it".to_owned(),
+                (true, "bucket") => "read from a bucket".to_owned(),
                 (true, "pages") => "cut by reading its pages".to_owned(),
                 (true, backend) => format!("cut by {backend}"),
             },
@@ -175,10 +177,29 @@ impl Card {
             archive: size(store.archive_bytes),
             newest: Newest::of(store, label, now),
             watch,
+            bucket: bucket(store),
             can_be_published: store.configured && !matches!(store.backend.as_str(), "none" | "bucket"),
             href: format!("/?store={}", encoded(&store.name)),
         }
     }
+}
+
+/// How a store stands to the bucket that it is published to, or followed from, if there is one.
+fn bucket(store: &Store) -> Option<String> {
+    if let Some(followed) = &store.followed {
+        let host = followed.host.as_ref()?;
+        return Some(format!("published by {host}"));
+    }
+    let remote = store.remote.as_ref()?;
+    Some(match (remote.state.as_str(), remote.pending) {
+        ("stored", _) => format!("all of it is in {}", remote.url),
+        ("fenced", _) => format!("another machine publishes it to {}", remote.url),
+        (_, pending) => format!("{} not in {} yet", be(pending), remote.url),
+    })
+}
+
+fn be(count: u64) -> String {
+    format!("{} {}", counted(count, "version"), if count == 1 { "is" } else { "are" })
 }
 
 impl History {

@@ -5,7 +5,7 @@ use asat_core::register::Register;
 use asat_core::{Backing, Policy};
 
 use crate::text::counted;
-use asat_wire::{Capacity, Store};
+use asat_wire::{Capacity, LastingTrouble, Store};
 
 /// How well the daemon and its stores are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +54,7 @@ impl Verdict {
     pub(super) fn new(stores: &[Store], capacity: &Capacity, mut points: Vec<Point>) -> Self {
         points.extend(of_guard(capacity));
         points.extend(stores.iter().filter_map(of_watch));
+        points.extend(stores.iter().flat_map(of_buckets));
         points.sort_by_key(|point| std::cmp::Reverse(point.level));
         let level = points.first().map_or(Level::Well, |point| point.level);
         let count = u64::try_from(points.len()).unwrap_or(u64::MAX);
@@ -118,13 +119,22 @@ fn of_guard(capacity: &Capacity) -> Vec<Point> {
 
 fn of_watch(store: &Store) -> Option<Point> {
     let trouble = store.watch.as_ref()?.trouble.as_ref()?;
-    Some(Point {
-        level: Level::Trouble,
-        about: format!("{} is not published by itself", store.name),
-        what: trouble.detail.clone(),
-        hint: trouble.hint.clone(),
-        alarm: None,
-    })
+    Some(lasting(Level::Trouble, format!("{} is not published by itself", store.name), trouble))
+}
+
+/// What keeps versions from a bucket, or from coming from one. It may pass; if it lasts, it is an alarm.
+fn of_buckets(store: &Store) -> impl Iterator<Item = Point> {
+    let name = &store.name;
+    let to = store.remote.as_ref().and_then(|remote| remote.trouble.as_ref());
+    let to =
+        to.map(|trouble| lasting(Level::Attention, format!("{name} does not come into the bucket"), trouble));
+    let from = store.followed.as_ref().and_then(|followed| followed.trouble.as_ref());
+    let from = from.map(|trouble| lasting(Level::Attention, format!("{name} cannot be followed"), trouble));
+    to.into_iter().chain(from)
+}
+
+fn lasting(level: Level, about: String, trouble: &LastingTrouble) -> Point {
+    Point { level, about, what: trouble.detail.clone(), hint: trouble.hint.clone(), alarm: None }
 }
 
 fn trouble(about: String, problem: &Problem) -> Point {
@@ -199,6 +209,15 @@ mod tests {
                 "2 things need somebody to see to them",
             ),
         ];
+        let away = json!({ "code": "remote_unavailable", "detail": "no answer", "hint": "look", "since": "2026-11-19T17:00:00Z" });
+        let mut followed = store(&Value::Null);
+        followed.followed = serde_json::from_value(
+            json!({ "url": "s3://history", "host": null, "manifest": null, "trouble": away }),
+        )
+        .unwrap();
+        let one_thing = "All is well, and there is 1 thing to know of";
+        let cases =
+            cases.into_iter().chain([(vec![followed], capacity(json!({})), Level::Attention, one_thing)]);
         for (stores, capacity, level, sentence) in cases {
             let verdict = Verdict::new(&stores, &capacity, Vec::new());
             assert_eq!((verdict.level, verdict.sentence.as_str()), (level, sentence));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::orphans::record_damaged;
 use super::publish::{ready, take_over, unheard_of};
 use super::{Draft, Engine};
 use crate::event::{Answer, Archived, Change, Described, Followed, Reply};
@@ -51,7 +50,10 @@ fn take_up(draft: &mut Draft<'_>, archived: &Archived) {
             draft.put(as_described(&unheard_of(id, described.content.cut_at), described));
             take_over(draft, id, described);
         }
-        (None, Err(damaged)) => record_damaged(draft, id, damaged),
+        (None, Err(damaged)) => {
+            let reason = format!("it cannot be read from the bucket: {}", damaged.why);
+            draft.end(&unheard_of(id, draft.now), State::Lost, reason);
+        }
         (Some(version), Ok(described)) if is_another(&version, described) => {
             let text = format!("the bucket has another {id} than was followed: it is left as it is recorded");
             draft.remark(id, text);

@@ -31,7 +31,7 @@ const MOST_EXPECTED: usize = 128;
 
 /// What a follower sees of a bucket: whoever follows and tries to change something there ends the test.
 #[derive(Debug)]
-struct Reading(Arc<Model>);
+pub(crate) struct Reading(pub(crate) Arc<Model>);
 
 impl Bucket for Reading {
     fn url(&self) -> &str {

@@ -173,11 +173,15 @@ fn free_address() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
-/// The program of moto.
-fn installed_moto() -> PathBuf {
+/// The Python environment that moto is installed in.
+pub(crate) fn moto_folder() -> PathBuf {
     const REQUIREMENTS: &str = include_str!("moto/requirements.txt");
     installed("moto-5.2.5", REQUIREMENTS, |folder| install_python(folder, REQUIREMENTS))
-        .join("bin/moto_server")
+}
+
+/// The program of moto.
+fn installed_moto() -> PathBuf {
+    moto_folder().join("bin/moto_server")
 }
 
 /// The program of versitygw. Only that stays of more than a gigabyte that its build needs.
