@@ -6,7 +6,8 @@
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
 #                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
-#                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed
+#                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed.
+#                    Last, 500 kills (KILLS=n) of a publisher, of its bucket's server and of a follower; KILLS_FROM=n begins with that seed
 # make bench         the figures of the README, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
@@ -49,12 +50,16 @@ LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provis
              mkfs.ext4:e2fsprogs losetup:mount
 # What feeds parsers by coverage is written in C++.
 FUZZ_NEEDS = $(BUILD_NEEDS) c++:g++
+# What `sim` runs besides: a server that speaks S3, which Python fetches what builds it for.
+SIM_NEEDS = $(FUZZ_NEEDS) python3.ensurepip:python3-venv
 # Many tests wait for disks and for other processes, so twice as many run at once as there are processors.
 export RUST_TEST_THREADS ?= $(shell expr 2 '*' `nproc`)
 # The tests of the program that need more than SQLite clients, or take long: `check` leaves them out.
-SLOW = lab_ clients:: concurrent:: crash:: dependencies:: full_disk:: hostile_owner:: metrics:: page:: recovery:: schemathesis:: service::
+SLOW = lab_ clients:: concurrent:: crash:: dependencies:: fleet:: full_disk:: hostile_owner:: metrics:: page:: recovery:: schemathesis:: service::
 # How long each parser is fed.
 FUZZ_SECONDS ?= 20
+# How often `sim` kills a publisher, its bucket's server or a follower.
+KILLS ?= 500
 
 .PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab install deb sbom clean
 .DEFAULT_GOAL := build
@@ -83,13 +88,14 @@ test-loop:
 # SEED, SCENARIOS and SIM are those of the program; a scenario that fails is printed as it is run again. So is a schedule of the
 # archive: SCHEDULES says how many there are, and SCHEDULES_FROM the seed of the first.
 sim:
-	@tools/need $(FUZZ_NEEDS)
+	@tools/need $(SIM_NEEDS)
 	$(CARGO) run --release --locked --package asat-sim --bin sim
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-core --test engine -- --ignored --nocapture 200_000_walks)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-archive --test explore -- --ignored --nocapture)
 	$(if $(SEED)$(SIM),,SCENARIOS=100000 $(CARGO) test --release --locked --package asat-remote --test remote -- random)
 	$(if $(SEED)$(SIM),,$(CARGO) test --release --locked --package asat-rows --test rows -- --ignored)
 	$(if $(SEED)$(SIM),,CARGO="$(CARGO)" tools/fuzz --all $(FUZZ_SECONDS))
+	$(if $(SEED)$(SIM),,KILLS=$(KILLS) $(CARGO) test --release --locked --test program -- fleet::)
 
 FORMAT = $(CARGO) fmt --all --check
 LINT = $(FORMAT) && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
@@ -120,6 +126,7 @@ bench: build
 	$(BENCH) publishing
 	$(BENCH) watch
 	$(BENCH) remote
+	$(BENCH) follow
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab: build

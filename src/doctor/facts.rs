@@ -108,6 +108,8 @@ pub(super) struct StateFacts {
     pub(super) place: Result<Place, String>,
     /// The most that as-at copies may take, and what they take now, where that can be seen.
     pub(super) max_copy_bytes: u64,
+    /// The most that may be kept of a bucket that is followed, if one is.
+    pub(super) max_cache_bytes: Option<u64>,
     pub(super) copy_bytes: Option<u64>,
     /// Whether anything has been kept yet.
     pub(super) begun: bool,
@@ -225,6 +227,7 @@ fn state(config: &Config) -> StateFacts {
         folder: host::entry(&config.state),
         place: host::place(&config.state),
         max_copy_bytes: config.max_copy_bytes,
+        max_cache_bytes: config.follow.as_ref().map(|follow| follow.cache),
         copy_bytes: host::bytes_below(&config.copies()),
         begun: host::entry(&config.catalogue()) != PathKind::Missing,
         catalogue: Catalogue::look(&config.catalogue(), || StateFolder::hold_free(&config.state))

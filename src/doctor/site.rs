@@ -51,6 +51,7 @@ pub(super) fn state(site: &Site, user: u32) -> Vec<Finding> {
             findings.extend(apart(site));
             findings.extend(room_for_versions(site, place.free));
             findings.push(room_for_copies(&site.state, place.free));
+            findings.extend(room_for_cache(&site.state, place.free));
         }
     }
     findings
@@ -160,6 +161,13 @@ fn room_for_copies(state: &StateFacts, free: u64) -> Finding {
     };
     let what = format!("as-at copies may take {}, {taken}, and {} are free", bytes(max), bytes(free));
     finding(Level::Warning, what).advise("lower copies.max_size, or free space")
+}
+
+/// The cache begins with nothing at each start.
+fn room_for_cache(state: &StateFacts, free: u64) -> Option<Finding> {
+    let max = state.max_cache_bytes.filter(|max| *max > free)?;
+    let what = format!("the cache of the bucket may take {}, and {} are free", bytes(max), bytes(free));
+    Some(about_state("room-for-cache", Level::Warning, what).advise("lower follow.cache, or free space"))
 }
 
 pub(super) fn listener(listener: &Listener) -> Finding {

@@ -96,7 +96,11 @@ pub(super) async fn download(
         face.handle.engine().register().entry(&id)?.version.check_readable()?;
         Err(problem)
     })?;
-    Ok((status, answer, stream_of(face, id, source, from..to, share)).into_response())
+    let source = Arc::new((source, id, share));
+    // As long as nothing was promised, what is in the way can be said.
+    let (first, length) = (Arc::clone(&source), PIECE.min(to - from));
+    let first = face.work.run(move || piece(&first.0, &first.1, from, length)).await?;
+    Ok((status, answer, stream_of(face, source, first, from + length..to)).into_response())
 }
 
 /// The entity tag: the content's fingerprint, or the version's own name and instant as long as that is not known.
@@ -120,29 +124,26 @@ fn unsatisfiable(id: &str, length: u64) -> Answer<Response> {
 /// one. Damage that is found on the way breaks the connection: what was promised cannot be sent, and nothing else may be.
 fn stream_of(
     face: Arc<Face>,
-    id: VersionId,
-    source: VersionBytes,
+    source: Arc<(VersionBytes, VersionId, Share)>,
+    first: Bytes,
     bytes: std::ops::Range<u64>,
-    share: Share,
 ) -> Body {
     // The share is given back when the stream is dropped: at its end, or when the client has gone.
-    let source = Arc::new((source, id, share));
     let cause = tracing::Span::current();
     let step = usize::try_from(PIECE).unwrap_or(usize::MAX);
     let pieces = stream::iter(bytes.clone().step_by(step)).map(move |at| {
         let (face, source) = (Arc::clone(&face), Arc::clone(&source));
-        let length = usize::try_from(PIECE.min(bytes.end - at)).unwrap_or(0);
+        let length = PIECE.min(bytes.end - at);
         let read = async move { face.work.run(move || piece(&source.0, &source.1, at, length)).await };
         read.instrument(cause.clone())
     });
-    Body::from_stream(pieces.buffered(AHEAD))
+    Body::from_stream(stream::iter([Ok(first)]).chain(pieces.buffered(AHEAD)))
 }
 
-fn piece(source: &VersionBytes, id: &VersionId, at: u64, length: usize) -> Result<Bytes, Problem> {
-    let mut piece = vec![0; length];
-    source.read_at(at, &mut piece).map_err(|error| {
-        tracing::error!(version = %id, "a download of {id} was broken off: {error}");
-        Problem::new(Code::Internal, error.to_string(), "verify the store's archive with asat verify")
+fn piece(source: &VersionBytes, id: &VersionId, at: u64, length: u64) -> Result<Bytes, Problem> {
+    let mut piece = vec![0; usize::try_from(length).unwrap_or(0)];
+    source.read_at(at, &mut piece).inspect_err(|problem| {
+        tracing::error!(version = %id, "a download of {id} ends here: {problem}");
     })?;
     Ok(Bytes::from(piece))
 }

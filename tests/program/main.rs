@@ -26,6 +26,7 @@ mod config;
 mod crash;
 mod dependencies;
 mod documents;
+mod fleet;
 mod follow;
 mod full_disk;
 mod hostile;

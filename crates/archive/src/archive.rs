@@ -85,7 +85,7 @@ impl Archive {
     /// Opens the archive whose files are these objects.
     pub(crate) fn over(objects: Arc<dyn Objects>) -> Result<(Self, Opened), Error> {
         let (mut manifest, files) = newest_manifest(&*objects)?;
-        take_in(&objects, &mut manifest, &files);
+        take_in(&objects, &mut manifest, |file| files.there.contains_key(&file));
         let inner = Inner::new(objects, manifest, files);
         let swept = inner.sweep(&mut lock(&inner.commit));
         let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -464,7 +464,7 @@ fn manifest_of(objects: &dyn Objects, file: u64) -> Result<Manifest, Error> {
 /// Takes files in that could not be read before and can be now, and forgets those that somebody removed. What was written meanwhile sees
 /// nothing of them, as it stands alone; and a version must see what it lies upon, and
 /// nothing that was written without it below.
-fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
+pub(crate) fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, is_there: impl Fn(u64) -> bool) {
     let unread = std::mem::take(&mut manifest.unread);
     for (&file, &up_to) in &unread {
         let opened = manifest_of(&**objects, file)
@@ -496,7 +496,7 @@ fn take_in(objects: &Arc<dyn Objects>, manifest: &mut Manifest, files: &Files) {
                 stays
             }
             Ok((_, None)) => false,
-            Err(_) => files.there.contains_key(&file),
+            Err(_) => is_there(file),
         };
         if stays {
             manifest.unread.insert(file, up_to);

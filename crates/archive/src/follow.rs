@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::archive::Archive;
+use crate::archive::{Archive, take_in};
 use crate::error::{Error, unless_refused};
 use crate::files::FileId;
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN};
@@ -61,6 +61,11 @@ impl Archive {
             let what = format!("it is file {} of an archive", manifest.number);
             return Err(ends.into_parts().0.damaged(what));
         }
+        // What its publisher could not read when it wrote this may be read here. If it is away, it would not be looked for again before the next one.
+        let mut manifest = manifest;
+        let segment = |file: &u64| Ends::open(&*objects, *file).and_then(|ends| ends.segment(*file));
+        manifest.unread.keys().try_for_each(|file| unless_refused(segment(file)).map(drop))?;
+        take_in(&objects, &mut manifest, |number| files.iter().any(|file| file.id().number == number));
         let after = self.inner.state().over(objects, manifest);
         // What is away for a moment must not look as if it were given up.
         after.slots.iter().try_for_each(|slot| unless_refused(slot.segment()).map(drop))?;

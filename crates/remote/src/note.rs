@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use uuid::Uuid;
 
 use crate::error::Error;
 use crate::manifest::Manifest;
@@ -45,6 +47,13 @@ pub trait Notes: Send {
     fn save(&self, note: &Note) -> Result<(), Error>;
 }
 
+/// A file that is being written into an archive's folder, under such a name as the archive's own have: if the machine stops before it has
+/// another one, the next opening removes it.
+pub(crate) fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+    let number = Uuid::now_v7().as_u64_pair().1;
+    tempfile::Builder::new().prefix(&format!("{number:020}")).suffix(".tmp").rand_bytes(0).tempfile_in(folder)
+}
+
 /// A note in a file.
 #[derive(Clone, Debug)]
 pub struct NoteFile(pub PathBuf);
@@ -65,12 +74,28 @@ impl Notes for NoteFile {
             self.0.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let write = || {
             fs::create_dir_all(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            let mut file = unfinished(folder)?;
             file.write_all(&serde_json::to_vec(note)?)?;
             file.as_file().sync_all()?;
             file.persist(&self.0)?;
             File::open(folder)?.sync_all()
         };
         write().map_err(Error::local("write", &self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use asat_archive::Archive;
+
+    use super::*;
+
+    #[test]
+    fn what_a_kill_leaves_half_written_is_removed_when_the_archive_is_opened_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = unfinished(folder.path()).unwrap().into_temp_path().keep().unwrap();
+        let (_, opened) = Archive::open(folder.path()).unwrap();
+        assert_eq!(opened.removed, [left.file_name().unwrap().to_str().unwrap()]);
+        assert!(opened.foreign.is_empty() && !left.exists());
     }
 }

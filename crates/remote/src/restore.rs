@@ -8,6 +8,7 @@ use asat_archive::{Archive, Checker};
 
 use crate::error::Error;
 use crate::manifest::{Manifest, RemoteFile};
+use crate::note::unfinished;
 use crate::repository::History;
 
 /// What was put back.
@@ -97,7 +98,7 @@ fn fetch(
         return Ok(true);
     }
     let at = |doing| Error::local(doing, &path);
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(at("create"))?;
+    let mut file = unfinished(folder).map_err(at("create"))?;
     let (mut checker, mut taken) = (Checker::new(id), 0);
     let is_there = history.bucket.read(&key, &mut |piece| {
         checker.update(piece);

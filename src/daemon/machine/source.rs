@@ -28,14 +28,17 @@ impl VersionBytes {
     ///
     /// # Errors
     /// Where they are damaged, or cannot be read any more.
-    pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> Result<(), Problem> {
         match self {
             Self::Archive(reader) => {
-                reader.read_at(at, buffer).map_err(std::io::Error::other)?;
+                reader.read_at(at, buffer)?;
                 reader.look_ahead();
                 Ok(())
             }
-            Self::Snapshot(file) => file.read_exact_at(buffer, at),
+            Self::Snapshot(file) => file.read_exact_at(buffer, at).map_err(|error| {
+                let detail = format!("the version cannot be read in its snapshot: {error}");
+                Problem::new(Code::Internal, detail, "look at the snapshot's volume, then try again")
+            }),
         }
     }
 }

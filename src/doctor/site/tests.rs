@@ -42,6 +42,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
             folder: entry(Kind::Folder, 4096, 0o710),
             place: Ok(place("ext4", 0, free)),
             max_copy_bytes: 10 * GIB,
+            max_cache_bytes: None,
             copy_bytes: Some(0),
             begun: false,
             catalogue: Ok(Vec::new()),
@@ -80,6 +81,10 @@ fn a_state_folder_beside_its_stores_without_room() {
     assert_eq!(warned(&site), expected);
     site.state.begun = true;
     site.state.copy_bytes = Some(6 * GIB);
+    assert_eq!(warned(&site).len(), 1);
+    site.state.max_cache_bytes = Some(6 * GIB);
+    assert_eq!(warned(&site)[1], "the cache of the bucket may take 6.0 GiB, and 5.0 GiB are free");
+    site.state.max_cache_bytes = Some(4 * GIB);
     assert_eq!(warned(&site).len(), 1);
 }
 

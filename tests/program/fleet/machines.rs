@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, Running, World};
@@ -70,9 +70,20 @@ impl Machines {
 
     /// Does something with the bucket alone.
     pub fn remote(&self, arguments: &[&str]) -> Output {
+        self.remotely(arguments).output().unwrap()
+    }
+
+    /// Begins to delete what nothing has needed for a second.
+    pub fn prune(&self) -> Child {
+        let mut command = self.remotely(&["prune", "--grace", "1s"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn remotely(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(ASAT);
         command.args(["--json", "remote"]).args(arguments).arg("--config").arg(config(&self.publisher));
-        command.envs(self.publisher.env.iter().cloned()).stdin(Stdio::null()).output().unwrap()
+        command.envs(self.publisher.env.iter().cloned()).stdin(Stdio::null());
+        command
     }
 
     /// Starts one that does not run, and waits until it is ready.
