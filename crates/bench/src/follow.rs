@@ -40,6 +40,8 @@ struct Figures {
     start_bytes: u64,
     /// The first query, which reads one row of the oldest version.
     oldest_query_ms: f64,
+    /// From the answer to a publication until the version is in the bucket.
+    stored_ms: Spread,
     /// From when a version was in the bucket until the follower lists it; it asks once a second.
     listed_ms: Spread,
     /// The first query over it, which reads one row.
@@ -102,7 +104,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let oldest_query_ms = query(&follower, "report@1").await?;
 
     tell(&format!("{} publications that it follows", args.publications));
-    let (mut listed, mut first) = (Vec::new(), Vec::new());
+    let (mut stored, mut listed, mut first) = (Vec::new(), Vec::new(), Vec::new());
     let before = asked(&follower).await?;
     let (began, mut versions) = (Instant::now(), args.versions);
     for _ in 0..args.publications {
@@ -110,7 +112,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         change(&mut store, versions, rows, changed)?;
         let label = format!("round {versions}");
         api::publish(&site, &label).await?;
-        remote::until_stored(&site, &label).await?;
+        stored.push(remote::until_stored(&site, &label).await?);
         let since = Instant::now();
         until_listed(&follower, versions).await?;
         listed.push(ms_since(since));
@@ -135,6 +137,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         start_requests,
         start_bytes,
         oldest_query_ms,
+        stored_ms: Spread::of(&stored),
         listed_ms: Spread::of(&listed),
         first_query_ms: Spread::of(&first),
         requests_each: over((float(after.0 - before.0) - polls).max(0.0), publications),
@@ -231,6 +234,7 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         format!("{}, {}", figures.start_requests, mb(figures.start_bytes)),
     );
     report.line("first query, over the oldest version", long(figures.oldest_query_ms));
+    report.line("from the answer until a version is in the bucket", spread(&figures.stored_ms));
     report.line("a version that is in the bucket is listed after", spread(&figures.listed_ms));
     report.line("first query over it", spread(&figures.first_query_ms));
     report.line(
@@ -242,6 +246,7 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     report.line("the follower's memory", mb(figures.peak_rss_bytes));
     report.target("seconds until a follower with nothing lists all", 5.0, figures.listed_all_ms / 1000.0);
     report.target("requests until then", 20.0, float(figures.start_requests));
+    report.target("seconds until a version is in the bucket", 2.0, figures.stored_ms.median / 1000.0);
     report.target(
         "seconds until a version is listed, at a poll a second",
         1.0 + 0.3,
