@@ -305,7 +305,11 @@ fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Pro
 /// Refuses a state folder whose records are of stores that are published where this daemon would follow a bucket, or the other way round: what the
 /// one lacks, the other would take for lost or given up.
 fn check_role(config: &Config, register: &Register) -> Result<(), Problem> {
-    let in_bucket = |history: &History| history.store.path.to_string_lossy().contains("://");
+    let schemes = ["s3://", "gs://", "az://", "file://"];
+    let in_bucket = |history: &History| {
+        let path = history.store.path.to_string_lossy();
+        schemes.iter().any(|scheme| path.starts_with(scheme))
+    };
     let is_other = |history: &&History| in_bucket(history) != config.follow.is_some();
     let Some(other) = register.stores().find(is_other) else { return Ok(()) };
     let (state, store) = (config.state.display(), &other.store.name);

@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use asat_archive::Archive;
-use asat_core::event::{Archived, Damaged, Event, Followed};
+use asat_core::event::{Archived, Damaged, Effect, Event, Followed};
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_remote::{Cache, Follower, NoteFile, Repository, Service, Stop};
@@ -89,6 +89,8 @@ struct Bucket {
     cache: Arc<Cache>,
     followers: BTreeMap<StoreName, Follower>,
     looked_around: Option<Instant>,
+    /// The store at which the last turn ended, if it did not come to the others.
+    failed: Option<StoreName>,
 }
 
 impl Follow {
@@ -123,7 +125,11 @@ impl Follow {
             self.look_around(bucket)?;
             bucket.looked_around = Some(Instant::now());
         }
-        for (store, follower) in &mut bucket.followers {
+        let stores: Vec<StoreName> = bucket.followers.keys().cloned().collect();
+        let failed = bucket.failed.take();
+        let (seen, unseen) = stores.split_at(stores.partition_point(|store| Some(store) <= failed.as_ref()));
+        for store in unseen.iter().chain(seen) {
+            let Some(follower) = bucket.followers.get_mut(store) else { continue };
             let began = Instant::now();
             let looked_back = if is_round { follower.look_back().map_err(not_the_same) } else { Ok(()) };
             let followed = looked_back.and_then(|()| self.follow(store, follower));
@@ -131,7 +137,8 @@ impl Follow {
                 && problem.code == Code::RemoteUnavailable
                 && began.elapsed() >= SLOW
             {
-                // The others would wait as long for nothing.
+                // The others would wait as long for nothing. The next turn begins with them.
+                bucket.failed = Some(store.clone());
                 return Err(problem.clone());
             }
             self.tell(Some(store), followed);
@@ -148,7 +155,7 @@ impl Follow {
         let repository = Repository::open(Arc::clone(&service) as Arc<dyn asat_remote::Bucket>)?;
         let cache = Cache::new(Arc::clone(&repository.bucket), &self.cache, self.config.cache)?;
         self.machine.follows().served_by(service, Arc::clone(&cache));
-        Ok(Bucket { repository, cache, followers: BTreeMap::new(), looked_around: None })
+        Ok(Bucket { repository, cache, followers: BTreeMap::new(), looked_around: None, failed: None })
     }
 
     /// Finds stores that are new, and sees that the bucket has the repository that was followed.
@@ -198,37 +205,32 @@ impl Follow {
         Ok(())
     }
 
-    /// The versions of a store that somebody has leased.
+    /// The versions of a store that somebody has leased, or is about to.
     fn leased(&self, store: &StoreName) -> BTreeSet<u64> {
         let engine = self.handle.engine();
-        let leases = engine.register().leases().filter(|lease| lease.version.store == *store);
-        leases.map(|lease| lease.version.number).collect()
+        let copied = engine.register().intents().filter_map(|intent| match &intent.effect {
+            Effect::MakeCopy { version, .. } => Some(version),
+            _ => None,
+        });
+        let leased = engine.register().leases().map(|lease| &lease.version).chain(copied);
+        leased.filter(|version| version.store == *store).map(|version| version.number).collect()
     }
 
     /// Records what the archive has and what it has not any more. All that is new is recorded at once: nobody sees a part of it.
     fn record(&self, store: &StoreName, archive: &Archive) -> Result<(), Problem> {
         let Difference { new, lost, gone } = Difference::of(&self.handle, store, archive);
         let (count, given_up) = (new.len(), gone.len());
-        self.commit(store, Vec::new(), gone)?;
-        if let Some(first) = new.first() {
-            archive.expect_descriptions(*first);
-        }
         let mut has = lost;
-        for number in new {
-            let version = VersionId { store: store.clone(), number };
-            let described = match describe(archive, &version) {
-                Ok(described) => Ok(Box::new(described)),
-                Err(problem) if problem.code == Code::Damaged => {
-                    Err(Damaged { why: problem.detail, described: None })
-                }
-                Err(problem) => return Err(problem),
-            };
-            has.push(Archived { version, described });
+        match look_into(store, archive, &new) {
+            Ok(found) => has.extend(found),
+            Err(problem) => {
+                // What is given up cannot be read any more, whether the rest can be looked into or not.
+                self.commit(store, Vec::new(), gone)?;
+                return Err(problem);
+            }
         }
         has.sort_by_key(|archived| archived.version.number);
-        if !has.is_empty() {
-            self.commit(store, has, Vec::new())?;
-        }
+        self.commit(store, has, gone)?;
         if count + given_up > 0 {
             tracing::info!(%store, new = count, given_up, "{store}: came to what is in the bucket now");
         }
@@ -274,6 +276,25 @@ fn not_the_same(error: asat_remote::Error) -> Problem {
     Problem { code: Code::Fenced, detail, hint: ANEW.to_owned() }
 }
 
+/// What the archive says of versions, oldest first. Damage keeps nobody from the other ones.
+fn look_into(store: &StoreName, archive: &Archive, versions: &[u64]) -> Result<Vec<Archived>, Problem> {
+    if let Some(first) = versions.first() {
+        archive.expect_descriptions(*first);
+    }
+    let look = |number: &u64| {
+        let version = VersionId { store: store.clone(), number: *number };
+        let described = match describe(archive, &version) {
+            Ok(described) => Ok(Box::new(described)),
+            Err(problem) if problem.code == Code::Damaged => {
+                Err(Damaged { why: problem.detail, described: None })
+            }
+            Err(problem) => return Err(problem),
+        };
+        Ok(Archived { version, described })
+    };
+    versions.iter().map(look).collect()
+}
+
 /// What the records lack, and what they have that is given up.
 struct Difference {
     new: Vec<u64>,
@@ -292,10 +313,14 @@ impl Difference {
             headlines.map(|headline| (headline.number, headline.state)).collect()
         };
         let new = archive.live().into_iter().filter(|number| known.get(number) != Some(&State::Ready));
-        let unknown = archive.lost().into_iter().filter(|(number, _)| !known.contains_key(number));
-        let lost = unknown.map(|(number, error)| {
-            let described = Err(Damaged { why: Problem::from(error).detail, described: None });
-            Archived { version: VersionId { store: store.clone(), number }, described }
+        let lost = archive.lost_versions().into_iter().flat_map(|(numbers, error)| {
+            let why = Problem::from(error).detail;
+            let unknown = numbers.into_iter().filter(|number| !known.contains_key(number));
+            let lost = unknown.map(|number| {
+                let described = Err(Damaged { why: why.clone(), described: None });
+                Archived { version: VersionId { store: store.clone(), number }, described }
+            });
+            lost.collect::<Vec<_>>()
         });
         let is_kept = |state: &State| matches!(state, State::Ready | State::Lost);
         let kept: Vec<u64> =

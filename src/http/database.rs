@@ -43,7 +43,7 @@ const AHEAD: usize = 2;
         (status = 410, description = "The version was retired", body = ProblemBody),
         (status = 416, description = "The copy has no such bytes", body = ProblemBody),
         (status = 500, description = "Stored data is damaged", body = ProblemBody),
-        (status = 503, description = "As many downloads are under way, or files are open, as there may be", body = ProblemBody),
+        (status = 503, description = "As many downloads are under way, or files are open, as there may be; or the bucket that has the version does not answer", body = ProblemBody),
     )
 )]
 pub(super) async fn download(

@@ -190,8 +190,9 @@ impl Inner {
     pub(crate) fn go_on_to(&self, after: State, keep: &BTreeSet<u64>, bytes: u64) {
         let before = self.state();
         let mut kept = lock(&self.kept);
-        kept.retain(|number, _| keep.contains(number));
-        let is_new = |number: &u64| before.live(*number).is_some() && !after.is_live(*number);
+        kept.retain(|number, _| keep.contains(number) && !after.may_have(*number));
+        // What is in no segment any more is not named as given up either.
+        let is_new = |number: &u64| before.live(*number).is_some() && !after.may_have(*number);
         let given_up: Vec<u64> = keep.iter().copied().filter(is_new).collect();
         kept.extend(given_up.into_iter().map(|number| (number, Arc::clone(&before))));
         drop(kept);
@@ -231,9 +232,12 @@ impl Inner {
     ) -> Result<T, Error> {
         loop {
             let state = self.state();
+            let kept = lock(&self.kept).get(&number).cloned();
+            if let Some(kept) = kept {
+                return look(&kept);
+            }
             if !state.is_live(number) {
-                let kept = lock(&self.kept).get(&number).cloned();
-                return kept.map_or_else(|| Err(state.no_such_version(number)), |state| look(&state));
+                return Err(state.no_such_version(number));
             }
             match look(&state) {
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &self.state()) => {}

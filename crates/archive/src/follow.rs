@@ -97,6 +97,23 @@ impl Archive {
             .collect()
     }
 
+    /// Versions that segments may have which cannot be read, each time with what is in the way. A number among them may never have been a
+    /// version.
+    #[must_use]
+    pub fn lost_versions(&self) -> Vec<(Vec<u64>, Error)> {
+        let state = self.inner.state();
+        let (mut lost, mut live): (Vec<(&Slot, Error)>, BTreeSet<u64>) = (Vec::new(), BTreeSet::new());
+        for slot in &state.slots {
+            match slot.segment() {
+                Ok(segment) => live.extend(segment.directory.versions.iter().map(|version| version.number)),
+                Err(error) => lost.push((slot, error)),
+            }
+        }
+        let is_lost = |number: &u64| state.is_live(*number) && !live.contains(number);
+        let numbers = |slot: &Slot| (slot.reference.first..=slot.reference.last).filter(is_lost).collect();
+        lost.into_iter().map(|(slot, error)| (numbers(slot), error)).collect()
+    }
+
     /// Has what describes the versions from one on be fetched together, when the first of them is asked for.
     pub fn expect_descriptions(&self, first: u64) {
         let state = self.inner.state();

@@ -116,6 +116,10 @@ impl Cache {
     /// If one of these parts cannot be had. What is expected may fail: it is fetched when it is needed.
     pub(crate) fn fetch(&self, file: &CachedFile, parts: &Range<usize>) -> Result<(), Error> {
         self.must_be_near(file)?;
+        if self.must_have_room().is_err() {
+            self.make_room();
+            self.must_have_room()?;
+        }
         let mut runs = file.begin(parts);
         let own = runs.len();
         if own == 0 {
@@ -163,7 +167,7 @@ impl Cache {
     }
 
     /// Sees that the disk has room for more than what is kept.
-    pub(crate) fn must_have_room(&self) -> Result<(), Error> {
+    fn must_have_room(&self) -> Result<(), Error> {
         if self.is_tight() {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
             return Err(Error::local("write to the cache in", &self.folder)(full));

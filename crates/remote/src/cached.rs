@@ -100,7 +100,6 @@ impl CachedFile {
             return Err(Error::damaged(url, &self.key(), what));
         }
         let at = |doing| Error::local(doing, self.cache.folder());
-        self.cache.must_have_room()?;
         self.file()?.write_all_at(&bytes, range.start).map_err(at("write to the cache in"))?;
         let (mut uses, number) = (self.alone(), self.cache.use_number());
         for part in parts.clone() {

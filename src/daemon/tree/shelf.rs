@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use asat_archive::{Archive, Reader};
+use asat_archive::{Archive, Error, Reader};
 use asat_core::register::Register;
 use asat_core::version::LeaseId;
 use asat_core::{Code, Problem, VersionId};
@@ -103,7 +103,7 @@ impl Opened {
 impl Opened {
     /// Reads with what the archive has now: a reader keeps the files with which it was opened, and one that was damaged then may have
     /// been repaired since.
-    fn read_again(&self, at: u64, buffer: &mut [u8]) -> Result<usize, asat_archive::Error> {
+    fn read_again(&self, at: u64, buffer: &mut [u8]) -> Result<usize, Error> {
         let reader = self.archive.read(self.id.number)?;
         let length = reader.read_at(at, buffer)?;
         self.reader.store(Arc::new(reader));
@@ -122,7 +122,8 @@ impl Content for Opened {
         }
         let read = match self.reader.load().read_at(at, buffer) {
             // What is away for a moment would not be there the second time either.
-            Err(error) if error.is_loss() => self.read_again(at, buffer),
+            Err(error @ (Error::Away { .. } | Error::Stopped)) => Err(error),
+            Err(_) => self.read_again(at, buffer),
             read => read,
         };
         read.map_err(|error| {

@@ -1,7 +1,5 @@
 //! Following: what another asat has published is taken over as it is, and what that one has given up is given up here.
 
-use std::collections::BTreeSet;
-
 use super::publish::{ready, take_over, unheard_of};
 use super::{Draft, Engine};
 use crate::event::{Answer, Archived, Change, Described, Followed, Reply};
@@ -18,11 +16,9 @@ impl Engine {
             draft.changes.push(Change::Store(Store { name, path, added_at, damage: None }));
         }
         has.iter().for_each(|archived| take_up(draft, archived));
-        let leases = self.register.leases().filter(|lease| lease.expires_at > draft.now);
-        let leased: BTreeSet<&VersionId> = leases.map(|lease| &lease.version).collect();
         for number in gone {
             let id = VersionId { store: store.clone(), number: *number };
-            if !leased.contains(&id) {
+            if !self.is_being_read(&id, draft.now) {
                 end_followed(draft, &id);
             }
         }
@@ -35,6 +31,10 @@ fn end_followed(draft: &mut Draft<'_>, id: &VersionId) {
     let Some(version) = draft.known(id) else { return };
     if !matches!(version.state, State::Ready | State::Lost) {
         return;
+    }
+    if version.content.is_none() {
+        // It was taken for lost with others, and perhaps never was a version.
+        return draft.changes.push(Change::Discarded(id.clone()));
     }
     if version.copy.is_some() {
         draft.drop_copy(&version);

@@ -72,7 +72,10 @@ fn what_the_publisher_gives_up_is_given_up_and_comes_back_if_it_does_there() {
 #[test]
 fn a_version_that_is_leased_stays_until_it_is_not_and_its_copy_goes_with_it() {
     let (publisher, mut follower) = both();
-    follower.open("report@2", "a");
+    let copying = follower.begin(&World::opening("report@2", "a", 3600));
+    follower.ask(&followed(&publisher, &[], &[2])).unwrap();
+    assert_eq!(follower.state("report@2"), State::Ready, "a copy is being made");
+    follower.perform(copying).unwrap();
     follower.ask(&followed(&publisher, &[], &[2])).unwrap();
     assert_eq!(follower.state("report@2"), State::Ready);
     follower.close("report@2", "a");
@@ -103,6 +106,14 @@ fn a_version_that_cannot_be_read_is_recorded_as_lost_until_it_can() {
     assert_eq!(follower.register().publications().count(), 2);
     follower.ask(&followed(&publisher, &[], &[1])).unwrap();
     assert_eq!(follower.state("report@1"), State::Retired);
+    // Of a number that never was a version, nothing stays.
+    let damaged = Damaged { why: "an object is missing".to_owned(), described: None };
+    let Event::Followed(more) = followed(&publisher, &[], &[]) else { unreachable!() };
+    let has = vec![Archived { version: id("report@5"), described: Err(damaged) }];
+    follower.ask(&Event::Followed(Followed { has, ..more })).unwrap();
+    assert_eq!(follower.state("report@5"), State::Lost);
+    follower.ask(&followed(&publisher, &[], &[5])).unwrap();
+    assert!(follower.register().entry(&id("report@5")).is_err());
 }
 
 #[test]

@@ -450,7 +450,6 @@ fn what_is_given_up_and_kept_is_read_on_for_as_long_as_it_is_kept() {
 }
 
 #[test]
-#[ignore = "Inner::go_on_to takes what no segment has any more for not given up, so it is not kept"]
 fn what_is_given_up_and_kept_is_read_on_though_no_segment_has_it_any_more() {
     for (is_merged, at_once) in [(false, false), (false, true), (true, false), (true, true)] {
         are_kept(&[9], is_merged, at_once);
