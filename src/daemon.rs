@@ -48,7 +48,7 @@ pub use remote::{RemoteAnswer, RemoteState, Remotes, Standing};
 pub use upgrade::upgrade;
 pub use watch::{Watched, Watches};
 
-use crate::config::Config;
+use crate::config::{Config, SCHEMES};
 use crate::log;
 use crate::metrics::Metrics;
 use guard::Guarding;
@@ -234,7 +234,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// From now on the command of this configuration is told of changes.
+    /// Tells the command of this configuration of changes from now on.
     fn tell_command(&self, config: &Config) {
         self.feed.iter().for_each(|feed| feed.configure(&config.feed_command));
     }
@@ -305,10 +305,9 @@ fn open_catalogue(config: &Config, state: &StateFolder) -> Result<Catalogue, Pro
 /// Refuses a state folder whose records are of stores that are published where this daemon would follow a bucket, or the other way round: what the
 /// one lacks, the other would take for lost or given up.
 fn check_role(config: &Config, register: &Register) -> Result<(), Problem> {
-    let schemes = ["s3://", "gs://", "az://", "file://"];
     let in_bucket = |history: &History| {
         let path = history.store.path.to_string_lossy();
-        schemes.iter().any(|scheme| path.starts_with(scheme))
+        SCHEMES.iter().any(|scheme| path.starts_with(scheme))
     };
     let is_other = |history: &&History| in_bucket(history) != config.follow.is_some();
     let Some(other) = register.stores().find(is_other) else { return Ok(()) };

@@ -13,6 +13,9 @@ const LATE_AFTER: &str = "1h";
 /// What names of options have that are secrets: they come from the environment.
 const SECRET: [&str; 6] = ["secret", "key", "token", "password", "sas", "credential"];
 
+/// What the place of a repository begins with.
+pub const SCHEMES: [&str; 4] = ["s3://", "gs://", "az://", "file:///"];
+
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryPlace {
@@ -47,8 +50,7 @@ pub(super) fn place(
     url: &str,
     options: &BTreeMap<String, String>,
 ) -> Result<RepositoryPlace, Problem> {
-    let known = ["s3://", "gs://", "az://", "file:///"];
-    let is_place = known.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+    let is_place = SCHEMES.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
     if !is_place || url.contains(['@', '?', '#']) || url.chars().any(char::is_control) {
         // It may have a password in it, which is not repeated.
         let what = "is not the place of a repository".to_owned();

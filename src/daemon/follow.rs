@@ -7,6 +7,7 @@
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use super::archives::describe;
 use super::{Handle, Machine, failed};
 use crate::config::{Config, FollowConfig};
 
-/// How often it is looked whether there are new stores, and whether the bucket is still the one that was followed.
+/// How often asat looks for new stores, and checks that the bucket is still the one that was followed.
 const LOOK_AROUND: Duration = Duration::from_secs(600);
 /// If a look at one store takes so long and fails, the service is taken to be away for all of them.
 const SLOW: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ impl Following {
 /// What the thread has.
 struct Follow {
     config: FollowConfig,
-    cache: std::path::PathBuf,
+    cache: PathBuf,
     stop: Stop,
     handle: Handle,
     machine: Arc<Machine>,
@@ -198,7 +199,7 @@ impl Follow {
         if has_moved || !is_recorded {
             self.machine.archives().follow(store, follower.archive());
             self.machine.follows().come_to(store, manifest.clone());
-            self.record(store, follower.archive())?;
+            self.record(store, follower)?;
             follower.note()?;
             self.machine.follows().recorded(store);
         }
@@ -217,7 +218,9 @@ impl Follow {
     }
 
     /// Records what the archive has and what it has not any more. All that is new is recorded at once: nobody sees a part of it.
-    fn record(&self, store: &StoreName, archive: &Archive) -> Result<(), Problem> {
+    fn record(&self, store: &StoreName, follower: &Follower) -> Result<(), Problem> {
+        let archive = follower.archive();
+        let followed = |has, gone| Followed { store: store.clone(), place: follower.place(), has, gone };
         let Difference { new, lost, gone } = Difference::of(&self.handle, store, archive);
         let (count, given_up) = (new.len(), gone.len());
         let mut has = lost;
@@ -225,24 +228,22 @@ impl Follow {
             Ok(found) => has.extend(found),
             Err(problem) => {
                 // What is given up cannot be read any more, whether the rest can be looked into or not.
-                self.commit(store, Vec::new(), gone)?;
+                self.commit(followed(Vec::new(), gone))?;
                 return Err(problem);
             }
         }
         has.sort_by_key(|archived| archived.version.number);
-        self.commit(store, has, gone)?;
+        self.commit(followed(has, gone))?;
         if count + given_up > 0 {
             tracing::info!(%store, new = count, given_up, "{store}: came to what is in the bucket now");
         }
         Ok(())
     }
 
-    fn commit(&self, store: &StoreName, has: Vec<Archived>, gone: Vec<u64>) -> Result<(), Problem> {
-        let place = format!("{}/s/{store}", self.config.place.url.trim_end_matches('/')).into();
-        let event = Event::Followed(Followed { store: store.clone(), place, has, gone });
+    fn commit(&self, followed: Followed) -> Result<(), Problem> {
         let (sender, recorded) = mpsc::channel();
-        // Whoever waits for it may be gone with the daemon.
-        self.handle.tell(event, move |answer| _ = sender.send(answer));
+        // The thread that waits for it may be gone with the daemon.
+        self.handle.tell(Event::Followed(followed), move |answer| _ = sender.send(answer));
         let stopping = || Problem::new(Code::Stopping, "the daemon is stopping", "");
         recorded.recv().unwrap_or_else(|_| Err(stopping())).map(drop)
     }
@@ -266,10 +267,11 @@ const ANEW: &str = "look at who has emptied it, made it anew, or put it back fro
 
 /// The problem that the history in the bucket is another one than the one that was followed, if that is the error.
 fn not_the_same(error: asat_remote::Error) -> Problem {
-    let is_manifest = matches!(&error, asat_remote::Error::Missing { key, .. } if key.contains("/m/"));
-    let is_replaced = matches!(&error, asat_remote::Error::Replaced { .. });
+    // What is missing of files is an error of the archive: of the bucket, only manifests are asked for here.
+    let is_another =
+        matches!(&error, asat_remote::Error::Missing { .. } | asat_remote::Error::Replaced { .. });
     let problem = Problem::from(error);
-    if !is_manifest && !is_replaced {
+    if !is_another {
         return problem;
     }
     let detail = format!("the history that was followed is not there any more: {}", problem.detail);

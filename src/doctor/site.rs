@@ -209,7 +209,7 @@ pub(super) fn remote((url, usable): &(String, Result<Probed, Problem>)) -> Vec<F
             let mut found =
                 vec![finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart"))];
             if *may_delete {
-                let what = "these credentials may delete, so whoever takes over this machine can destroy the history";
+                let what = "these credentials may delete, so somebody who breaks into this machine can destroy the history";
                 found.push(Finding::new(Group::Remote, "may-delete", Level::Note, what.to_owned()).advise(
                     "give the daemon credentials without that right, and prune elsewhere with others (docs/remote.md)",
                 ));

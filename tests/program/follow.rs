@@ -108,7 +108,8 @@ fn what_is_published_elsewhere_is_listed_opened_compared_and_queried_here() {
     publish(&publisher, "november");
     publish(&publisher, "december");
     let follower = Follower::started(bucket.path(), 2);
-    let store = follower.world.get("/stores").json()["stores"][0].clone();
+    // It is seen to have nothing newer a moment after all of it is recorded.
+    let store = follower.until(|store| store["followed"]["seen_at"].is_string());
     assert_eq!((&store["backend"], &store["configured"]), (&json!("bucket"), &json!(true)));
     let followed = &store["followed"];
     assert_eq!((&followed["url"], &followed["manifest"]), (&json!(url(bucket.path())), &json!(2)));

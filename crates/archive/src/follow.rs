@@ -12,7 +12,7 @@ use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN};
 use crate::manifest::Manifest;
 use crate::objects::{Draft, Object, Objects, Stamp};
 use crate::segment::{END_BYTES, Ends};
-use crate::state::Slot;
+use crate::state::{Slot, State};
 
 /// The bytes of one file that is somewhere else. They never change, and can be read by any number of threads.
 pub trait FileBytes: Debug + Send + Sync {
@@ -78,23 +78,11 @@ impl Archive {
     #[must_use]
     pub fn given_up(&self, versions: &[u64]) -> Vec<u64> {
         let state = self.inner.state();
-        // A lost segment is looked for once, and not for each of its versions.
-        let (mut lost, mut live): (Vec<&Slot>, BTreeSet<u64>) = (Vec::new(), BTreeSet::new());
-        for slot in &state.slots {
-            match slot.segment() {
-                Ok(segment) => live.extend(segment.directory.versions.iter().map(|version| version.number)),
-                Err(_) => lost.push(slot),
-            }
-        }
-        let may_be_there =
-            |number: u64| live.contains(&number) || lost.iter().any(|slot| slot.covers(number));
+        let Segments { lost, versions: has } = Segments::of(&state);
         let unread = if state.manifest.unread.is_empty() { BTreeMap::new() } else { self.lost() };
-        let is_given_up = |number: &u64| !state.is_live(*number) || !may_be_there(*number);
-        versions
-            .iter()
-            .copied()
-            .filter(|number| is_given_up(number) && !unread.contains_key(number))
-            .collect()
+        let may_be_there = |number| has.contains(&number) || lost.iter().any(|(slot, _)| slot.covers(number));
+        let is_kept = |number| unread.contains_key(&number) || state.is_live(number) && may_be_there(number);
+        versions.iter().copied().filter(|number| !is_kept(*number)).collect()
     }
 
     /// Versions that segments may have which cannot be read, each time with what is in the way. A number among them may never have been a
@@ -102,14 +90,8 @@ impl Archive {
     #[must_use]
     pub fn lost_versions(&self) -> Vec<(Vec<u64>, Error)> {
         let state = self.inner.state();
-        let (mut lost, mut live): (Vec<(&Slot, Error)>, BTreeSet<u64>) = (Vec::new(), BTreeSet::new());
-        for slot in &state.slots {
-            match slot.segment() {
-                Ok(segment) => live.extend(segment.directory.versions.iter().map(|version| version.number)),
-                Err(error) => lost.push((slot, error)),
-            }
-        }
-        let is_lost = |number: &u64| state.is_live(*number) && !live.contains(number);
+        let Segments { lost, versions: has } = Segments::of(&state);
+        let is_lost = |number: &u64| state.is_live(*number) && !has.contains(number);
         let numbers = |slot: &Slot| (slot.reference.first..=slot.reference.last).filter(is_lost).collect();
         lost.into_iter().map(|(slot, error)| (numbers(slot), error)).collect()
     }
@@ -119,6 +101,29 @@ impl Archive {
         let state = self.inner.state();
         let slots = state.slots.iter().filter(|slot| slot.reference.last >= first);
         slots.filter_map(|slot| slot.segment().ok()).for_each(|segment| segment.expect_descriptions());
+    }
+}
+
+/// The segments of a state, each of which was looked for once, and not for each of its versions.
+struct Segments<'a> {
+    /// Those that cannot be read, with what is in the way.
+    lost: Vec<(&'a Slot, Error)>,
+    /// The versions that the others have, be it that they are given up.
+    versions: BTreeSet<u64>,
+}
+
+impl<'a> Segments<'a> {
+    fn of(state: &'a State) -> Self {
+        let (mut lost, mut versions): (Vec<(&Slot, Error)>, _) = (Vec::new(), BTreeSet::new());
+        for slot in &state.slots {
+            match slot.segment() {
+                Ok(segment) => {
+                    versions.extend(segment.directory.versions.iter().map(|version| version.number))
+                }
+                Err(error) => lost.push((slot, error)),
+            }
+        }
+        Self { lost, versions }
     }
 }
 

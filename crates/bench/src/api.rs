@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use asat_core::Problem;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failed;
 use super::site::Site;
 use super::statistics::ms_since;
 use asat_client::Request;
-use asat_wire::{ArchiveStats, Capacity, Mount, Published, Restored, StoreList, Version};
+use asat_wire::{ArchiveStats, Capacity, Mount, Published, QueryLine, Restored, StoreList, Version};
 
 /// How long to wait between two looks at what the daemon does.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -108,4 +108,43 @@ pub(super) async fn metrics(site: &Site) -> Result<String, Problem> {
         metrics.extend_from_slice(&piece);
     }
     Ok(String::from_utf8_lossy(&metrics).into_owned())
+}
+
+/// How many requests a daemon made of its bucket, and how many bytes of objects went in this direction: `sent` or `received`.
+pub(super) async fn bucket_use(site: &Site, direction: &str) -> Result<(u64, u64), Problem> {
+    let metrics = metrics(site).await?;
+    let sum = |name: &str| {
+        let lines = metrics.lines().filter(|line| line.starts_with(name));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    };
+    let bytes = format!("asat_remote_bytes_total{{direction=\"{direction}\"}}");
+    Ok((sum("asat_remote_requests_total{"), sum(&bytes)))
+}
+
+/// What the stores take in the bucket, as their publisher knows it.
+pub(super) async fn in_the_bucket(site: &Site) -> Result<u64, Problem> {
+    let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
+    Ok(stores.stores.iter().filter_map(|store| store.remote.as_ref()?.bytes).sum())
+}
+
+/// The answer to a query, and after how many milliseconds all of it was there.
+pub(super) async fn query(site: &Site, sql: &str) -> Result<(Vec<u8>, f64), Problem> {
+    let since = Instant::now();
+    let mut stream =
+        site.client().stream(&Request::post(&["query"]).json(&json!({ "sql": sql }))?.long()).await?;
+    let mut answer = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        answer.extend_from_slice(&piece);
+    }
+    Ok((answer, ms_since(since)))
+}
+
+/// The rows of such an answer.
+pub(super) fn rows(answer: &[u8]) -> impl Iterator<Item = Result<Vec<Value>, Problem>> {
+    let lines = answer.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    lines.filter_map(|line| match serde_json::from_slice(line) {
+        Ok(QueryLine::Row(row)) => Some(Ok(row)),
+        Ok(_) => None,
+        Err(error) => Some(Err(failed("read an answer", error))),
+    })
 }

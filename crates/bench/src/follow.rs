@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use asat_client::Request;
 use asat_core::{Code, Problem};
-use asat_wire::{QueryLine, StoreList};
+use asat_wire::StoreList;
 use serde::Serialize;
-use serde_json::json;
 
 use super::args::FollowArgs;
 use super::delay;
@@ -78,7 +77,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let publisher = site.start()?;
     tell("storing them in the bucket");
     remote::until_stored(&site, "all").await?;
-    let in_the_bucket = in_the_bucket(&site).await?;
+    let in_the_bucket = api::in_the_bucket(&site).await?;
 
     let options = match args.delay {
         0 => String::new(),
@@ -100,12 +99,12 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let following = follower.start()?;
     until_listed(&follower, args.versions).await?;
     let listed_all_ms = ms_since(since);
-    let (start_requests, start_bytes) = asked(&follower).await?;
+    let (start_requests, start_bytes) = api::bucket_use(&follower, "received").await?;
     let oldest_query_ms = query(&follower, "report@1").await?;
 
     tell(&format!("{} publications that it follows", args.publications));
     let (mut stored, mut listed, mut first) = (Vec::new(), Vec::new(), Vec::new());
-    let before = asked(&follower).await?;
+    let before = api::bucket_use(&follower, "received").await?;
     let (began, mut versions) = (Instant::now(), args.versions);
     for _ in 0..args.publications {
         versions += 1;
@@ -118,10 +117,13 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         listed.push(ms_since(since));
         first.push(query(&follower, &format!("report@{versions}")).await?);
     }
-    let (after, polls) = (asked(&follower).await?, over(float(millis(began.elapsed())), float(millis(POLL))));
+    let (after, polls) = (
+        api::bucket_use(&follower, "received").await?,
+        over(float(millis(began.elapsed())), float(millis(POLL))),
+    );
     tell("nothing is published");
     tokio::time::sleep(Duration::from_secs(u64::from(args.seconds))).await;
-    let idle = asked(&follower).await?;
+    let idle = api::bucket_use(&follower, "received").await?;
     let peak_rss_bytes = following.peak_rss_bytes()?;
     following.stop()?;
     publisher.stop()?;
@@ -164,11 +166,6 @@ fn server() -> Result<String, Problem> {
     )
 }
 
-async fn in_the_bucket(site: &Site) -> Result<u64, Problem> {
-    let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
-    Ok(stores.stores.iter().filter_map(|store| store.remote.as_ref()?.bytes).sum())
-}
-
 /// Waits until the follower lists so many versions.
 async fn until_listed(site: &Site, versions: u32) -> Result<(), Problem> {
     let since = Instant::now();
@@ -191,31 +188,11 @@ async fn until_listed(site: &Site, versions: u32) -> Result<(), Problem> {
 /// Reads one row of a version; answers after how many milliseconds it was there.
 async fn query(site: &Site, version: &str) -> Result<f64, Problem> {
     let sql = format!("select id, units from {version}.position where id = 1");
-    let since = Instant::now();
-    let mut stream =
-        site.client().stream(&Request::post(&["query"]).json(&json!({ "sql": sql }))?.long()).await?;
-    let mut answer = Vec::new();
-    while let Some(piece) = stream.next().await? {
-        answer.extend_from_slice(&piece);
+    let (answer, took) = api::query(site, &sql).await?;
+    match api::rows(&answer).collect::<Result<Vec<_>, _>>()?.len() {
+        1 => Ok(took),
+        rows => Err(failed("read a row", format!("{version} answers {rows}"))),
     }
-    let took = ms_since(since);
-    let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let is_row = |line: &[u8]| matches!(serde_json::from_slice(line), Ok(QueryLine::Row(_)));
-    if lines.filter(|line| is_row(line)).count() == 1 {
-        Ok(took)
-    } else {
-        Err(failed("read a row", String::from_utf8_lossy(&answer)))
-    }
-}
-
-/// How many requests the follower made, and how many bytes it received.
-async fn asked(site: &Site) -> Result<(u64, u64), Problem> {
-    let metrics = api::metrics(site).await?;
-    let sum = |name: &str| {
-        let lines = metrics.lines().filter(|line| line.starts_with(name));
-        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
-    };
-    Ok((sum("asat_remote_requests_total{"), sum("asat_remote_bytes_total{direction=\"received\"}")))
 }
 
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {

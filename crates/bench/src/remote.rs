@@ -20,7 +20,7 @@ use super::statistics::{Spread, float, ms_since, over};
 use super::workload::{Book, Run};
 use super::{Tell, api, failed};
 use asat_client::Request;
-use asat_wire::{Published, StoreList};
+use asat_wire::Published;
 
 #[derive(Serialize)]
 struct Figures {
@@ -78,17 +78,16 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
             // The first publication of each is of the whole store.
             (0, _) => {
                 stored.clear();
-                before = asked(&with).await?;
+                before = api::bucket_use(&with, "sent").await?;
             }
             (_, [without, with]) => pairs.push((*with, *without)),
             _ => {}
         }
     }
-    let after = asked(&with).await?;
+    let after = api::bucket_use(&with, "sent").await?;
     tokio::time::sleep(Duration::from_secs(u64::from(args.seconds))).await;
-    let idle = asked(&with).await?;
-    let stores: StoreList = with.client().ask(&Request::get(&["stores"])).await?;
-    let in_the_bucket = stores.stores.iter().filter_map(|store| store.remote.as_ref()?.bytes).sum();
+    let idle = api::bucket_use(&with, "sent").await?;
+    let in_the_bucket = api::in_the_bucket(&with).await?;
     for daemon in daemons {
         daemon.stop()?;
     }
@@ -124,16 +123,6 @@ pub(super) async fn until_stored(site: &Site, label: &str) -> Result<f64, Proble
     let body = json!({ "label": label, "certified_by": "bench", "wait": "remote" });
     let _: Published = site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await?;
     Ok(ms_since(since))
-}
-
-/// How many requests were made of the service, and how many bytes were sent to it.
-async fn asked(site: &Site) -> Result<(u64, u64), Problem> {
-    let metrics = api::metrics(site).await?;
-    let sum = |name: &str| {
-        let lines = metrics.lines().filter(|line| line.starts_with(name));
-        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
-    };
-    Ok((sum("asat_remote_requests_total{"), sum("asat_remote_bytes_total{direction=\"sent\"}")))
 }
 
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {

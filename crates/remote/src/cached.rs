@@ -14,7 +14,6 @@ use std::sync::{
 
 use asat_archive::{Error as ArchiveError, FileBytes, FileId};
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
 
 use crate::bucket::Part;
 use crate::cache::{Cache, PART_BYTES, Run, lock};
@@ -184,13 +183,14 @@ impl CachedFile {
     fn read_through(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let parts = self.parts_of(offset, len_of(buffer));
         for _ in 0..TRIES {
-            if self.read_here(&parts, offset, buffer)? {
-                return Ok(());
-            }
-            match self.cache.fetch(self, &parts) {
+            match self.read_here(&parts, offset, buffer) {
+                Ok(true) => return Ok(()),
                 // Without a cache it takes longer, and that is all.
-                Err(Error::Local { .. }) => break,
-                fetched => fetched?,
+                Err(_) => break,
+                Ok(false) => match self.cache.fetch(self, &parts) {
+                    Err(Error::Local { .. }) => break,
+                    fetched => fetched?,
+                },
             }
         }
         let url = self.cache.bucket.url();
@@ -230,7 +230,6 @@ impl FileBytes for CachedFile {
                 source: io::ErrorKind::NotFound.into(),
             },
             Error::Damaged { what, .. } => ArchiveError::Damaged { path: self.name.clone(), what },
-            Error::Local { doing, path, source } => of_own_disk(doing, path, source),
             Error::Stopped => ArchiveError::Stopped,
             Error::Service { what, .. } | Error::Forbidden { what, .. } => {
                 ArchiveError::Away { path: self.name.clone(), what }
@@ -261,18 +260,6 @@ impl Drop for CachedFile {
     fn drop(&mut self) {
         // Their room on the disk is free when the file is closed.
         self.shared().keys().for_each(|part| self.cache.gave(self.bytes_of(&(*part..part + 1))));
-    }
-}
-
-/// What is said if this machine's own disk fails. Whatever is lost there, nothing of a file in the bucket is.
-fn of_own_disk(doing: &'static str, path: PathBuf, source: io::Error) -> ArchiveError {
-    let is_full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let is_lost =
-        source.kind() == io::ErrorKind::NotFound || Errno::from_io_error(&source) == Some(Errno::IO);
-    match source {
-        source if is_full => ArchiveError::Full { doing, path, source },
-        source if is_lost => ArchiveError::Io { doing, path, source: io::Error::other(source) },
-        source => ArchiveError::Io { doing, path, source },
     }
 }
 

@@ -64,6 +64,12 @@ impl Follower {
         self.notes.as_ref().map_or(Ok(()), |notes| notes.save(&note()))
     }
 
+    /// Where the store's history is, as messages say it.
+    #[must_use]
+    pub fn place(&self) -> PathBuf {
+        PathBuf::from(format!("{}/{}{}", self.history.bucket.url(), layout::STORES, self.history.store))
+    }
+
     /// The archive, read from the bucket through the cache.
     #[must_use]
     pub fn archive(&self) -> &Archive {

@@ -10,7 +10,7 @@ use crate::layout;
 /// What a service was found to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// Whether these credentials may delete. A publisher needs no such right, and whoever has it can destroy the history.
+    /// Whether these credentials may delete. A publisher needs no such right, and who has it can destroy the history.
     pub may_delete: bool,
 }
 

@@ -236,7 +236,7 @@ impl Pusher {
         Ok(())
     }
 
-    /// Pushes all of the archive at once. Whoever asked hears what came of it.
+    /// Pushes all of the archive at once, and answers what came of it.
     fn push_now(&mut self) -> Result<(), Problem> {
         // Nothing is taken for granted: it looks for each file in the bucket anew.
         (self.pushed, self.publisher) = (None, None);

@@ -9,24 +9,14 @@ use crate::config::{FollowConfig, Role};
 /// Refuses what would change a history.
 pub(super) fn check(follow: Option<&FollowConfig>, method: &Method, route: &str) -> Result<(), Problem> {
     let Some(follow) = follow else { return Ok(()) };
-    if is_far(route) {
-        let detail = format!("this asat follows {}, and would have to read all of it", follow.place.url);
-        return Err(Problem::new(
-            Code::ReadOnly,
-            detail,
-            "ask the machine that publishes the store: asat remote status names it",
-        ));
-    }
-    if !changes(method, route) {
-        return Ok(());
-    }
-    let detail =
-        format!("this asat follows {}, and changes nothing of what is published there", follow.place.url);
-    Err(Problem::new(
-        Code::ReadOnly,
-        detail,
-        "do it on the machine that publishes the store: asat remote status names it",
-    ))
+    let why = match () {
+        () if is_far(route) => "would have to read all of it",
+        () if changes(method, route) => "changes nothing of what is published there",
+        () => return Ok(()),
+    };
+    let detail = format!("this asat follows {}, and {why}", follow.place.url);
+    let hint = "ask the machine that publishes the store: asat remote status names it";
+    Err(Problem::new(Code::ReadOnly, detail, hint))
 }
 
 /// Whether a request has the indexes or all of a history be read.

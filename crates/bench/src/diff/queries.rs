@@ -4,17 +4,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use asat_client::Request;
 use asat_core::Problem;
-use asat_wire::QueryLine;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde::Serialize;
-use serde_json::json;
 
 use super::super::site::Site;
 use super::super::statistics::{Paired, ms_since};
-use super::super::{differs, failed};
+use super::super::{api, differs, failed};
 use super::TIMES;
 
 /// What is asked: one that joins, one that sorts, and one that answers many rows. The first column of each is a number.
@@ -77,21 +74,11 @@ pub(super) async fn run(site: &Site, last: &str, old: &Path, new: &Path) -> Resu
 
 /// How many rows the answer has and the sum of their first values, and how long it took.
 async fn ask(site: &Site, sql: &str) -> Result<((u64, i64), f64), Problem> {
-    let since = Instant::now();
-    let mut stream =
-        site.client().stream(&Request::post(&["query"]).json(&json!({ "sql": sql }))?.long()).await?;
-    let mut answer = Vec::new();
-    while let Some(piece) = stream.next().await? {
-        answer.extend_from_slice(&piece);
-    }
-    let took = ms_since(since);
+    let (answer, took) = api::query(site, sql).await?;
     let (mut rows, mut sum) = (0, 0);
-    for line in answer.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let line = serde_json::from_slice(line).map_err(|error| failed("read an answer", error))?;
-        if let QueryLine::Row(row) = line {
-            rows += 1;
-            sum += row.first().and_then(serde_json::Value::as_i64).unwrap_or_default();
-        }
+    for row in api::rows(&answer) {
+        rows += 1;
+        sum += row?.first().and_then(serde_json::Value::as_i64).unwrap_or_default();
     }
     Ok(((rows, sum), took))
 }
