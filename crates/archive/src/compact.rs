@@ -89,8 +89,10 @@ struct Compaction<'a> {
     has_garbage: bool,
     /// Whether there was no room for what was tried.
     is_full: bool,
-    /// Files that are passed over: they are damaged, or what is needed of them finds no room.
+    /// Files that are passed over because they are damaged.
     damaged: BTreeSet<u64>,
+    /// Files that are passed over because what is needed of them finds no room.
+    too_long: BTreeSet<u64>,
     /// Files that it has made: what it could not leave out of one it could not leave out of it again.
     made: BTreeSet<u64>,
 }
@@ -149,13 +151,20 @@ impl Archive {
         let _alone = lock(&archive.merging);
         let has_garbage = archive.has_garbage.swap(false, Ordering::Relaxed);
         let bytes_before = self.bytes();
-        let (mut more, mut first_error) = (false, None);
-        let (damaged, made) = (BTreeSet::new(), BTreeSet::new());
-        let mut compaction = Compaction { archive, pace, has_garbage, is_full: false, damaged, made };
+        let (mut more, mut first_error, mut no_room) = (false, None, None);
+        let (damaged, too_long, made) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut compaction =
+            Compaction { archive, pace, has_garbage, is_full: false, damaged, too_long, made };
+        let mut has_made_room = false;
         loop {
-            let passed_over = compaction.damaged.len();
+            let passed_over = compaction.passed_over();
             match compaction.step() {
-                Ok(true) => {}
+                Ok(true) => has_made_room |= compaction.is_full,
+                // What was given back may be the room that was lacking.
+                Ok(false) if has_made_room && archive.let_go().is_ok() => {
+                    (has_made_room, compaction.is_full, no_room) = (false, false, None);
+                    compaction.too_long.clear();
+                }
                 Ok(false) => break,
                 Err(Error::Stopped) => {
                     more = true;
@@ -163,17 +172,18 @@ impl Archive {
                 }
                 Err(error) => {
                     // The others are merged all the same. If the disk is full, what is needed of one segment may fit, and what that gives
-                    // back makes room for the others another time.
+                    // back makes room for the others.
                     let is_full = matches!(error, Error::Full { .. });
-                    let goes_on = compaction.damaged.len() > passed_over || is_full && !compaction.is_full;
+                    let goes_on = compaction.passed_over() > passed_over || is_full && !compaction.is_full;
                     compaction.is_full |= is_full;
-                    first_error.get_or_insert(error);
+                    if is_full { &mut no_room } else { &mut first_error }.get_or_insert(error);
                     if !goes_on {
                         break;
                     }
                 }
             }
         }
+        let first_error = first_error.or(no_room);
         if has_garbage && (more || first_error.is_some()) {
             archive.has_garbage.store(true, Ordering::Relaxed);
         }
@@ -232,6 +242,15 @@ impl Archive {
 }
 
 impl Compaction<'_> {
+    /// How many files are passed over.
+    fn passed_over(&self) -> usize {
+        self.damaged.len() + self.too_long.len()
+    }
+
+    fn is_passed_over(&self, file: u64) -> bool {
+        self.damaged.contains(&file) || self.too_long.contains(&file)
+    }
+
     /// Does one merge that is worth it, without damaged files, or on a full disk writes one segment once more without what nobody needs;
     /// answers whether there was one. What changed meanwhile is looked at anew by the next step.
     fn step(&mut self) -> Result<bool, Error> {
@@ -272,10 +291,12 @@ impl Compaction<'_> {
             _ => self.archive.merge(history, &row.files, false, self.pace),
         };
         merged.inspect_err(|error| {
-            let blamed = history.blamed(error).map(|segment| segment.number);
-            let is_full = self.is_full && matches!(error, Error::Full { .. });
-            let blamed = if is_full { row.files.first().copied() } else { blamed };
-            self.damaged.extend(blamed.filter(|file| row.files.contains(file)));
+            if self.is_full && matches!(error, Error::Full { .. }) {
+                self.too_long.extend(row.files.first());
+            } else {
+                let blamed = history.blamed(error).map(|segment| segment.number);
+                self.damaged.extend(blamed.filter(|file| row.files.contains(file)));
+            }
         })
     }
 
@@ -287,8 +308,8 @@ impl Compaction<'_> {
                 of_size.entry(segment.directory.page_size).or_default().push(&slot.reference);
             }
         }
-        let is_damaged = |segment: &SegmentRef| self.damaged.contains(&segment.file);
-        let length = |segment: &&SegmentRef| if is_damaged(segment) { u64::MAX } else { segment.bytes };
+        let length =
+            |segment: &&SegmentRef| if self.is_passed_over(segment.file) { u64::MAX } else { segment.bytes };
         Ok(of_size.into_values().find_map(|segments| {
             let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
             let row = segments.get(row)?;
@@ -308,8 +329,11 @@ impl Compaction<'_> {
         let is_wanted = |one: &Spare<'_>| {
             let (file, is_worth) =
                 (one.segment.number, one.bytes.saturating_mul(WORTH) >= one.segment.bytes());
-            let is_passed_over = self.damaged.contains(&file) || self.made.contains(&file);
-            one.bytes > 0 && is_worth && !is_passed_over && one.below.is_disjoint(&self.damaged)
+            let is_passed_over = self.is_passed_over(file) || self.made.contains(&file);
+            one.bytes > 0
+                && is_worth
+                && !is_passed_over
+                && !one.below.iter().any(|file| self.is_passed_over(*file))
         };
         let Some(first) = spare.iter().position(is_wanted) else { return Ok(None) };
         let mut bytes = 0;

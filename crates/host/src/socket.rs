@@ -123,13 +123,17 @@ impl From<Error> for Problem {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
     fn a_socket_that_nobody_listens_on_is_replaced_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/asat.sock");
-        drop(listen(&path, 0o600).unwrap());
+        drop(listen(&folder.path().join("deep/other.sock"), 0o600).unwrap());
+        // A socket that was listened on could have been inherited by a process that another test is just starting.
+        mknodat(CWD, &path, FileType::Socket, Mode::RUSR, 0).unwrap();
         let listener = listen(&path, 0o640).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(matches!(listen(&path, 0o640), Err(Error::Taken(_))));

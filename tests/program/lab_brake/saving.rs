@@ -120,6 +120,34 @@ fn lab_a_hold_that_ends_amid_an_extension_harms_nothing() {
     });
 }
 
+/// LVM's records may be ahead of the kernel, and LVM refuses to extend to what it has recorded already.
+#[test]
+fn lab_space_that_the_kernel_does_not_use_yet_is_had_by_extending_to_it() {
+    in_lab(Lab::new().disks(1, "1536M"), |machine| {
+        let ground = Ground::make(machine, "520m", SPACE);
+        let site = &ground.site;
+        let (to, longer) = (Bytes((SPACE + 4) * MIB), Bytes((SPACE + 8) * MIB));
+        let cow = format!("{}-cow", ground.snapshot.group().device_name(ground.snapshot.name()));
+        let before = machine.run("dmsetup", &["table", &cow]);
+        for held in [None, Some(brake())] {
+            assert_eq!(site.lvm.extend(&site.control, &ground.snapshot, to).unwrap().space, to);
+            machine.run("dmsetup", &["reload", &cow, "--table", before.trim()]);
+            machine.run("dmsetup", &["resume", &cow]);
+            assert!(matches!(ground.state(), State::Valid { total, .. } if total.0 == SPACE * 2048));
+            let mut brake = held;
+            let hold = brake.as_mut().map(|brake| brake.hold(&ground.origin, MOST).unwrap());
+            assert_eq!(site.lvm.extend(&site.control, &ground.snapshot, to).unwrap().space, to);
+            assert!(hold.is_none_or(|hold| hold.release().unwrap().trouble.is_none()));
+            assert!(!ground.is_suspended());
+            machine.run("dmsetup", &["reload", &cow, "--table", before.trim()]);
+            machine.run("dmsetup", &["resume", &cow]);
+        }
+        assert_eq!(site.lvm.extend(&site.control, &ground.snapshot, longer).unwrap().space, longer);
+        ground.writer().stop();
+        assert!(matches!(ground.state(), State::Valid { .. }), "{:?}", ground.state());
+    });
+}
+
 /// The snapshot has what the volume had before anything was written: the new disk's zeros.
 fn expect_old(ground: &Ground<'_>, mib: u64) {
     let name = ground.snapshot.name().as_str();

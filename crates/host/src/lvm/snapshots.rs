@@ -190,11 +190,19 @@ impl Lvm {
         let since = Instant::now();
         // Where the origin's writers came to be held just as LVM suspended it for itself, the kernel refuses that, and LVM
         // takes back what it began. Told again, it finds the origin suspended, and goes on.
-        let extended = self.run_until_done(&call);
-        let command = since.elapsed();
-        let space = device::own_space(control, ours)?;
-        extended?;
-        Ok(Extended { space, command })
+        let mut said = self.run_until_done(&call);
+        let mut space = device::own_space(control, ours)?;
+        let is_recorded =
+            said.as_ref().map_or_else(|error| error.refusal() == Some(Refusal::SameSize), |_| true);
+        if space < to && is_recorded {
+            // The origin's writers came to be let go while LVM worked. It found nothing suspended then and resumed nothing, so the
+            // space that it had given waits in the kernel to be used.
+            let refresh = Call::new("lvchange").flag("--refresh").option("--monitor", "n").without_backup();
+            said = self.run_until_done(&refresh.operand(ours.operand()));
+            space = device::own_space(control, ours)?;
+        }
+        said?;
+        Ok(Extended { space, command: since.elapsed() })
     }
 
     /// Retries a command if LVM gave up in the middle. Newer kernels do not let it suspend a device whose file system

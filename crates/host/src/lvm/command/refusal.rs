@@ -36,6 +36,8 @@ pub enum Refusal {
     InUse,
     /// The volume must not be active for this.
     MustBeInactive,
+    /// The volume has the size already that was asked for, as LVM's records say.
+    SameSize,
     /// The volume cannot be what was asked of it.
     NotSupported,
     /// The group lacks a physical volume.
@@ -48,7 +50,7 @@ pub enum Refusal {
 
 /// Words and what they mean. The first that are found count: LVM goes on to tell consequences, so causes
 /// stand first.
-const WORDS: [(&str, Refusal); 32] = [
+const WORDS: [(&str, Refusal); 33] = [
     ("Manual intervention required", Refusal::HalfDone),
     ("Failed to suspend", Refusal::HalfDone),
     ("Failed to resume", Refusal::HalfDone),
@@ -75,6 +77,7 @@ const WORDS: [(&str, Refusal); 32] = [
     ("is used by another device", Refusal::InUse),
     (" in use.", Refusal::InUse),
     ("only while inactive", Refusal::MustBeInactive),
+    ("matches existing size", Refusal::SameSize),
     ("are not supported", Refusal::NotSupported),
     ("not detected in your kernel", Refusal::NotSupported),
     ("is invalid.", Refusal::BadArgument),
@@ -138,7 +141,7 @@ impl Refusal {
                 Code::Internal,
                 "somebody else has made a volume of that name: rename it (lvrename) or remove it, then try again",
             ),
-            Self::NoSuchGroup | Self::NoSuchVolume | Self::MustBeInactive => {
+            Self::NoSuchGroup | Self::NoSuchVolume | Self::MustBeInactive | Self::SameSize => {
                 (Code::Internal, "look at the volumes: lvs -a")
             }
             Self::BadArgument => {

@@ -50,6 +50,7 @@ fn volumes_in_use_or_in_the_wrong_state() {
         Refusal::MustBeInactive,
     );
     check(5, "  Snapshots of snapshots are not supported.\n", Refusal::NotSupported);
+    check(5, "  New size (28 extents) matches existing size (28 extents).\n", Refusal::SameSize);
 }
 
 #[test]
