@@ -40,7 +40,7 @@ LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dme
 # Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
 # disks, a machine under systemd, and the lab.
 TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
-             unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf systemd-nspawn:systemd-container $(LAB_NEEDS)
+             unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
 # What packs the program for Debian.

@@ -43,7 +43,7 @@ pub use guard::{AlarmConfig, GuardConfig};
 pub use log::{LogConfig, LogFormat, LogLevel};
 pub use query::QueryConfig;
 pub use reload::Later;
-pub use remote::{RemoteConfig, RepositoryPlace, SCHEMES};
+pub use remote::{RemoteConfig, RepositoryPlace, SCHEMES, recipients};
 pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};

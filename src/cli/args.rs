@@ -37,7 +37,8 @@ pub(super) use program::{
 };
 pub(super) use publish::PublishArgs;
 pub(super) use remote::{
-    PruneArgs, RemoteArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
+    PruneArgs, RemoteArgs, RemoteCommand, RemoteCostArgs, RemoteInitArgs, RemoteRestoreArgs,
+    RemoteVerifyArgs, RepositoryArgs,
 };
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};

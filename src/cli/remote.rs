@@ -1,17 +1,20 @@
 //! `remote`: what is done with history in object storage.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_remote::{
-    Depth, Error, Finding, Keep, Manifest, Report, Repository, Service, Stop, prune, restore, verify,
+    Depth, Error, Finding, Keep, Manifest, Recipients, Report, Repository, Service, Stop, prune, restore,
+    verify,
 };
 
 use super::args::{
-    PruneArgs, RemoteCommand, RemoteCostArgs, RemoteRestoreArgs, RemoteVerifyArgs, RepositoryArgs,
+    PruneArgs, RemoteCommand, RemoteCostArgs, RemoteInitArgs, RemoteRestoreArgs, RemoteVerifyArgs,
+    RepositoryArgs,
 };
 use super::output::{Failure, Output};
-use crate::config::{Config, RepositoryPlace};
+use crate::config::{Config, RepositoryPlace, recipients};
 use crate::text::{absolute, clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{
@@ -114,33 +117,59 @@ pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failu
     }
 }
 
-fn service(args: &RepositoryArgs) -> Result<Arc<Service>, Problem> {
-    let configured = args.config.as_deref().map(configured).transpose()?;
-    let url = args.url.as_deref().or(configured.as_ref().map(|place| place.url.as_str())).unwrap_or_default();
-    let options = configured.as_ref().map(RepositoryPlace::options).unwrap_or_default();
-    Ok(Arc::new(Service::open_with(url, Stop::new(), &options)?))
+/// The repository that is meant, and to whom a configuration that publishes to it has it encrypted.
+fn place(args: &RepositoryArgs) -> Result<(RepositoryPlace, Vec<String>), Problem> {
+    let (mut place, recipients) = match &args.config {
+        Some(file) => configured(file)?,
+        None => (RepositoryPlace::default(), Vec::new()),
+    };
+    place.url = args.url.clone().unwrap_or(place.url);
+    Ok((place, recipients))
 }
 
-/// Where the repository is that a configuration publishes to, or follows.
-fn configured(file: &std::path::Path) -> Result<RepositoryPlace, Problem> {
+fn configured(file: &Path) -> Result<(RepositoryPlace, Vec<String>), Problem> {
     let config = Config::load(file)?;
-    let place = config.remote.map(|remote| remote.place).or(config.follow.map(|follow| follow.place));
+    let publishes = config.remote.map(|remote| (remote.place, remote.recipients));
+    let place = publishes.or(config.follow.map(|follow| (follow.place, Vec::new())));
     place.ok_or_else(|| {
         let detail = format!("{} has neither [remote] nor [follow]", file.display());
         Problem::new(Code::Configuration, detail, "name the repository there, or with --url")
     })
 }
 
-fn repository(args: &RepositoryArgs) -> Result<Repository, Problem> {
-    Ok(Repository::open(service(args)?)?)
+fn service(place: &RepositoryPlace) -> Result<Arc<Service>, Problem> {
+    Ok(Arc::new(Service::open_with(&place.url, Stop::new(), &place.options())?))
 }
 
-fn init(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
-    let (repository, made) = Repository::init(service(args)?).map_err(Problem::from)?;
-    let made = RemoteMade { url: repository.bucket.url().to_owned(), id: repository.id, made };
-    output.answer(&made, |RemoteMade { url, made, .. }| match made {
-        true => format!("a repository is in {} now", clean(url)),
-        false => format!("there is a repository in {} already, which stays as it is", clean(url)),
+fn repository(args: &RepositoryArgs) -> Result<Repository, Problem> {
+    Ok(Repository::open(service(&place(args)?.0)?)?)
+}
+
+/// The same, read with the identities of a file, or of the one that the configuration names.
+fn readable(args: &RepositoryArgs, identity: Option<&PathBuf>) -> Result<Repository, Problem> {
+    let (mut place, _) = place(args)?;
+    place.identity = identity.cloned().or(place.identity);
+    Ok(Repository::open(service(&place)?)?.read_with(place.identities()?))
+}
+
+fn init(args: &RemoteInitArgs, output: &Output) -> Result<(), Failure> {
+    let (place, configured) = place(&args.repository)?;
+    let recipients = recipients(if args.recipients.is_empty() { &configured } else { &args.recipients })?;
+    let (repository, made) =
+        Repository::init(service(&place)?, recipients.as_ref()).map_err(Problem::from)?;
+    let recipients = repository.recipients().map(Recipients::texts).unwrap_or_default();
+    let made = RemoteMade { url: repository.bucket.url().to_owned(), id: repository.id, recipients, made };
+    output.answer(&made, |RemoteMade { url, recipients, made, .. }| {
+        let encrypted = match recipients.as_slice() {
+            [] => String::new(),
+            recipients => format!("; what is stored in it is encrypted to {}", recipients.join(", ")),
+        };
+        match made {
+            true => format!("a repository is in {} now{encrypted}", clean(url)),
+            false => {
+                format!("there is a repository in {} already, which stays as it is{encrypted}", clean(url))
+            }
+        }
     })
 }
 
@@ -194,7 +223,10 @@ fn list(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
 }
 
 fn verify_all(args: &RemoteVerifyArgs, output: &Output) -> Result<(), Failure> {
-    let repository = repository(&args.repository)?;
+    let repository = readable(&args.repository, args.identity.as_ref())?;
+    if args.read || args.sample.is_some() {
+        repository.must_be_readable().map_err(Problem::from)?;
+    }
     let depth = match (args.read, args.sample) {
         (true, _) => Depth::Read,
         (false, Some(percent)) => Depth::Sample(percent),
@@ -272,13 +304,14 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
         bytes,
         storage: f64::from(megabytes) / 1000.0 * args.gigabyte,
         publications: u64::from(args.publications) * 30,
-        requests: publications / 1000.0 * (2.0 * args.writes + args.reads),
+        // Every eighth one reads an object and a listing, which costs as much as an object that is written.
+        requests: publications / 1000.0 * (2.125 * args.writes + 0.125 * args.reads),
     };
     output.answer(&found, |found| {
         let RemoteCost { stores, bytes, storage, publications, requests } = found;
         let stores = counted(*stores, "store");
         format!(
-            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests that write and one that reads",
+            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests that write, and one of eight with two more",
             size(*bytes),
             counted(*publications, "publication"),
         )
@@ -286,7 +319,8 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
 }
 
 fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {
-    let repository = repository(&args.repository)?;
+    let repository = readable(&args.repository, args.identity.as_ref())?;
+    repository.must_be_readable().map_err(Problem::from)?;
     // What there is not is said in words, and not by the key of an object.
     if args.manifest.is_none() {
         chosen(&repository, Some(&args.store))?;

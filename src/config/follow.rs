@@ -48,7 +48,7 @@ pub(super) fn validate(raw: &raw::Follow) -> Result<FollowConfig, Problem> {
         return Err(wrong("follow.cache", what, "write for example \"10 GiB\""));
     }
     Ok(FollowConfig {
-        place: place("follow", &raw.url, &raw.options)?,
+        place: place("follow", &raw.url, &raw.options, raw.identity.as_ref())?,
         stores: stores.collect::<Result<_, _>>()?,
         poll,
         cache,

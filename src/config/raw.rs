@@ -103,6 +103,9 @@ pub(super) struct Remote {
     pub(super) url: String,
     #[serde(default)]
     pub(super) options: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) recipients: Vec<String>,
+    pub(super) identity: Option<PathBuf>,
     pub(super) required: Option<bool>,
     pub(super) late_after: Option<String>,
 }
@@ -114,6 +117,7 @@ pub(super) struct Follow {
     pub(super) url: String,
     #[serde(default)]
     pub(super) options: BTreeMap<String, String>,
+    pub(super) identity: Option<PathBuf>,
     #[serde(default)]
     pub(super) stores: Vec<String>,
     pub(super) poll: Option<String>,

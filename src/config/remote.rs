@@ -1,9 +1,11 @@
 //! Where history is kept beside this machine.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use asat_core::Problem;
+use asat_core::{Code, Problem};
+use asat_remote::{Identities, Recipients};
 
 use super::raw;
 use super::validate::{duration, wrong};
@@ -16,13 +18,15 @@ const SECRET: [&str; 6] = ["secret", "key", "token", "password", "sas", "credent
 /// What the place of a repository begins with.
 pub const SCHEMES: [&str; 4] = ["s3://", "gs://", "az://", "file:///"];
 
-/// Where a repository is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a repository is, and what reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryPlace {
     /// `s3://BUCKET/PREFIX` and the like.
     pub url: String,
     /// What the service's library is told beside the environment, such as `endpoint`.
     pub options: BTreeMap<String, String>,
+    /// The file with the identities that read what is encrypted there.
+    pub identity: Option<PathBuf>,
 }
 
 impl RepositoryPlace {
@@ -31,6 +35,16 @@ impl RepositoryPlace {
     pub fn options(&self) -> Vec<(&str, &str)> {
         self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
+
+    /// Reads the identities, if a file is named.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub fn identities(&self) -> Result<Option<Identities>, Problem> {
+        let hint = "name a file that age-keygen has made, and that nobody but the one who runs asat may read";
+        let refused = |what| Problem::new(Code::Configuration, what, hint);
+        self.identity.as_deref().map(|file| Identities::read(file).map_err(refused)).transpose()
+    }
 }
 
 /// A repository to which this asat publishes.
@@ -38,6 +52,8 @@ impl RepositoryPlace {
 pub struct RemoteConfig {
     /// Where it is.
     pub place: RepositoryPlace,
+    /// To whom everything is encrypted, as age writes recipients; nothing is if there is none.
+    pub recipients: Vec<String>,
     /// Whether retention and people give a version up only when it is in the bucket.
     pub required: bool,
     /// After how long a version that is not in the bucket is an alarm.
@@ -49,6 +65,7 @@ pub(super) fn place(
     section: &str,
     url: &str,
     options: &BTreeMap<String, String>,
+    identity: Option<&PathBuf>,
 ) -> Result<RepositoryPlace, Problem> {
     let is_place = SCHEMES.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
     if !is_place || url.contains(['@', '?', '#']) || url.chars().any(char::is_control) {
@@ -69,12 +86,33 @@ pub(super) fn place(
             "put it into the environment of the service (docs/remote.md)",
         ));
     }
-    Ok(RepositoryPlace { url: url.to_owned(), options: options.clone() })
+    if let Some(file) = identity.filter(|file| !file.is_absolute()) {
+        let what = format!("is {}, which is no absolute path", file.display());
+        return Err(wrong(
+            &format!("{section}.identity"),
+            what,
+            "write for example \"/etc/asat/identity.txt\"",
+        ));
+    }
+    Ok(RepositoryPlace { url: url.to_owned(), options: options.clone(), identity: identity.cloned() })
+}
+
+/// Those to whom everything is encrypted, if there are any.
+///
+/// # Errors
+/// If one is none of age's.
+pub fn recipients(texts: &[String]) -> Result<Option<Recipients>, Problem> {
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let hint = "write what age-keygen -y shows of the identity: \"age1...\"";
+    Recipients::parse(texts).map(Some).map_err(|what| wrong("remote.recipients", what, hint))
 }
 
 pub(super) fn validate(raw: &raw::Remote) -> Result<RemoteConfig, Problem> {
     Ok(RemoteConfig {
-        place: place("remote", &raw.url, &raw.options)?,
+        place: place("remote", &raw.url, &raw.options, raw.identity.as_ref())?,
+        recipients: recipients(&raw.recipients)?.map(|recipients| recipients.texts()).unwrap_or_default(),
         required: raw.required.unwrap_or(true),
         late_after: duration("remote.late_after", raw.late_after.as_deref().unwrap_or(LATE_AFTER))?,
     })
@@ -115,6 +153,9 @@ mod tests {
             "url = \"s3://history\"\nlate_after = \"soon\"",
             "url = \"s3://history\"\nunknown = 1",
             "url = \"s3://history\"\noptions = { aws_secret_access_key = \"hunter2\" }",
+            "url = \"s3://history\"\nrecipients = [\"age1x\"]",
+            "url = \"s3://history\"\nrecipients = [\"AGE-SECRET-KEY-1HUNTER2hunter2\"]",
+            "url = \"s3://history\"\nidentity = \"relative\"",
             "url = \"s3://history\"\noptions = { Session_Token = \"hunter2\" }",
         ];
         for text in wrong {

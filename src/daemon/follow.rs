@@ -154,6 +154,8 @@ impl Follow {
         let service = Service::open_with(&self.config.place.url, self.stop.clone(), &options)?;
         let service = Arc::new(service);
         let repository = Repository::open(Arc::clone(&service) as Arc<dyn asat_remote::Bucket>)?;
+        let repository = repository.read_with(self.config.place.identities()?);
+        repository.must_be_readable()?;
         let cache = Cache::new(Arc::clone(&repository.bucket), &self.cache, self.config.cache)?;
         self.machine.follows().served_by(service, Arc::clone(&cache));
         Ok(Bucket { repository, cache, followers: BTreeMap::new(), looked_around: None, failed: None })

@@ -17,7 +17,7 @@ use asat_host::tree::{self, Reach, reach};
 use asat_remote::{Probed, Repository, Service, Stop};
 
 use super::DEFAULT_CONFIG;
-use crate::config::{Config, FollowConfig, FuseConfig, RepositoryPlace};
+use crate::config::{Config, FollowConfig, FuseConfig, RemoteConfig, RepositoryPlace, recipients};
 
 /// Everything that is judged.
 pub(super) struct Facts {
@@ -156,7 +156,7 @@ impl Facts {
                     remote: config
                         .remote
                         .as_ref()
-                        .map(|remote| (remote.place.url.clone(), repository(&remote.place))),
+                        .map(|remote| (remote.place.url.clone(), repository(remote))),
                     follow: config.follow.as_ref().map(|follow| (follow.place.url.clone(), followed(follow))),
                 };
                 Self { machine, fuse, configuration, site: Some(site) }
@@ -245,13 +245,16 @@ fn service(place: &RepositoryPlace) -> Result<Arc<Service>, asat_remote::Error> 
 }
 
 /// Opens the repository and tries the service, with the credentials of this environment.
-fn repository(place: &RepositoryPlace) -> Result<Probed, Problem> {
-    Ok(Repository::open(service(place)?)?.probe()?)
+fn repository(remote: &RemoteConfig) -> Result<Probed, Problem> {
+    remote.place.identities()?;
+    let recipients = recipients(&remote.recipients)?;
+    Ok(Repository::open(service(&remote.place)?)?.encrypted_to(recipients.as_ref())?.probe()?)
 }
 
 /// Opens the repository that is followed, and reads what it has of each store.
 fn followed(follow: &FollowConfig) -> Result<usize, Problem> {
-    let repository = Repository::open(service(&follow.place)?)?;
+    let repository = Repository::open(service(&follow.place)?)?.read_with(follow.place.identities()?);
+    repository.must_be_readable()?;
     let stores = if follow.stores.is_empty() { repository.stores()? } else { follow.stores.clone() };
     for store in &stores {
         let history = repository.history(store);

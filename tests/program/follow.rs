@@ -1,5 +1,7 @@
 //! A daemon that follows a bucket, as its users see it: it lists, opens, compares and queries what another one publishes, and changes nothing.
 
+mod encrypted;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

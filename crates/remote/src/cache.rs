@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::bucket::{Bucket, Part};
+use crate::bucket::Bucket;
 use crate::cached::CachedFile;
 use crate::error::Error;
+use crate::files::{self, FilePart};
 use crate::manifest::RemoteFile;
 use crate::repository::History;
 
@@ -77,7 +78,7 @@ impl Cache {
 
     /// A file of a store's history.
     pub(crate) fn file(self: &Arc<Self>, history: &History, named: &RemoteFile) -> Arc<CachedFile> {
-        let file = CachedFile::new(Arc::clone(self), named.key(&history.store), named.id());
+        let file = CachedFile::new(Arc::clone(self), history, named);
         let mut files = lock(&self.files);
         files.retain(|known| known.strong_count() > 0);
         files.push(Arc::downgrade(&file));
@@ -130,9 +131,9 @@ impl Cache {
         for (file, parts) in expected {
             runs.extend(file.upgrade().into_iter().flat_map(|file| file.begin(&parts)));
         }
-        let wanted: Vec<Part> = runs.iter().map(|run| run.file.part(&run.parts)).collect();
+        let wanted: Vec<FilePart> = runs.iter().map(|run| run.file.part(&run.parts)).collect();
         let began = Instant::now();
-        let fetched = self.bucket.read_parts(&wanted);
+        let fetched = files::read_parts(&*self.bucket, &wanted);
         self.note_whether_away(fetched.iter().take(own), began);
         let mut result = Ok(());
         for (nth, (run, fetched)) in runs.iter().zip(fetched).enumerate() {

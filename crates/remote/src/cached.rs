@@ -13,11 +13,15 @@ use std::sync::{
 };
 
 use asat_archive::{Error as ArchiveError, FileBytes, FileId};
+use asat_core::StoreName;
 use rustix::fs::FallocateFlags;
 
-use crate::bucket::Part;
 use crate::cache::{Cache, PART_BYTES, Run, lock};
+use crate::encryption::Keys;
 use crate::error::Error;
+use crate::files::{self, FilePart};
+use crate::manifest::RemoteFile;
+use crate::repository::History;
 
 /// A file that is not longer than this is fetched whole.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -31,7 +35,9 @@ type Uses = BTreeMap<usize, AtomicU64>;
 pub(crate) struct CachedFile {
     own: Weak<Self>,
     cache: Arc<Cache>,
-    key: Mutex<String>,
+    /// Its key, and how the newest manifest names it.
+    place: Mutex<(String, Arc<RemoteFile>)>,
+    keys: Arc<Keys>,
     /// How it is called in messages: by the first key that it had.
     name: PathBuf,
     id: FileId,
@@ -44,12 +50,14 @@ pub(crate) struct CachedFile {
 }
 
 impl CachedFile {
-    pub(crate) fn new(cache: Arc<Cache>, key: String, id: FileId) -> Arc<Self> {
+    pub(crate) fn new(cache: Arc<Cache>, history: &History, named: &RemoteFile) -> Arc<Self> {
+        let (key, id) = (named.key(&history.store), named.id());
         Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             name: PathBuf::from(format!("{}/{key}", cache.bucket.url())),
             cache,
-            key: Mutex::new(key),
+            place: Mutex::new((key, Arc::new(named.clone()))),
+            keys: Arc::clone(&history.keys),
             id,
             file: OnceLock::new(),
             uses: RwLock::default(),
@@ -58,18 +66,23 @@ impl CachedFile {
         })
     }
 
-    /// The bytes of parts in a row as a part of the object.
-    pub(crate) fn part(&self, parts: &Range<usize>) -> Part {
-        Part { key: self.key(), range: self.bytes_of(parts) }
+    /// The bytes of parts in a row.
+    pub(crate) fn part(&self, parts: &Range<usize>) -> FilePart {
+        self.part_of(self.bytes_of(parts))
     }
 
-    /// Is fetched by this key from now on. A file that comes again has been stored again, and what was stored first may be gone.
-    pub(crate) fn lie_under(&self, key: String) {
-        *lock(&self.key) = key;
+    fn part_of(&self, range: Range<u64>) -> FilePart {
+        let (key, file) = lock(&self.place).clone();
+        FilePart { key, file, keys: Arc::clone(&self.keys), range }
+    }
+
+    /// Is fetched as it is named here from now on. A file that comes again has been stored again, and what was stored first may be gone.
+    pub(crate) fn lie_as(&self, store: &StoreName, named: &RemoteFile) {
+        *lock(&self.place) = (named.key(store), Arc::new(named.clone()));
     }
 
     fn key(&self) -> String {
-        lock(&self.key).clone()
+        lock(&self.place).0.clone()
     }
 
     /// What is said of it while the service is away.
@@ -194,8 +207,8 @@ impl CachedFile {
             }
         }
         let url = self.cache.bucket.url();
-        let wanted = Part { key: self.key(), range: offset..offset + len_of(buffer) };
-        let read = self.cache.bucket.read_parts(&[wanted]).pop().transpose()?.flatten();
+        let wanted = self.part_of(offset..offset + len_of(buffer));
+        let read = files::read_parts(&*self.cache.bucket, &[wanted]).pop().transpose()?.flatten();
         let bytes = read.ok_or_else(|| Error::missing(url, &self.key()))?;
         if bytes.len() != buffer.len() {
             return Err(Error::damaged(url, &self.key(), "it is shorter than it was stored"));

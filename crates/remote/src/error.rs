@@ -70,6 +70,24 @@ pub enum Error {
         /// Its identity now.
         found: String,
     },
+    /// What is stored is encrypted to others than it should be.
+    #[error("{url} is encrypted to {found}, and not to {expected}", found = to(.found), expected = to(.expected))]
+    OtherRecipients {
+        /// The repository.
+        url: String,
+        /// To whom it is encrypted.
+        found: Vec<String>,
+        /// To whom it should be.
+        expected: Vec<String>,
+    },
+    /// What is stored is encrypted, and cannot be read here.
+    #[error("what {url} has is encrypted, and cannot be read here: {what}")]
+    Encrypted {
+        /// The repository.
+        url: String,
+        /// Why not.
+        what: String,
+    },
     /// The repository, or what is in it, is of another format.
     #[error("{key} in {url} has format {found}, and this asat knows {known} alone", known = crate::layout::FORMAT)]
     Format {
@@ -179,6 +197,10 @@ impl Error {
         Self::Damaged { key: key.to_owned(), url: url.to_owned(), what: what.into() }
     }
 
+    pub(crate) fn encrypted(url: &str, what: impl Into<String>) -> Self {
+        Self::Encrypted { url: url.to_owned(), what: what.into() }
+    }
+
     pub(crate) fn missing(url: &str, key: &str) -> Self {
         Self::Missing { url: url.to_owned(), key: key.to_owned() }
     }
@@ -220,6 +242,12 @@ impl Error {
             Self::Replaced { .. } => {
                 "look at who has made the repository anew, or which disk is mounted there; then restart asat. To begin a new history in it, delete remote.json beside the archive"
             }
+            Self::OtherRecipients { .. } => {
+                "write those that it has into remote.recipients if they are whom you mean; else make another repository. A repository keeps its recipients"
+            }
+            Self::Encrypted { .. } => {
+                "name the file that has the age identity of one of its recipients: remote.identity or follow.identity in the configuration, or --identity"
+            }
             Self::Format { .. } => "use the asat that wrote it, or a newer one",
             Self::Fenced { .. } => {
                 "if that machine is gone for good, take over: asat remote take-over STORE. Else publish to another URL"
@@ -245,14 +273,21 @@ impl Error {
     }
 }
 
+/// To whom something is encrypted, for people.
+fn to(recipients: &[String]) -> String {
+    if recipients.is_empty() { "nobody".to_owned() } else { recipients.join(", ") }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match error {
             Error::Archive(error) => return error.into(),
             Error::Service { .. } | Error::Forbidden { .. } => Code::RemoteUnavailable,
-            Error::Url { .. } | Error::NoRepository { .. } | Error::Unconditional { .. } => {
-                Code::Configuration
-            }
+            Error::Url { .. }
+            | Error::NoRepository { .. }
+            | Error::Unconditional { .. }
+            | Error::OtherRecipients { .. }
+            | Error::Encrypted { .. } => Code::Configuration,
             Error::Fenced { .. } | Error::Behind { .. } | Error::Replaced { .. } => Code::Fenced,
             Error::Missing { .. }
             | Error::Damaged { .. }

@@ -133,7 +133,7 @@ impl Follower {
         for named in &head.manifest.files {
             let known = self.files.get(&named.hash).filter(|known| known.id() == named.id());
             let file = known.map_or_else(|| self.cache.file(&self.history, named), Arc::clone);
-            file.lie_under(named.key(&self.history.store));
+            file.lie_as(&self.history.store, named);
             files.insert(named.hash.clone(), file);
         }
         let named = head.manifest.files.iter().filter_map(|named| files.get(&named.hash));

@@ -10,6 +10,10 @@ pub(crate) const REPOSITORY: &str = "asat.json";
 /// No history has so many manifests.
 pub(crate) const MOST_MANIFESTS: u64 = 999_999_999_999;
 
+/// What the keys of files end with, and those of files that are encrypted.
+const PLAIN: &str = ".segment";
+const ENCRYPTED: &str = ".segment.age";
+
 /// Where objects are created to see what the service does; nothing below is kept.
 pub(crate) fn probe(name: &str) -> String {
     format!("probe/{name}")
@@ -41,19 +45,28 @@ pub(crate) fn files(store: &StoreName) -> String {
     format!("{STORES}{store}/f/")
 }
 
-/// A file of an archive that was stored in this epoch. Two contents never have the same key: a file's hash is part of it.
-pub(crate) fn file(store: &StoreName, epoch: u64, id: &FileId) -> String {
+/// A file of an archive that was stored in this epoch; with the digits of its envelope if it is encrypted. Two contents never have the same key:
+/// a file's hash is part of it.
+pub(crate) fn file(store: &StoreName, epoch: u64, id: &FileId, envelope: Option<&str>) -> String {
     let hash = hex(id.hash.get(..16).unwrap_or_default());
-    format!("{STORES}{store}/f/{epoch:06}-{:012}-{hash}.segment", id.number)
+    let name = format!("{STORES}{store}/f/{epoch:06}-{:012}-{hash}", id.number);
+    match envelope {
+        None => format!("{name}{PLAIN}"),
+        Some(envelope) => format!("{name}-{envelope}{ENCRYPTED}"),
+    }
 }
 
 /// The epoch and the number of a file, if that is one's key.
 pub(crate) fn numbers_of_file(store: &StoreName, key: &str) -> Option<(u64, u64)> {
-    let name = key.strip_prefix(&files(store))?.strip_suffix(".segment")?;
-    let mut parts = name.split('-');
-    let (epoch, number, hash) = (parts.next()?, parts.next()?, parts.next()?);
-    let is_hash = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_hash && parts.next().is_none()).then_some((epoch.parse().ok()?, number.parse().ok()?))
+    let name = key.strip_prefix(&files(store))?;
+    let encrypted = name.strip_suffix(ENCRYPTED);
+    let mut parts = encrypted.or_else(|| name.strip_suffix(PLAIN))?.split('-');
+    let (epoch, number) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let is_hash =
+        |digits: &str, len| digits.len() == len && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_one = is_hash(parts.next()?, 32)
+        && encrypted.is_none_or(|_| parts.next().is_some_and(|digits| is_hash(digits, 16)));
+    (is_one && parts.next().is_none()).then_some((epoch, number))
 }
 
 /// Bytes as hexadecimal digits.
@@ -88,7 +101,9 @@ mod tests {
         let again: Vec<_> = keys.iter().filter_map(|key| number_of_manifest(&store, key)).collect();
         assert_eq!(again, numbers);
         let id = FileId { number: 7, bytes: 1, hash: [0xab; 32] };
-        assert_eq!(numbers_of_file(&store, &file(&store, 3, &id)), Some((3, 7)));
+        for envelope in [None, Some("0123456789abcdef")] {
+            assert_eq!(numbers_of_file(&store, &file(&store, 3, &id, envelope)), Some((3, 7)));
+        }
         for wrong in
             ["report/m/999999999998-2.json", "report/m/1-1.json", "report/m/", "report/f/1-2.segment", "x"]
         {

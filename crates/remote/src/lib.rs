@@ -9,7 +9,9 @@
 mod bucket;
 mod cache;
 mod cached;
+mod encryption;
 mod error;
+mod files;
 mod follower;
 mod layout;
 mod manifest;
@@ -25,6 +27,7 @@ mod verify;
 
 pub use bucket::{Bucket, Entry, Part, Parts};
 pub use cache::{Cache, LEAST_CACHE_BYTES};
+pub use encryption::{Envelope, Identities, Keys, Recipients};
 pub use error::Error;
 pub use follower::Follower;
 pub use manifest::{Holder, Manifest, RemoteFile};

@@ -9,6 +9,7 @@ use asat_core::StoreName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::encryption::Envelope;
 use crate::layout::{self, FORMAT};
 
 /// No manifest is longer: it is read whole, and a hostile length must not fill the memory.
@@ -44,11 +45,14 @@ pub struct RemoteFile {
     pub bytes: u64,
     /// What the first 128 bytes of its footer hash to, as 64 hexadecimal digits.
     pub hash: String,
+    /// What it begins with in the bucket, if it is encrypted there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Envelope>,
 }
 
 impl RemoteFile {
     pub(crate) fn new(epoch: u64, id: &FileId) -> Self {
-        Self { file: id.number, epoch, bytes: id.bytes, hash: layout::hex(&id.hash) }
+        Self { file: id.number, epoch, bytes: id.bytes, hash: layout::hex(&id.hash), age: None }
     }
 
     /// What file it is.
@@ -65,7 +69,14 @@ impl RemoteFile {
     /// Its key below the repository's place.
     #[must_use]
     pub fn key(&self, store: &StoreName) -> String {
-        layout::file(store, self.epoch, &self.id())
+        let digits = self.age.as_ref().map(|envelope| envelope.digits());
+        layout::file(store, self.epoch, &self.id(), digits.as_deref())
+    }
+
+    /// How long its object is, in bytes.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.age.as_ref().map_or(self.bytes, |envelope| envelope.stored_bytes(self.bytes))
     }
 }
 
@@ -125,7 +136,11 @@ impl Manifest {
         let manifest: Self = serde_json::from_value(value).map_err(malformed)?;
         let Self { files, epoch, .. } = &manifest;
         let fits = |file: &RemoteFile| {
-            layout::from_hex(&file.hash).is_some() && file.file > 0 && (1..=*epoch).contains(&file.epoch)
+            let is_readable = file.age.as_ref().is_none_or(|envelope| envelope.fits());
+            layout::from_hex(&file.hash).is_some()
+                && file.file > 0
+                && (1..=*epoch).contains(&file.epoch)
+                && is_readable
         };
         let holds = manifest.number == number
             && manifest.store == *store
@@ -155,7 +170,7 @@ impl Manifest {
     /// How long all files are together, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.stored_bytes()))
     }
 }
 
@@ -173,7 +188,8 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let file = |file| RemoteFile { file, epoch: 2, bytes: 900 + file, hash: layout::hash(&[1]) };
+        let file =
+            |file| RemoteFile { file, epoch: 2, bytes: 900 + file, hash: layout::hash(&[1]), age: None };
         Manifest {
             format: FORMAT,
             number: 8,

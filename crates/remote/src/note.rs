@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, RemoteFile};
 
 /// What a publisher has created of a store's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Note {
     pub is_own: bool,
     /// Hashes of manifests that it has sent, or was about to send, under the next number. It is not known whether one is there.
     pub attempts: Vec<String>,
+    /// Encrypted files that it has stored, and that no manifest names yet: encrypted once more, they would have other keys.
+    #[serde(default)]
+    pub stored: Vec<RemoteFile>,
 }
 
 /// A manifest with its hash.

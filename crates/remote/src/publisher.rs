@@ -25,6 +25,10 @@ use crate::repository::{Found, History, Repository};
 /// From this length on it is asked first whether a file is in the bucket already: it may be, if the publisher was stopped.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
 
+/// So many pushes in a row rely on the manifest that the one before has created: a request less. The next one looks at all of these: if one is
+/// missing, the bucket was put back from a backup meanwhile.
+const RELYING: u64 = 7;
+
 /// How often a push begins anew.
 const ROUNDS: usize = 16;
 
@@ -53,8 +57,14 @@ pub struct Publisher {
     note: Option<Note>,
     /// Whether all that the newest manifest names was seen in the bucket.
     has_seen_files: bool,
-    /// Keys of files that were stored, and that no manifest names yet.
-    stored: BTreeSet<String>,
+    /// Pushes since the newest manifest was seen in the bucket.
+    relying: u64,
+    /// Files that were stored, and that no manifest names yet.
+    stored: Vec<RemoteFile>,
+    /// The same of a process before this one. They may be there.
+    stored_before: Vec<RemoteFile>,
+    /// Encrypted files that the newest manifest names and the bucket has lost: they are stored under other keys.
+    lost: BTreeSet<u64>,
     /// The manifest that was sent last, and may be there or not.
     sent: Option<Manifest>,
 }
@@ -64,8 +74,19 @@ impl Publisher {
     #[must_use]
     pub fn new(repository: &Repository, store: &StoreName, holder: Holder, notes: Box<dyn Notes>) -> Self {
         let (history, repository) = (repository.history(store), repository.id.clone());
-        let (note, sent, stored) = (None, None, BTreeSet::new());
-        Self { history, repository, holder, notes, note, has_seen_files: false, stored, sent }
+        Self {
+            history,
+            repository,
+            holder,
+            notes,
+            note: None,
+            has_seen_files: false,
+            relying: 0,
+            stored: Vec::new(),
+            stored_before: Vec::new(),
+            lost: BTreeSet::new(),
+            sent: None,
+        }
     }
 
     /// The newest manifest of its own, as far as it is known.
@@ -82,6 +103,14 @@ impl Publisher {
     /// [`Error::Fenced`] if somebody else publishes the store there; [`Error::Behind`] if the archive does not go on where the bucket
     /// ends; what the service answers. What was stored until then is not stored again.
     pub fn push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
+        let pushed = self.try_push(source);
+        if pushed.is_err() {
+            self.relying = RELYING;
+        }
+        pushed
+    }
+
+    fn try_push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
         // Another manifest of its own may turn out to be there, with what the archive was before; and the archive may change meanwhile.
         for _ in 0..ROUNDS {
             let (note, files) = (self.note()?, source.files()?);
@@ -89,14 +118,14 @@ impl Publisher {
             let is_settled = note.is_own && note.attempts.is_empty() && self.has_seen_files;
             let is_nothing =
                 files.files.is_empty() && files.lost_numbers().next().is_none() && note.head.is_none();
-            if is_nothing || is_settled && names(&note, &files) {
+            if is_nothing || is_settled && self.names(&note, &files) {
                 return Ok(files.versions);
             }
             let note = self.settle(note, source)?;
             self.must_go_on(&note, &files)?;
             must_know_newest(&note, &files)?;
             self.see_files(&note, &files)?;
-            if names(&note, &files) {
+            if self.names(&note, &files) {
                 return Ok(files.versions);
             }
             let next = self.next(&note, &files)?;
@@ -171,8 +200,19 @@ impl Publisher {
             };
         };
         let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
+        if is_own && self.has_seen_files && self.relying < RELYING {
+            self.relying += 1;
+            return Ok(note);
+        }
+        let relied = std::mem::take(&mut self.relying);
         let is_there = match self.history.find(head.manifest.number) {
-            Ok(Found::Manifest(there)) => there.hash == head.hash,
+            Ok(Found::Manifest(there)) => {
+                let number = head.manifest.number;
+                if !self.history.has_manifests(number.saturating_sub(relied).max(1)..number)? {
+                    self.has_seen_files = false;
+                }
+                there.hash == head.hash
+            }
             Ok(Found::Nothing) => {
                 // Files that it names may be gone, too.
                 self.has_seen_files = false;
@@ -219,14 +259,14 @@ impl Publisher {
     fn see_files(&mut self, note: &Note, files: &Files) -> Result<(), Error> {
         let named = note.head.iter().flat_map(|head| &head.manifest.files);
         for named in named.filter(|_| !self.has_seen_files) {
-            let key = named.key(&self.history.store);
-            if self.history.bucket.look(&key)?.is_some_and(|there| there.bytes == named.bytes) {
+            if self.history.has_file(named)? {
                 continue;
             }
             match files.files.iter().find(|file| file.id == named.id()) {
-                Some(file) => self.store(file, &key)?,
+                Some(_) if named.age.is_some() => _ = self.lost.insert(named.file),
+                Some(file) => _ = self.store(file, named.clone())?,
                 None if files.lost_numbers().any(|lost| lost == named.file) => {
-                    return Err(Error::missing(self.history.bucket.url(), &key));
+                    return Err(Error::missing(self.history.bucket.url(), &named.key(&self.history.store)));
                 }
                 // The archive needs it no more.
                 None => {}
@@ -236,10 +276,18 @@ impl Publisher {
         Ok(())
     }
 
+    /// Whether there is nothing to do.
+    fn names(&self, note: &Note, files: &Files) -> bool {
+        self.lost.is_empty() && names_all(note, files)
+    }
+
     /// Has all files in the bucket, and answers the manifest that names them.
     fn next(&mut self, note: &Note, files: &Files) -> Result<Manifest, Error> {
         let head = note.head.as_ref();
-        let named_before = |number: u64| head.and_then(|head| head.manifest.file(number));
+        let lost = self.lost.clone();
+        let named_before = |number: u64| {
+            head.filter(|_| !lost.contains(&number)).and_then(|head| head.manifest.file(number))
+        };
         let newest = head.map_or(0, |head| head.manifest.newest_file());
         let comes_again =
             files.files.iter().any(|file| file.id.number <= newest && named_before(file.id.number).is_none());
@@ -269,23 +317,33 @@ impl Publisher {
 
     /// Has a file in the bucket that no manifest names, and answers how one names it.
     fn place(&mut self, file: &ArchiveFile, epoch: u64, is_new: bool) -> Result<RemoteFile, Error> {
-        let named = RemoteFile::new(epoch, &file.id);
-        let key = named.key(&self.history.store);
-        let may_be_there = is_new && file.id.bytes >= ASK_FIRST_BYTES;
-        let is_there = self.stored.contains(&key)
-            || may_be_there
-                && self.history.bucket.look(&key)?.is_some_and(|there| there.bytes == file.id.bytes);
-        if !is_there {
-            self.store(file, &key)?;
+        let is_it = |known: &&RemoteFile| known.epoch == epoch && known.id() == file.id;
+        if let Some(known) = self.stored.iter().find(is_it) {
+            return Ok(known.clone());
         }
-        self.stored.insert(key);
+        let plain = RemoteFile::new(epoch, &file.id);
+        let is_long = file.id.bytes >= ASK_FIRST_BYTES;
+        let may_be_there = match self.stored_before.iter().find(is_it) {
+            None if self.history.is_encrypted() => None,
+            None => Some(&plain).filter(|_| is_new && is_long),
+            known => known,
+        };
+        let named = match may_be_there {
+            Some(named) if self.history.has_file(named)? => named.clone(),
+            _ => self.store(file, plain)?,
+        };
+        self.stored.push(named.clone());
+        if is_long && named.age.is_some() {
+            let note = self.note()?;
+            self.noted(note)?;
+        }
         Ok(named)
     }
 
     /// Stores a file. It is checked on the way: what is damaged here does not come into the bucket.
-    fn store(&self, file: &ArchiveFile, key: &str) -> Result<(), Error> {
+    fn store(&self, file: &ArchiveFile, named: RemoteFile) -> Result<RemoteFile, Error> {
         let mut checker = Checker::new(file.id);
-        let mut parts = pieces(file).map(|piece| {
+        let parts = pieces(file).map(|piece| {
             let piece = piece?;
             checker.update(&piece);
             let checked = if checker.is_at_end() { checker.check() } else { Ok(()) };
@@ -294,7 +352,7 @@ impl Publisher {
         if file.id.bytes > part_bytes(file.id.bytes) {
             self.check(file)?;
         }
-        self.history.bucket.store(key, file.id.bytes, &mut parts)
+        self.history.store_file(named, parts)
     }
 
     /// Reads a file before anything of it is stored: of a large one it would be found out too late that it is damaged.
@@ -327,6 +385,8 @@ impl Publisher {
         match self.history.understand(next.number, &there)? {
             Found::Manifest(there) if note.attempts.contains(&there.hash) => {
                 self.stored.clear();
+                self.stored_before.clear();
+                self.lost.clear();
                 self.noted_as_sent(note, *there)
             }
             Found::Manifest(there) => Err(self.fenced(note, &there.manifest)),
@@ -365,6 +425,7 @@ impl Publisher {
                 found: self.repository.clone(),
             });
         }
+        self.stored_before.clone_from(&note.stored);
         Ok(self.note.insert(note).clone())
     }
 
@@ -372,6 +433,8 @@ impl Publisher {
     fn noted(&mut self, note: Note) -> Result<Note, Error> {
         // If it cannot be written, one of the two is there: it is read again.
         self.note = None;
+        let stored = self.stored.iter().chain(&self.stored_before).filter(|file| file.age.is_some());
+        let note = Note { stored: stored.cloned().collect(), ..note };
         self.notes.save(&note)?;
         Ok(self.note.insert(note).clone())
     }
@@ -465,7 +528,7 @@ fn unfit(head: &Manifest, files: &Files) -> Option<u64> {
 }
 
 /// Whether the newest manifest names what the archive consists of. What cannot be read here is as good there as ever.
-fn names(note: &Note, files: &Files) -> bool {
+fn names_all(note: &Note, files: &Files) -> bool {
     let Some(Head { manifest: head, .. }) = &note.head else { return false };
     let is_named = |file: &ArchiveFile| head.file(file.id.number).is_some_and(|named| named.id() == file.id);
     let lost = files.lost_numbers().filter(|lost| head.file(*lost).is_some()).count();

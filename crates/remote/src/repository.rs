@@ -1,5 +1,6 @@
 //! The repository, and the histories of stores in it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use asat_core::StoreName;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::bucket::{Bucket, Entry};
+use crate::encryption::{Identities, Keys, Recipients};
 use crate::error::Error;
 use crate::layout::{self, FORMAT, REPOSITORY};
 use crate::manifest::{MOST_BYTES, Manifest, PRUNED, Unreadable};
@@ -28,6 +30,8 @@ pub struct Repository {
     pub bucket: Arc<dyn Bucket>,
     /// What tells it from another one that is made in the same place.
     pub id: String,
+    /// Its encryption.
+    pub keys: Arc<Keys>,
 }
 
 /// What the marker says.
@@ -35,24 +39,29 @@ pub struct Repository {
 struct Marker {
     format: u64,
     id: String,
+    /// To whom everything is encrypted, if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recipients: Vec<String>,
 }
 
 impl Repository {
-    /// Makes a repository, unless there is one. The service is tried first. Answers whether it was made.
+    /// Makes a repository, unless there is one; what is stored in it is encrypted if there are recipients. The service is tried first.
+    /// Answers whether it was made.
     ///
     /// # Errors
-    /// If the service cannot be used for it, or does not answer.
-    pub fn init(bucket: Arc<dyn Bucket>) -> Result<(Self, bool), Error> {
+    /// If the service cannot be used for it, or does not answer; [`Error::OtherRecipients`] if there is one for others.
+    pub fn init(bucket: Arc<dyn Bucket>, recipients: Option<&Recipients>) -> Result<(Self, bool), Error> {
         match Self::open(Arc::clone(&bucket)) {
             Err(Error::NoRepository { .. }) => {}
-            found => return Ok((found?, false)),
+            found => return found?.encrypted_to(recipients).map(|found| (found, false)),
         }
         probe::probe(&*bucket)?;
-        let marker = Marker { format: FORMAT, id: Uuid::now_v7().to_string() };
+        let texts = recipients.map(Recipients::texts).unwrap_or_default();
+        let marker = Marker { format: FORMAT, id: Uuid::now_v7().to_string(), recipients: texts };
         let text = serde_json::to_vec(&marker).unwrap_or_default();
         // Somebody else may have made it at the same moment.
         bucket.create_surely(REPOSITORY, &text)?;
-        let repository = Self::open(bucket)?;
+        let repository = Self::open(bucket)?.encrypted_to(recipients)?;
         let is_made = repository.id == marker.id;
         Ok((repository, is_made))
     }
@@ -71,8 +80,50 @@ impl Repository {
         if let Some(found) = value.get("format").and_then(Value::as_u64).filter(|found| *found != FORMAT) {
             return Err(Error::Format { key: REPOSITORY.to_owned(), url, found });
         }
-        let marker: Marker = serde_json::from_value(value).map_err(damaged)?;
-        Ok(Self { bucket, id: marker.id })
+        let Marker { id, recipients, .. } = serde_json::from_value(value).map_err(damaged)?;
+        let recipients = match recipients.as_slice() {
+            [] => None,
+            texts => Some(Recipients::parse(texts).map_err(|what| Error::damaged(&url, REPOSITORY, what))?),
+        };
+        Ok(Self { bucket, id, keys: Arc::new(Keys { recipients, identities: None }) })
+    }
+
+    /// The same, if it is encrypted to these recipients, or to nobody. Who publishes to it knows them from elsewhere: somebody who
+    /// can write to the bucket must not be able to add one.
+    ///
+    /// # Errors
+    /// [`Error::OtherRecipients`] if it is not.
+    pub fn encrypted_to(self, recipients: Option<&Recipients>) -> Result<Self, Error> {
+        let of = |recipients: Option<&Recipients>| recipients.map(Recipients::texts).unwrap_or_default();
+        let (found, expected) = (of(self.keys.recipients.as_ref()), of(recipients));
+        if found == expected {
+            return Ok(self);
+        }
+        Err(Error::OtherRecipients { url: self.bucket.url().to_owned(), found, expected })
+    }
+
+    /// The same, read with these identities.
+    #[must_use]
+    pub fn read_with(self, identities: Option<Identities>) -> Self {
+        let keys = Keys { recipients: self.keys.recipients.clone(), identities };
+        Self { keys: Arc::new(keys), ..self }
+    }
+
+    /// Sees that what is stored can be read here, as far as can be known before.
+    ///
+    /// # Errors
+    /// [`Error::Encrypted`] if it is encrypted and there are no identities.
+    pub fn must_be_readable(&self) -> Result<(), Error> {
+        match (&self.keys.recipients, &self.keys.identities) {
+            (Some(_), None) => Err(Error::encrypted(self.bucket.url(), "there is no identity here")),
+            _ => Ok(()),
+        }
+    }
+
+    /// To whom what is stored is encrypted, if it is.
+    #[must_use]
+    pub fn recipients(&self) -> Option<&Recipients> {
+        self.keys.recipients.as_ref()
     }
 
     /// Tries whether the service keeps two publishers apart.
@@ -86,7 +137,7 @@ impl Repository {
     /// A store's history.
     #[must_use]
     pub fn history(&self, store: &StoreName) -> History {
-        History { bucket: Arc::clone(&self.bucket), store: store.clone() }
+        History { bucket: Arc::clone(&self.bucket), store: store.clone(), keys: Arc::clone(&self.keys) }
     }
 
     /// The stores that have a history.
@@ -128,6 +179,7 @@ pub(crate) enum Found {
 pub struct History {
     pub(crate) bucket: Arc<dyn Bucket>,
     pub(crate) store: StoreName,
+    pub(crate) keys: Arc<Keys>,
 }
 
 impl History {
@@ -164,6 +216,21 @@ impl History {
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         let number = self.listed()?;
         self.head_from(number.unwrap_or(0))
+    }
+
+    /// Whether manifests of these numbers, a few of the newest, are there.
+    pub(crate) fn has_manifests(&self, numbers: Range<u64>) -> Result<bool, Error> {
+        if numbers.is_empty() {
+            return Ok(true);
+        }
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?;
+        for key in numbers.map(|number| layout::manifest(&self.store, number)) {
+            // A listing may be old.
+            if !listed.iter().any(|entry| entry.key == key) && self.bucket.look(&key)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The number of the newest manifest that a listing has.

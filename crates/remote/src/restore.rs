@@ -47,7 +47,8 @@ pub fn restore(
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
     fs::create_dir_all(&unfinished).map_err(Error::local("create", &unfinished))?;
-    let (mut done, all, mut found) = (0, manifest.bytes(), 0);
+    let all = manifest.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes));
+    let (mut done, mut found) = (0, 0);
     for file in &manifest.files {
         found += usize::from(fetch(history, file, &unfinished, &mut |bytes| tell(done + bytes, all))?);
         done += file.bytes;
@@ -100,7 +101,7 @@ fn fetch(
     let at = |doing| Error::local(doing, &path);
     let mut file = unfinished(folder).map_err(at("create"))?;
     let (mut checker, mut taken) = (Checker::new(id), 0);
-    let is_there = history.bucket.read(&key, &mut |piece| {
+    let is_there = history.read_file(named, &mut |piece| {
         checker.update(piece);
         taken += u64::try_from(piece.len()).unwrap_or(0);
         if taken > id.bytes {

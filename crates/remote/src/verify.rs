@@ -59,19 +59,19 @@ pub fn verify(history: &History, depth: Depth) -> Result<Report, Error> {
         let key = file.key(&history.store);
         let listed = there.get(&key).copied();
         // A listing may be old.
-        let bytes = match listed.filter(|bytes| *bytes == file.bytes) {
+        let bytes = match listed.filter(|bytes| *bytes == file.stored_bytes()) {
             None => history.bucket.look(&key)?.map(|entry| entry.bytes),
             listed => listed,
         };
         let found = match bytes {
             None => Err("it is missing".to_owned()),
-            Some(bytes) if bytes != file.bytes => {
-                Err(format!("it has {bytes} bytes, and {} were stored", file.bytes))
+            Some(bytes) if bytes != file.stored_bytes() => {
+                Err(format!("it has {bytes} bytes, and {} were stored", file.stored_bytes()))
             }
             Some(_) if depth.reads(place, turn) => {
                 report.read += 1;
                 report.bytes += file.bytes;
-                read(history, file, &key)?
+                read(history, file)?
             }
             Some(_) => Ok(()),
         };
@@ -99,12 +99,17 @@ impl Depth {
 }
 
 /// Reads a file, and says what is wrong with it.
-fn read(history: &History, file: &RemoteFile, key: &str) -> Result<Result<(), String>, Error> {
+fn read(history: &History, file: &RemoteFile) -> Result<Result<(), String>, Error> {
     let mut checker = Checker::new(file.id());
     // Its length is as it should be, as far as a listing knows.
-    let is_there = history.bucket.read(key, &mut |piece| {
+    let read = history.read_file(file, &mut |piece| {
         checker.update(piece);
         Ok(())
-    })?;
-    Ok(if is_there { checker.check() } else { Err("it is missing".to_owned()) })
+    });
+    Ok(match read {
+        Ok(true) => checker.check(),
+        Ok(false) => Err("it is missing".to_owned()),
+        Err(Error::Damaged { what, .. }) => Err(what),
+        Err(error) => return Err(error),
+    })
 }

@@ -37,6 +37,9 @@ pub struct RemoteMade {
     pub url: String,
     /// What tells it from others.
     pub id: String,
+    /// To whom what is stored in it is encrypted, as age writes recipients.
+    #[serde(default)]
+    pub recipients: Vec<String>,
     /// Whether it was made now.
     pub made: bool,
 }

@@ -17,13 +17,13 @@ pub(in crate::cli) struct RemoteArgs {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum RemoteCommand {
     /// Make a repository, once; tries whether the service keeps two publishers apart
-    Init(RepositoryArgs),
+    Init(RemoteInitArgs),
     /// Show what of each store is in the bucket, as the daemon knows it; exits with 13 if something keeps versions from coming there
     Status {
         /// The store; every store if left out
         store: Option<StoreName>,
     },
-    /// Have all of a store's archive be in the bucket now, also what could wait for a minute; new versions follow by themselves
+    /// Have all of a store's archive be in the bucket now, also what could wait for the next publication; new versions follow by themselves
     Push {
         /// The store
         store: StoreName,
@@ -57,9 +57,22 @@ pub(in crate::cli) struct RepositoryArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteInitArgs {
+    #[command(flatten)]
+    pub(in crate::cli) repository: RepositoryArgs,
+    /// Encrypt everything that is stored to this recipient of age (age1...), so that only its identity reads it; may be given more than once. If left out,
+    /// those of the configuration
+    #[arg(long = "recipient", value_name = "AGE1...")]
+    pub(in crate::cli) recipients: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteVerifyArgs {
     #[command(flatten)]
     pub(in crate::cli) repository: RepositoryArgs,
+    /// The file with the age identity that reads what is encrypted; if left out, that of the configuration
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) identity: Option<PathBuf>,
     /// The store; every store if left out
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) store: Option<StoreName>,
@@ -114,6 +127,9 @@ fn price(text: &str) -> Result<f64, String> {
 pub(in crate::cli) struct RemoteRestoreArgs {
     #[command(flatten)]
     pub(in crate::cli) repository: RepositoryArgs,
+    /// The file with the age identity that reads what is encrypted; if left out, that of the configuration
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) identity: Option<PathBuf>,
     /// The store
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) store: StoreName,

@@ -19,13 +19,14 @@ use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
 use super::{Command, Standing};
-use crate::config::{Config, RemoteConfig};
+use crate::config::{self, Config, RemoteConfig};
 use crate::daemon::{Handle, Machine, failed};
 
 /// After how long something that failed is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How long it may take until what moves within an archive, or is given up, is so in the bucket.
-const MOVED: Duration = Duration::from_secs(60);
+/// How long it may take until what moves within an archive, or is given up, is so in the bucket, if nothing is published: it comes there
+/// with the next publication else, which saves requests.
+const MOVED: Duration = Duration::from_secs(3600);
 
 /// All threads, and what they share.
 pub(in crate::daemon) struct Pushing {
@@ -227,9 +228,18 @@ impl Pusher {
             if self.put_back.contains(&number) {
                 continue;
             }
-            if put_back(&history, head, number, archive.folder())? {
-                let store = &self.store;
-                tracing::warn!(%store, "{store}: file {number} of its archive was lost, and is put back from the bucket");
+            let store = &self.store;
+            match put_back(&history, head, number, archive.folder()) {
+                Ok(true) => {
+                    tracing::warn!(%store, "{store}: file {number} of its archive was lost, and is put back from the bucket");
+                }
+                Ok(false) => {}
+                // Who publishes need not be able to read what it has stored.
+                Err(error @ Error::Encrypted { .. }) => {
+                    let problem = Problem::from(error);
+                    tracing::error!(%store, "{store}: file {number} of its archive was lost, and is not put back: {problem}");
+                }
+                Err(error) => return Err(error.into()),
             }
             self.put_back.insert(number);
         }
@@ -328,22 +338,22 @@ impl Shared {
                 *opening = Opening::Open(repository.clone());
                 Ok(repository)
             }
-            Err(error) => {
-                let problem = Problem::from(error);
+            Err(problem) => {
                 *opening = Opening::Failed(problem.clone(), Instant::now());
                 Err(problem)
             }
         }
     }
 
-    fn open(&self) -> Result<Repository, Error> {
-        let service =
-            Service::open_with(&self.config.place.url, self.stop.clone(), &self.config.place.options())?;
+    fn open(&self) -> Result<Repository, Problem> {
+        let RemoteConfig { place, recipients, .. } = &self.config;
+        let (identities, recipients) = (place.identities()?, config::recipients(recipients)?);
+        let service = Service::open_with(&place.url, self.stop.clone(), &place.options())?;
         let service = Arc::new(service);
         self.machine.remotes().served_by(Arc::clone(&service));
-        let repository = Repository::open(service)?;
+        let repository = Repository::open(service)?.encrypted_to(recipients.as_ref())?;
         repository.probe()?;
-        Ok(repository)
+        Ok(repository.read_with(identities))
     }
 }
 

@@ -80,7 +80,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
-        let (repository, _) = Repository::init(bucket.clone()).unwrap();
+        let (repository, _) = Repository::init(bucket.clone(), None).unwrap();
         bucket.asked();
         Self { bucket, repository, folder: tempfile::tempdir().unwrap() }
     }
@@ -132,7 +132,7 @@ impl World {
 
     fn follower_with(&self, cache: &Arc<Cache>) -> Follower {
         let bucket = Arc::new(Reading(self.bucket.clone()));
-        Follower::new(&Repository { bucket, id: self.repository.id.clone() }, &store(), cache)
+        Follower::new(&Repository { bucket, ..self.repository.clone() }, &store(), cache)
     }
 
     /// A follower that has come to the newest manifest.
@@ -537,7 +537,7 @@ fn after_a_start_another_history_than_the_noted_one_is_not_followed() {
     follow(&mut first).unwrap();
     first.note().unwrap();
     let bucket = Arc::new(Reading(world.bucket.clone()));
-    let other = Repository { bucket, id: "other".to_owned() };
+    let other = Repository { bucket, id: "other".to_owned(), keys: Arc::default() };
     let mut follower =
         Follower::new(&other, &store(), &world.cache()).noted_in(Box::new(NoteFile(note.clone())));
     assert_is!(follow(&mut follower), Err(Error::Replaced { found, .. }) if found == "other");
@@ -1598,7 +1598,7 @@ fn a_bucket_that_is_another_one_than_before_is_noticed_by_looking_back_and_not_g
             "it was made anew",
             |world, _| {
                 world.put_back(&BTreeMap::new());
-                let (repository, _) = Repository::init(world.bucket.clone()).unwrap();
+                let (repository, _) = Repository::init(world.bucket.clone(), None).unwrap();
                 let mut other = machine("other");
                 for content in 0..9 {
                     other.publish(900 + content);
@@ -1651,6 +1651,7 @@ fn who_is_behind_a_bucket_that_was_put_back_and_published_to_again_learns_of_the
         }
         world.put_back(&backup);
         // It creates its newest manifest again, the fifth, and the next; the two before are nowhere.
+        machine.kill();
         machine.publish(7);
         machine.push(&world.repository).unwrap();
         let misses = |follower: &Follower, missing: u64| {
@@ -1779,7 +1780,7 @@ fn a_follower_asks_for_nothing_but_to_list_and_to_read() {
 
 /// What is published to a service is followed with it.
 fn is_followed(publishing: Service, following: Service) {
-    let (repository, _) = Repository::init(Arc::new(publishing)).unwrap();
+    let (repository, _) = Repository::init(Arc::new(publishing), None).unwrap();
     let mut machine = machine("first");
     let folder = tempfile::tempdir().unwrap();
     let following = Arc::new(following);
@@ -1840,7 +1841,7 @@ fn while_a_folder_is_away_nothing_of_it_is_lost() {
     let at = folder.path().join("mounted");
     fs::create_dir(&at).unwrap();
     let open = || Arc::new(Service::open(&format!("file://{}", at.display()), Stop::new()).unwrap());
-    let (repository, _) = Repository::init(open()).unwrap();
+    let (repository, _) = Repository::init(open(), None).unwrap();
     let mut machine = machine("first");
     let pages: Vec<u64> = (0..40).collect();
     write(&mut machine, 65536, &pages);
@@ -1864,7 +1865,7 @@ fn a_server_that_is_stopped_is_away_and_what_is_here_is_read_on() {
     let mut server = servers::versitygw();
     server.bucket("history");
     let open = || Arc::new(contract::service(&server, "prefix"));
-    let (repository, _) = Repository::init(open()).unwrap();
+    let (repository, _) = Repository::init(open(), None).unwrap();
     let mut machine = machine("first");
     let pages: Vec<u64> = (0..40).collect();
     write(&mut machine, 65536, &pages);
@@ -1949,7 +1950,7 @@ fn a_server_that_answers_nonsense_to_who_asks_for_a_part_is_not_believed() {
 fn who_is_stopped_while_it_waits_is_told_so_and_nothing_is_lost() {
     let server = servers::versitygw();
     server.bucket("history");
-    let (repository, _) = Repository::init(Arc::new(contract::service(&server, "prefix"))).unwrap();
+    let (repository, _) = Repository::init(Arc::new(contract::service(&server, "prefix")), None).unwrap();
     let mut machine = machine("first");
     machine.publish(7);
     machine.push(&repository).unwrap();

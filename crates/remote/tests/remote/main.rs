@@ -10,6 +10,7 @@
 )]
 
 mod contract;
+mod encrypted;
 mod machine;
 mod model;
 #[macro_use]

@@ -39,7 +39,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
-        let (repository, _) = Repository::init(bucket.clone()).unwrap();
+        let (repository, _) = Repository::init(bucket.clone(), None).unwrap();
         bucket.asked();
         Self { bucket, repository }
     }
@@ -151,30 +151,22 @@ fn harm(path: &Path, how: Harm) {
 // Requests.
 
 #[test]
-fn a_publication_takes_a_look_a_storing_and_a_creation_and_nothing_new_takes_nothing() {
+fn a_publication_takes_a_storing_and_a_creation_and_nothing_new_takes_nothing() {
     type Step = (&'static str, fn(&mut Machine), &'static [&'static str]);
     let steps: [Step; 11] = [
         ("nothing was ever published", |_| {}, &[]),
         // A publisher without a note looks for others first.
         ("the first version", |machine| machine.publish(1), &["list", "read", "store", "create"]),
         ("nothing new", |_| {}, &[]),
-        ("a version", |machine| machine.publish(2), &["read", "store", "create"]),
-        ("a version is given up", |machine| machine.retire(1), &["read", "store", "create"]),
-        (
-            "two versions",
-            |machine| (3..5).for_each(|n| machine.publish(n)),
-            &["read", "store", "store", "create"],
-        ),
+        ("a version", |machine| machine.publish(2), &["store", "create"]),
+        ("a version is given up", |machine| machine.retire(1), &["store", "create"]),
+        ("two versions", |machine| (3..5).for_each(|n| machine.publish(n)), &["store", "store", "create"]),
         (
             "four versions",
             |machine| (5..9).for_each(|n| machine.publish(n)),
-            &["read", "store", "store", "store", "store", "create"],
+            &["store", "store", "store", "store", "create"],
         ),
-        (
-            "segments are merged, in two steps",
-            |machine| compact(machine),
-            &["read", "store", "store", "create"],
-        ),
+        ("segments are merged, in two steps", |machine| compact(machine), &["store", "store", "create"]),
         ("nothing new after a restart", Machine::kill, &["read", "read", "look at", "look at"]),
         ("nothing new again", |_| {}, &[]),
         (
@@ -191,6 +183,22 @@ fn a_publication_takes_a_look_a_storing_and_a_creation_and_nothing_new_takes_not
         act(&mut machine);
         assert_eq!(machine.push(&world.repository).unwrap(), machine.versions, "{what}");
         assert_eq!(world.bucket.asked(), asked, "{what}");
+    }
+}
+
+#[test]
+fn every_eighth_publication_looks_for_the_newest_manifests() {
+    let (world, mut machine) = (World::new(), machine("first"));
+    for version in 1..40 {
+        machine.publish(version);
+        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        let looked = world.bucket.asked().into_iter().filter(|asked| !["store", "create"].contains(asked));
+        let expected: &[_] = match version {
+            1 => &["list", "read"],
+            version if version % 8 == 1 => &["read", "list"],
+            _ => &[],
+        };
+        assert_eq!(looked.collect::<Vec<_>>(), expected, "{version}");
     }
 }
 
@@ -574,9 +582,11 @@ fn a_bucket_that_was_put_back_from_a_backup_gets_what_it_lacks() {
             assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
             assert_eq!(world.contents(None), machine.versions);
         }
-        // Who goes on notices, as it reads its newest manifest before it publishes the next.
-        machine.publish(6);
-        assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        // Who goes on notices, as it looks for its newest manifests now and then.
+        for version in 6..14 {
+            machine.publish(version);
+            assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+        }
         assert_eq!(verify(&world.history(), Depth::Read).unwrap().findings, [], "{is_killed}");
         assert_eq!(world.contents(None), machine.versions);
     }
@@ -1052,11 +1062,11 @@ fn a_repository_is_made_once_and_keeps_its_identity() {
     let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
     assert_is!(Repository::open(bucket.clone()), Err(Error::NoRepository { url }) if url == "model://bucket");
     assert_eq!(bucket.keys(), BTreeMap::new());
-    let (made, is_made) = Repository::init(bucket.clone()).unwrap();
+    let (made, is_made) = Repository::init(bucket.clone(), None).unwrap();
     assert!(is_made);
     let objects = bucket.keys();
     assert_eq!(objects.keys().collect::<Vec<_>>(), ["asat.json"], "what the service was tried with is gone");
-    let (found, is_made) = Repository::init(bucket.clone()).unwrap();
+    let (found, is_made) = Repository::init(bucket.clone(), None).unwrap();
     assert!(!is_made);
     assert_eq!((&found.id, &Repository::open(bucket.clone()).unwrap().id), (&made.id, &made.id));
     assert_eq!(bucket.keys(), objects);
@@ -1079,11 +1089,11 @@ fn what_fails_when_a_repository_is_made_is_said_and_made_the_next_time() {
         for nth in 0..3 {
             let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
             bucket.next(doing, &[vec![Fault::Fine; nth], vec![fault]].concat());
-            match Repository::init(bucket.clone()) {
+            match Repository::init(bucket.clone(), None) {
                 Err(error) if !error.is_passing() => wrong.push(format!("{doing} {nth} {fault:?}: {error}")),
                 _ => {}
             }
-            let (repository, _) = Repository::init(bucket.clone()).unwrap();
+            let (repository, _) = Repository::init(bucket.clone(), None).unwrap();
             assert_eq!(Repository::open(bucket).unwrap().id, repository.id);
         }
     }
@@ -1094,7 +1104,7 @@ fn what_fails_when_a_repository_is_made_is_said_and_made_the_next_time() {
 fn a_service_that_replaces_what_it_should_create_has_no_repository() {
     let bucket = Arc::new(Model::new(Arc::new(Dice::new(0))));
     bucket.replaces.store(true, Ordering::Relaxed);
-    assert_is!(Repository::init(bucket.clone()), Err(error @ Error::Unconditional { .. }) if !error.is_passing());
+    assert_is!(Repository::init(bucket.clone(), None), Err(error @ Error::Unconditional { .. }) if !error.is_passing());
     assert_eq!(bucket.keys(), BTreeMap::new());
     let world = World::new();
     world.bucket.replaces.store(true, Ordering::Relaxed);
@@ -1105,7 +1115,7 @@ fn a_service_that_replaces_what_it_should_create_has_no_repository() {
 fn a_publisher_does_not_go_on_in_another_repository() {
     let (world, mut machine) = World::with(2);
     world.bucket.damage("asat.json", |_| None);
-    let (other, is_made) = Repository::init(world.bucket.clone()).unwrap();
+    let (other, is_made) = Repository::init(world.bucket.clone(), None).unwrap();
     assert!(is_made && other.id != world.repository.id);
     machine.kill();
     machine.publish(3);
@@ -1138,7 +1148,7 @@ fn a_marker_that_is_none_is_damaged_and_one_of_a_newer_format_is_said_to_be() {
         let before = world.objects();
         for found in [
             Repository::open(world.bucket.clone()),
-            Repository::init(world.bucket.clone()).map(|made| made.0),
+            Repository::init(world.bucket.clone(), None).map(|made| made.0),
         ] {
             match format {
                 None => assert_is!(found, Err(Error::Damaged { key, .. }) if key == "asat.json"),
@@ -1425,7 +1435,7 @@ fn a_url_that_names_no_bucket_is_refused() {
         assert!(refused.to_string().contains(url) && !refused.is_passing(), "{refused}");
     }
     let url = format!("file://{}", file.path().display());
-    let made = open(&url).and_then(|service| Repository::init(Arc::new(service)));
+    let made = open(&url).and_then(|service| Repository::init(Arc::new(service), None));
     assert!(made.is_err(), "{made:?}");
     let odd = Service::open_with("s3://bucket", Stop::new(), &[("colour", "red")]);
     assert_is!(odd, Err(Error::Url { what, .. }) if what.contains("colour"));
@@ -1460,7 +1470,7 @@ fn a_folder_keeps_a_history() {
     let url = format!("file://{}/", folder.path().display());
     let service = Arc::new(open(&url).unwrap());
     assert_eq!(service.url(), url.trim_end_matches('/'));
-    let (repository, _) = Repository::init(service.clone()).unwrap();
+    let (repository, _) = Repository::init(service.clone(), None).unwrap();
     let mut machine = machine("first");
     for version in 1..4 {
         machine.publish(version);
@@ -1484,7 +1494,7 @@ fn a_folder_keeps_a_history() {
 fn an_object_that_is_longer_than_what_was_stored_is_not_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let service = Arc::new(open(&format!("file://{}", folder.path().display())).unwrap());
-    let (repository, _) = Repository::init(service.clone()).unwrap();
+    let (repository, _) = Repository::init(service.clone(), None).unwrap();
     let (mut machine, history) = (machine("first"), repository.history(&store()));
     machine.publish(1);
     machine.push(&repository).unwrap();
@@ -1503,7 +1513,7 @@ fn a_folder_that_has_gone_away_is_not_made_anew() {
     let at = folder.path().join("mounted");
     fs::create_dir(&at).unwrap();
     let service = open(&format!("file://{}", at.display())).unwrap();
-    let (repository, _) = Repository::init(Arc::new(service)).unwrap();
+    let (repository, _) = Repository::init(Arc::new(service), None).unwrap();
     let mut machine = machine("first");
     machine.publish(1);
     machine.push(&repository).unwrap();
@@ -1538,7 +1548,7 @@ fn who_has_a_wrong_secret_is_told_so() {
     server.bucket("history");
     let service = Arc::new(service_of(&server, "history", "wrong-secret"));
     let opened = Repository::open(service.clone()).map(drop).map_err(|error| ("open", error));
-    let made = Repository::init(service.clone()).map(drop).map_err(|error| ("init", error));
+    let made = Repository::init(service.clone(), None).map(drop).map_err(|error| ("init", error));
     let all = all_of(&service).map(|(doing, found)| found.map(drop).map_err(|error| (doing, error)));
     let mut wrong = Vec::new();
     for found in [opened, made].into_iter().chain(all) {
@@ -1559,9 +1569,9 @@ fn who_names_a_bucket_that_is_not_there_is_told_which() {
     let mut machine = machine("first");
     machine.publish(1);
     assert_is!(Repository::open(nowhere.clone()), Err(Error::NoRepository { url }) if url == "s3://nowhere/prefix");
-    let repository = Repository { bucket: nowhere.clone(), id: "x".to_owned() };
+    let repository = Repository { bucket: nowhere.clone(), id: "x".to_owned(), keys: Arc::default() };
     let missing = [
-        Repository::init(nowhere.clone()).map(drop),
+        Repository::init(nowhere.clone(), None).map(drop),
         repository.history(&store()).newest().map(drop),
         machine.push(&repository).map(drop),
         repository.stores().map(drop),
@@ -1578,7 +1588,7 @@ fn a_server_that_was_stopped_has_the_versions_after_it_was_started_again() {
     let mut server = servers::versitygw();
     server.bucket("history");
     let service = Arc::new(service_of(&server, "history", servers::SECRET_KEY));
-    let (repository, _) = Repository::init(service).unwrap();
+    let (repository, _) = Repository::init(service, None).unwrap();
     let mut machine = machine("first");
     for round in 0..2 {
         machine.publish(round);
@@ -1605,7 +1615,7 @@ fn what_a_server_over_files_has_lost_or_damaged_is_found_and_put_back() {
     let server = servers::versitygw();
     server.bucket("history");
     let service = Arc::new(service_of(&server, "history", servers::SECRET_KEY));
-    let (repository, _) = Repository::init(service).unwrap();
+    let (repository, _) = Repository::init(service, None).unwrap();
     let (mut machine, history) = (machine("first"), repository.history(&store()));
     (0..4).for_each(|content| machine.publish(content));
     machine.push(&repository).unwrap();
@@ -1817,7 +1827,7 @@ fn a_page_in_the_place_of_a_service_is_no_empty_history() {
     let server = Hostile::new(respond);
     let bucket = Arc::new(server.service());
     assert_is!(Repository::open(bucket.clone()), Err(Error::Damaged { key, .. }) if key == "asat.json");
-    let repository = Repository { bucket, id: String::new() };
+    let repository = Repository { bucket, id: String::new(), keys: Arc::default() };
     let (history, mut machine) = (repository.history(&store()), machine("first"));
     machine.publish(1);
     assert!(history.newest().is_err(), "{what}");
@@ -1949,7 +1959,9 @@ fn stores_among(keys: &'static [&'static str], url: &str) -> Result<Vec<String>,
     let stop = Stop::new();
     let bucket = Arc::new(opened(&server.endpoint, url, &stop, &[]));
     let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || sender.send(Repository { bucket, id: String::new() }.stores()));
+    let thread = thread::spawn(move || {
+        sender.send(Repository { bucket, id: String::new(), keys: Arc::default() }.stores())
+    });
     let found = receiver.recv_timeout(Duration::from_secs(3));
     stop.stop();
     let _ = thread.join().unwrap();

@@ -9,6 +9,7 @@ use asat_archive::{Archive, Error as ArchiveError};
 use asat_remote::{Cache, Error, Follower, Keep, NoteFile, Repository, prune, restore};
 use tempfile::TempDir;
 
+use crate::encrypted;
 use crate::following::Reading;
 use crate::machine::{Accident, Machine, contents, store};
 use crate::model::{Dice, Model};
@@ -39,7 +40,9 @@ impl World {
     fn new(seed: u64, told: &Arc<Mutex<Vec<String>>>) -> Self {
         let dice = Arc::new(Dice::new(seed));
         let bucket = Arc::new(Model::new(Arc::clone(&dice)));
-        let (repository, _) = Repository::init(bucket.clone()).unwrap();
+        let (recipients, identities) = if seed % 4 == 3 { encrypted::keys() } else { (None, None) };
+        let (repository, _) = Repository::init(bucket.clone(), recipients.as_ref()).unwrap();
+        let repository = repository.read_with(identities);
         *bucket.faults.lock().unwrap() = dice.below(4) * 15;
         let mut first = Machine::new("m0", Machine::folder(), &dice);
         first.publish(dice.below(u64::MAX));
@@ -60,7 +63,7 @@ impl World {
         // No two stores are the same one, so nobody shares what is fetched of one with another follower of it.
         let bucket = Arc::new(Reading(self.bucket.clone()));
         let cache = Cache::new(bucket.clone(), self.folder.path(), 0).unwrap();
-        let repository = Repository { bucket, id: self.repository.id.clone() };
+        let repository = Repository { bucket, ..self.repository.clone() };
         let note = NoteFile(self.folder.path().join(format!("note-{nth}")));
         Follower::new(&repository, &store(), &cache).noted_in(Box::new(note))
     }
