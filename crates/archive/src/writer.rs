@@ -177,7 +177,8 @@ impl Writer {
         self.head.as_ref().map(|head| head.view.number)
     }
 
-    /// Has `told` hear from another thread how many of the pages that changed are stored. It is said before the first page comes.
+    /// Has `told` hear from another thread how many of the pages that changed are stored. It is said before the first page comes. Nothing more is
+    /// stored until `told` returns, and who hands pages over may wait for that: it must not wait for who does.
     pub fn tell(&mut self, told: Told) {
         self.told = Some(told);
     }

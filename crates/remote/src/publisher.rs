@@ -22,7 +22,8 @@ use crate::manifest::{Holder, MOST_BYTES, Manifest, RemoteFile};
 use crate::note::{Head, Note, Notes};
 use crate::repository::{Found, History, Repository};
 
-/// From this length on it is asked first whether a file is in the bucket already: it may be, if the publisher was stopped.
+/// From this length on it is asked first whether a file is in the bucket already, if it may be: because the publisher was stopped, or an answer
+/// was lost.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
 
 /// So many pushes in a row rely on the manifest that the one before has created: a request less. The next one looks at all of these: if one is
@@ -57,6 +58,8 @@ pub struct Publisher {
     note: Option<Note>,
     /// Whether all that the newest manifest names was seen in the bucket.
     has_seen_files: bool,
+    /// Whether it is known of every file if it was stored: nothing was left open since this process began.
+    is_sure: bool,
     /// Pushes since the newest manifest was seen in the bucket.
     relying: u64,
     /// Files that were stored, and that no manifest names yet.
@@ -81,6 +84,7 @@ impl Publisher {
             notes,
             note: None,
             has_seen_files: false,
+            is_sure: false,
             relying: 0,
             stored: Vec::new(),
             stored_before: Vec::new(),
@@ -105,7 +109,7 @@ impl Publisher {
     pub fn push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
         let pushed = self.try_push(source);
         if pushed.is_err() {
-            self.relying = RELYING;
+            (self.relying, self.is_sure) = (RELYING, false);
         }
         pushed
     }
@@ -325,7 +329,7 @@ impl Publisher {
         let is_long = file.id.bytes >= ASK_FIRST_BYTES;
         let may_be_there = match self.stored_before.iter().find(is_it) {
             None if self.history.is_encrypted() => None,
-            None => Some(&plain).filter(|_| is_new && is_long),
+            None => Some(&plain).filter(|_| is_new && is_long && !self.is_sure),
             known => known,
         };
         let named = match may_be_there {
@@ -387,6 +391,7 @@ impl Publisher {
                 self.stored.clear();
                 self.stored_before.clear();
                 self.lost.clear();
+                self.is_sure = true;
                 self.noted_as_sent(note, *there)
             }
             Found::Manifest(there) => Err(self.fenced(note, &there.manifest)),

@@ -47,7 +47,9 @@ impl<'a, F: Fn(Progress) + Send + 'static> Sink<'a, F> {
         let mut writer = self.writer.ok_or_else(|| internal(format!("{id} was cut without pages")))?;
         let note = serde_json::to_value(note).map_err(|error| internal(error.to_string()))?;
         let store = id.store.clone();
-        lock(&self.storing).is_read(u64::from(writer.changed()?));
+        // This may wait until the thread that compresses has taken a page, and that tells before it takes one.
+        let changed = writer.changed()?;
+        lock(&self.storing).is_read(u64::from(changed));
         Ok(writer.finish(asat_archive::Cut { store, cut_at, wal, note, even_if_unchanged })?)
     }
 }
@@ -85,6 +87,56 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
                 Ok(writer.same(number)?)
             }
             _ => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Pages of a batch for the thread that compresses, and how many are looked at together.
+    const BATCH: u32 = 128;
+    const TOGETHER: u32 = 16;
+
+    /// Its last pages complete a batch when everything before waits to be compressed.
+    #[test]
+    fn a_version_ends_though_the_thread_that_compresses_has_its_hands_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let (archive, _) = Archive::open(folder.path()).unwrap();
+        let (ended, end) = channel();
+        thread::spawn(move || {
+            let count = 60 * BATCH + TOGETHER / 2;
+            // What cannot be compressed takes longest.
+            let page = |number: u32, round: u32| {
+                let round = if number <= TOGETHER / 2 { 0 } else { round };
+                let mut random = u64::from(number) << 32 | u64::from(round) | 1;
+                let next = |_| {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    random.to_be_bytes()[0]
+                };
+                (0..4096).map(next).collect::<Vec<u8>>()
+            };
+            for round in 1..3 {
+                let meter = Meter::new("report".to_owned(), "cut", "pages", |_| {});
+                let mut sink = Sink::new(&archive, u64::from(round), meter);
+                sink.begin(PageSize::new(4096).unwrap(), count).unwrap();
+                let pages: Vec<(u32, Vec<u8>)> =
+                    (1..=count).map(|number| (number, page(number, round))).collect();
+                pages.iter().for_each(|(number, page)| sink.page(*number, page).unwrap());
+                let id = VersionId { store: "report".parse().unwrap(), number: u64::from(round) };
+                let cut_at = "2026-11-29T17:00:00Z".parse().unwrap();
+                ended.send(sink.finish(&id, &Note::default(), cut_at, true, false).map(drop)).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            end.recv_timeout(Duration::from_secs(120)).expect("it ends").unwrap();
         }
     }
 }
