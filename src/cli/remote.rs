@@ -304,14 +304,14 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
         bytes,
         storage: f64::from(megabytes) / 1000.0 * args.gigabyte,
         publications: u64::from(args.publications) * 30,
-        // Every eighth one reads an object and a listing, which costs as much as an object that is written.
-        requests: publications / 1000.0 * (2.125 * args.writes + 0.125 * args.reads),
+        // Every eighth one reads a listing, which costs as much as an object that is written.
+        requests: publications / 1000.0 * 2.125 * args.writes,
     };
     output.answer(&found, |found| {
         let RemoteCost { stores, bytes, storage, publications, requests } = found;
         let stores = counted(*stores, "store");
         format!(
-            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests that write, and one of eight with two more",
+            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests, and one of eight with one more",
             size(*bytes),
             counted(*publications, "publication"),
         )

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use asat_core::{Code, Problem};
-use asat_remote::{Identities, Recipients};
+use asat_remote::{Identities, Recipients, is_secret};
 
 use super::raw;
 use super::validate::{duration, wrong};
@@ -77,8 +77,8 @@ pub(super) fn place(
             "write for example \"s3://BUCKET/PREFIX\"; credentials come from the environment",
         ));
     }
-    let is_secret = |name: &&String| SECRET.iter().any(|part| name.to_lowercase().contains(part));
-    if let Some(name) = options.keys().find(is_secret) {
+    let names_secret = |name: &&String| SECRET.iter().any(|part| name.to_lowercase().contains(part));
+    if let Some(name) = options.keys().find(names_secret) {
         let what = format!("has {name}, and secrets do not stand in the configuration");
         return Err(wrong(
             &format!("{section}.options"),
@@ -87,7 +87,10 @@ pub(super) fn place(
         ));
     }
     if let Some(file) = identity.filter(|file| !file.is_absolute()) {
-        let what = format!("is {}, which is no absolute path", file.display());
+        let what = match is_secret(&file.to_string_lossy()) {
+            true => "is an identity, and not the name of its file".to_owned(),
+            false => format!("is {}, which is no absolute path", file.display()),
+        };
         return Err(wrong(
             &format!("{section}.identity"),
             what,
@@ -156,6 +159,8 @@ mod tests {
             "url = \"s3://history\"\nrecipients = [\"age1x\"]",
             "url = \"s3://history\"\nrecipients = [\"AGE-SECRET-KEY-1HUNTER2hunter2\"]",
             "url = \"s3://history\"\nidentity = \"relative\"",
+            "url = \"s3://history\"\nidentity = \"AGE-SECRET-KEY-1hunter2\"",
+            "url = \"s3://history\"\nrecipients = [\" age-secret-key-1hunter2\"]",
             "url = \"s3://history\"\noptions = { Session_Token = \"hunter2\" }",
         ];
         for text in wrong {

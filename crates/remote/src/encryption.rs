@@ -24,6 +24,8 @@ use crate::layout;
 
 /// So much is encrypted at once.
 const CHUNK: u64 = 64 << 10;
+/// So much of a piece is handed to age at once, in bytes.
+const AT_ONCE: usize = 1 << 20;
 /// What each chunk has besides.
 const TAG: u64 = 16;
 /// How long what the key is made of is, in bytes.
@@ -32,6 +34,12 @@ const NONCE: usize = 16;
 const MOST_HEADER_BYTES: usize = 16 << 10;
 /// So many may be able to read a repository.
 const MOST_RECIPIENTS: usize = 20;
+
+/// Whether a text has an identity in it, which must not be repeated.
+#[must_use]
+pub fn is_secret(text: &str) -> bool {
+    text.to_uppercase().contains("SECRET-KEY")
+}
 
 /// Who can read what is stored.
 #[derive(Clone)]
@@ -47,7 +55,7 @@ impl Recipients {
             return Err(format!("there are {} recipients, and 1 to {MOST_RECIPIENTS} may be", texts.len()));
         }
         let parse = |text: &String| {
-            if text.to_uppercase().starts_with("AGE-SECRET-KEY-") {
+            if is_secret(text) {
                 // It is not repeated.
                 return Err(
                     "an identity stands where its recipient should: age-keygen -y shows that".to_owned()
@@ -79,7 +87,8 @@ impl Recipients {
         let first = written.take();
         let envelope = Envelope::of(&first).ok_or(io::ErrorKind::InvalidData)?;
         let part = usize::try_from(part_bytes(envelope.stored_bytes(bytes))).unwrap_or(usize::MAX);
-        Ok((envelope, Encrypted { pieces, writer: Some(writer), written, ready: first, part }))
+        let piece = VecDeque::new();
+        Ok((envelope, Encrypted { pieces, piece, writer: Some(writer), written, ready: first, part }))
     }
 }
 
@@ -98,6 +107,9 @@ impl Identities {
     /// # Errors
     /// If it cannot be read, everybody may read it, or it has no identity.
     pub fn read(path: &Path) -> Result<Self, String> {
+        if is_secret(&path.to_string_lossy()) {
+            return Err("an identity stands where the name of its file should".to_owned());
+        }
         let failed = |what: String| format!("{} cannot be used: {what}", path.display());
         let metadata = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
         if metadata.permissions().mode() & 0o007 != 0 {
@@ -117,21 +129,19 @@ impl Identities {
         }
     }
 
-    /// Decrypts the part of a file, of which these are the chunks that have it.
+    /// Decrypts a part of a file, of which these are the chunks that have it. Answers what is wrong with them, if they are not what was stored.
+    ///
+    /// # Errors
+    /// If the file is of other recipients.
     pub(crate) fn decrypt(
         &self,
         envelope: &Envelope,
         range: Range<u64>,
         chunks: &[u8],
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Result<Vec<u8>, String>, String> {
         let first = range.start / CHUNK * CHUNK;
-        let sparse = Sparse {
-            envelope: envelope.bytes(),
-            chunks,
-            chunks_at: envelope.stored_range(&range, u64::MAX).start,
-            at: 0,
-        };
-        let mut reader = self.open(sparse)?;
+        let chunks_at = envelope.stored_range(&range, u64::MAX).start;
+        let mut reader = self.open(Sparse { envelope: envelope.bytes(), chunks, chunks_at, at: 0 })?;
         let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(first)).unwrap_or(0)];
         // If the beginning of a chunk is sought first, age looks at the end of the file too, which is not here.
         let mut read = || {
@@ -139,8 +149,9 @@ impl Identities {
             reader.seek(SeekFrom::Start(first))?;
             reader.read_exact(&mut bytes)
         };
-        read().map_err(not_whole)?;
-        Ok(bytes.split_off(usize::try_from(range.start - first).unwrap_or(0).min(bytes.len())))
+        let read = read().map_err(not_whole);
+        let skipped = usize::try_from(range.start - first).unwrap_or(0).min(bytes.len());
+        Ok(read.map(|()| bytes.split_off(skipped)))
     }
 
     /// Begins to decrypt a file that comes in pieces, of which the envelope is known.
@@ -190,11 +201,15 @@ impl Envelope {
 
     /// Whether it can be one.
     pub(crate) fn fits(&self) -> bool {
-        let is_digits = self.nonce.bytes().all(|byte| byte.is_ascii_hexdigit());
-        !self.header.is_empty()
-            && self.header.len() <= MOST_HEADER_BYTES
+        // Whoever reads it comes to its end within it, be it forged.
+        let (lines, is_end) = (self.header.lines(), |line: &str| line.starts_with("--- "));
+        self.header.len() <= MOST_HEADER_BYTES
+            && self.header.is_ascii()
+            && self.header.ends_with('\n')
+            && lines.clone().filter(|line| is_end(line)).count() == 1
+            && lines.last().is_some_and(|line| is_end(line) && line.len() == "--- ".len() + 43)
             && self.nonce.len() == 2 * NONCE
-            && is_digits
+            && self.nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
     /// As it is stored.
@@ -226,6 +241,8 @@ impl Envelope {
 /// A file while it is encrypted.
 struct Encrypted<I> {
     pieces: I,
+    /// What of the last one is not encrypted yet.
+    piece: VecDeque<Vec<u8>>,
     /// Until it has the last piece.
     writer: Option<StreamWriter<Written>>,
     written: Written,
@@ -242,9 +259,15 @@ impl<I: Iterator<Item = Result<Vec<u8>, ArchiveError>>> Iterator for Encrypted<I
         while self.ready.len() < self.part
             && let Some(mut writer) = self.writer.take()
         {
-            let written = match self.pieces.next() {
-                Some(Ok(piece)) => writer.write_all(&piece).map(|()| self.writer = Some(writer)),
-                Some(Err(error)) => return Some(Err(error)),
+            if self.piece.is_empty() {
+                match self.pieces.next() {
+                    Some(Ok(piece)) => self.piece.extend(piece.chunks(AT_ONCE).map(<[u8]>::to_vec)),
+                    Some(Err(error)) => return Some(Err(error)),
+                    None => {}
+                }
+            }
+            let written = match self.piece.pop_front() {
+                Some(bytes) => writer.write_all(&bytes).map(|()| self.writer = Some(writer)),
                 None => writer.finish().map(drop),
             };
             if let Err(source) = written {
@@ -253,7 +276,9 @@ impl<I: Iterator<Item = Result<Vec<u8>, ArchiveError>>> Iterator for Encrypted<I
             self.ready.append(&mut self.written.take());
         }
         let rest = self.ready.split_off(self.part.min(self.ready.len()));
-        let part = std::mem::replace(&mut self.ready, rest);
+        let mut part = std::mem::replace(&mut self.ready, rest);
+        // Several are on their way at once, and none shall take more than it has.
+        part.shrink_to_fit();
         (!part.is_empty()).then_some(Ok(part))
     }
 }

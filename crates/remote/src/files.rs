@@ -90,6 +90,7 @@ pub(crate) fn read_parts(bucket: &dyn Bucket, parts: &[FilePart]) -> Vec<Result<
 fn decrypted(url: &str, part: &FilePart, read: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
     let (Some(bytes), Some(envelope)) = (&read, &part.file.age) else { return Ok(read) };
     let decrypted = identities(&part.keys, url)?.decrypt(envelope, part.range.clone(), bytes);
+    let decrypted = decrypted.map_err(|what| Error::encrypted(url, what))?;
     decrypted.map(Some).map_err(|what| Error::damaged(url, &part.key, what))
 }
 

@@ -27,7 +27,7 @@ mod verify;
 
 pub use bucket::{Bucket, Entry, Part, Parts};
 pub use cache::{Cache, LEAST_CACHE_BYTES};
-pub use encryption::{Envelope, Identities, Keys, Recipients};
+pub use encryption::{Envelope, Identities, Keys, Recipients, is_secret};
 pub use error::Error;
 pub use follower::Follower;
 pub use manifest::{Holder, Manifest, RemoteFile};

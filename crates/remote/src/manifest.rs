@@ -14,6 +14,8 @@ use crate::layout::{self, FORMAT};
 
 /// No manifest is longer: it is read whole, and a hostile length must not fill the memory.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
+/// No file is as long as this: no sum of places in it is too large for a number.
+const TOO_LONG: u64 = 1 << 56;
 /// What stands in the place of a manifest that was pruned. Its number is never free again.
 pub(crate) const PRUNED: &[u8] = b"pruned\n";
 
@@ -138,6 +140,7 @@ impl Manifest {
         let fits = |file: &RemoteFile| {
             let is_readable = file.age.as_ref().is_none_or(|envelope| envelope.fits());
             layout::from_hex(&file.hash).is_some()
+                && file.bytes < TOO_LONG
                 && file.file > 0
                 && (1..=*epoch).contains(&file.epoch)
                 && is_readable
@@ -228,7 +231,8 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_damaged_and_another_format_is_said() {
-        let contradictions: [fn(&mut Manifest); 6] = [
+        let contradictions: [fn(&mut Manifest); 7] = [
+            |manifest| manifest.files[0].bytes = 1 << 56,
             |manifest| manifest.files.reverse(),
             |manifest| manifest.files[0].hash.truncate(62),
             |manifest| manifest.files[0].epoch = 3,

@@ -26,9 +26,9 @@ use crate::repository::{Found, History, Repository};
 /// was lost.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
 
-/// So many pushes in a row rely on the manifest that the one before has created: a request less. The next one looks at all of these: if one is
-/// missing, the bucket was put back from a backup meanwhile.
-const RELYING: u64 = 7;
+/// So many manifests are created in a row before it is looked whether they are there: a request less for each. If one is missing or another's then,
+/// the bucket was put back from a backup meanwhile.
+const RELYING: usize = 8;
 
 /// How often a push begins anew.
 const ROUNDS: usize = 16;
@@ -60,8 +60,8 @@ pub struct Publisher {
     has_seen_files: bool,
     /// Whether it is known of every file if it was stored: nothing was left open since this process began.
     is_sure: bool,
-    /// Pushes since the newest manifest was seen in the bucket.
-    relying: u64,
+    /// The manifests that it has created since it looked for them last, and the last one of which it has looked for.
+    unseen: Vec<Created>,
     /// Files that were stored, and that no manifest names yet.
     stored: Vec<RemoteFile>,
     /// The same of a process before this one. They may be there.
@@ -85,7 +85,7 @@ impl Publisher {
             note: None,
             has_seen_files: false,
             is_sure: false,
-            relying: 0,
+            unseen: Vec::new(),
             stored: Vec::new(),
             stored_before: Vec::new(),
             lost: BTreeSet::new(),
@@ -109,7 +109,9 @@ impl Publisher {
     pub fn push(&mut self, source: &dyn Source) -> Result<Vec<u64>, Error> {
         let pushed = self.try_push(source);
         if pushed.is_err() {
-            (self.relying, self.is_sure) = (RELYING, false);
+            // Before it goes on, the bucket may have been put back from a backup.
+            self.is_sure = false;
+            self.stored_before.append(&mut self.stored);
         }
         pushed
     }
@@ -165,7 +167,7 @@ impl Publisher {
         // What was sent before may still arrive under the number that comes now.
         let attempts = if is_noted { note.attempts.clone() } else { Vec::new() };
         let is_own = is_noted && note.is_own;
-        self.has_seen_files = false;
+        self.doubt();
         let note = self.create(Note { head: Some(head), is_own, attempts, ..note }, next)?;
         note.head.map(|head| head.manifest).ok_or_else(|| self.history.missing(1))
     }
@@ -204,22 +206,21 @@ impl Publisher {
             };
         };
         let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
-        if is_own && self.has_seen_files && self.relying < RELYING {
-            self.relying += 1;
-            return Ok(note);
-        }
-        let relied = std::mem::take(&mut self.relying);
-        let is_there = match self.history.find(head.manifest.number) {
-            Ok(Found::Manifest(there)) => {
-                let number = head.manifest.number;
-                if !self.history.has_manifests(number.saturating_sub(relied).max(1)..number)? {
-                    self.has_seen_files = false;
-                }
-                there.hash == head.hash
+        if is_own && self.is_sure && self.has_seen_files {
+            if self.unseen.len() <= RELYING {
+                return Ok(note);
             }
+            match self.see_manifests()? {
+                None => return Ok(note),
+                Some(Found::Manifest(another)) => return Err(self.fenced_by(note, *another, source)),
+                // Files may be gone, too.
+                Some(Found::Pruned | Found::Nothing) => self.doubt(),
+            }
+        }
+        let is_there = match self.history.find(head.manifest.number) {
+            Ok(Found::Manifest(there)) => there.hash == head.hash,
             Ok(Found::Nothing) => {
-                // Files that it names may be gone, too.
-                self.has_seen_files = false;
+                self.doubt();
                 is_own && self.create_again(head)?
             }
             Ok(Found::Pruned) => false,
@@ -234,12 +235,40 @@ impl Publisher {
             {
                 return Err(self.fenced_by(note, *next, source));
             }
+            self.unseen = vec![Created::of(head)];
             return Ok(note);
         }
         match self.history.head()? {
             Some(newest) => Err(self.fenced_by(note, newest, source)),
             None => Err(self.history.missing(head.manifest.number)),
         }
+    }
+
+    /// Nothing is taken to be in the bucket any more that was there.
+    fn doubt(&mut self) {
+        self.has_seen_files = false;
+        self.unseen.clear();
+        self.stored_before.append(&mut self.stored);
+    }
+
+    /// Looks whether the manifests are there that it has created; answers what is in the place of one if it is not.
+    fn see_manifests(&mut self) -> Result<Option<Found>, Error> {
+        let listed = self.history.list_newest()?;
+        for Created { number, hash, bytes } in &self.unseen {
+            // A listing may be old.
+            if listed.get(number) == Some(bytes) {
+                continue;
+            }
+            match self.history.find(*number) {
+                Ok(Found::Manifest(there)) if there.hash == *hash => {}
+                Ok(another) => return Ok(Some(another)),
+                // The next one takes its place.
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.unseen.drain(..self.unseen.len().saturating_sub(1));
+        Ok(None)
     }
 
     /// Creates its newest manifest anew, which the bucket has lost, as when it was put back from a backup. Answers whether it is there then.
@@ -267,7 +296,9 @@ impl Publisher {
                 continue;
             }
             match files.files.iter().find(|file| file.id == named.id()) {
-                Some(_) if named.age.is_some() => _ = self.lost.insert(named.file),
+                Some(_) if named.age.is_some() || self.history.is_encrypted() => {
+                    _ = self.lost.insert(named.file);
+                }
                 Some(file) => _ = self.store(file, named.clone())?,
                 None if files.lost_numbers().any(|lost| lost == named.file) => {
                     return Err(Error::missing(self.history.bucket.url(), &named.key(&self.history.store)));
@@ -388,6 +419,11 @@ impl Publisher {
         let there = self.history.bucket.create_surely(&next.key(), &bytes)?;
         match self.history.understand(next.number, &there)? {
             Found::Manifest(there) if note.attempts.contains(&there.hash) => {
+                if there.manifest != next {
+                    // One that was sent before has arrived late. It may name what was lost since.
+                    self.doubt();
+                }
+                self.unseen.push(Created::of(&there));
                 self.stored.clear();
                 self.stored_before.clear();
                 self.lost.clear();
@@ -510,6 +546,21 @@ impl Publisher {
             Ok(None) => self.history.missing(number),
             Err(error) => error,
         }
+    }
+}
+
+/// A manifest that was created.
+struct Created {
+    number: u64,
+    hash: String,
+    /// Its length in the bucket.
+    bytes: u64,
+}
+
+impl Created {
+    fn of(head: &Head) -> Self {
+        let bytes = u64::try_from(head.manifest.encode().0.len()).unwrap_or(u64::MAX);
+        Self { number: head.manifest.number, hash: head.hash.clone(), bytes }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The repository, and the histories of stores in it.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asat_core::StoreName;
@@ -218,19 +218,11 @@ impl History {
         self.head_from(number.unwrap_or(0))
     }
 
-    /// Whether manifests of these numbers, a few of the newest, are there.
-    pub(crate) fn has_manifests(&self, numbers: Range<u64>) -> Result<bool, Error> {
-        if numbers.is_empty() {
-            return Ok(true);
-        }
-        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?;
-        for key in numbers.map(|number| layout::manifest(&self.store, number)) {
-            // A listing may be old.
-            if !listed.iter().any(|entry| entry.key == key) && self.bucket.look(&key)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// The numbers of the newest manifests that a listing has, and how long each is.
+    pub(crate) fn list_newest(&self) -> Result<BTreeMap<u64, u64>, Error> {
+        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?.into_iter();
+        let number = |entry: &Entry| layout::number_of_manifest(&self.store, &entry.key);
+        Ok(listed.filter_map(|entry| Some((number(&entry)?, entry.bytes))).collect())
     }
 
     /// The number of the newest manifest that a listing has.

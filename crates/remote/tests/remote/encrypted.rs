@@ -215,6 +215,7 @@ fn what_is_no_recipient_or_no_identity_is_refused_and_no_secret_is_repeated() {
         vec![recipient.replace("age1", "age2")],
         vec![secret.clone()],
         vec![secret.to_lowercase()],
+        vec![format!(" {secret}")],
         vec!["ssh-ed25519 AAAA".to_owned()],
         vec![recipient.clone(); 21],
     ] {
@@ -267,4 +268,118 @@ fn long_files_that_were_stored_are_not_stored_again_after_a_kill() {
     assert_eq!(world.files(), stored);
     let note = NoteFile(machine.note());
     assert!(note.load().unwrap().unwrap().stored.is_empty());
+}
+
+/// A follower with another identity is told so: nothing is taken to be damaged.
+#[test]
+fn who_has_another_identity_is_told_so() {
+    let (world, mut machine) = World::new();
+    machine.publish(1);
+    machine.push(&world.repository).unwrap();
+    identity(&world.folder.path().join("other.txt"));
+    let bucket = Arc::new(Reading(world.bucket.clone()));
+    let cache = Cache::new(bucket.clone(), &world.folder.path().join("cache"), 0).unwrap();
+    let repository = Repository { bucket, ..world.read_with("other.txt") };
+    let refused = Follower::new(&repository, &store(), &cache).follow(&[].into()).unwrap_err();
+    assert!(refused.to_string().contains("none of the identities"), "{refused}");
+    assert!(refused.is_passing());
+}
+
+/// The manifest that repairs a loss is overtaken by one that was sent before, and names what is lost.
+#[test]
+fn a_loss_is_put_right_though_an_older_manifest_arrives_late() {
+    let (world, mut machine) = World::new();
+    machine.publish(1);
+    machine.push(&world.repository).unwrap();
+    machine.publish(2);
+    world.bucket.next("create", &[Fault::Late, Fault::Refused, Fault::Refused]);
+    assert!(machine.push(&world.repository).is_err());
+    world.bucket.calm();
+    machine.kill();
+    let lost = world.files().remove(0);
+    world.bucket.damage(&lost, |_| None);
+    world.bucket.next("create", &[Fault::Overtaken]);
+    machine.push(&world.repository).unwrap();
+    let history = world.read_with("mine.txt").history(&store());
+    assert_eq!(verify(&history, Depth::Read).unwrap().findings, []);
+}
+
+/// What was stored before the bucket was put back from a backup is not there after that.
+#[test]
+fn what_was_stored_and_not_named_is_looked_for_when_the_bucket_was_put_back() {
+    for encrypted in [false, true] {
+        let (mut world, mut machine) = World::new();
+        if !encrypted {
+            world.bucket = Arc::new(Model::new(Arc::new(Dice::new(1))));
+            world.repository = Repository::init(world.bucket.clone(), None).unwrap().0;
+        }
+        machine.publish(1);
+        machine.push(&world.repository).unwrap();
+        let backup = world.bucket.keys();
+        machine.publish(2);
+        machine.push(&world.repository).unwrap();
+        machine.publish(3);
+        world.bucket.next("create", &[Fault::Refused; 3]);
+        assert!(machine.push(&world.repository).is_err());
+        for key in world.bucket.keys().into_keys().filter(|key| !backup.contains_key(key)) {
+            world.bucket.damage(&key, |_| None);
+        }
+        machine.push(&world.repository).unwrap();
+        let repository = if encrypted { world.read_with("mine.txt") } else { world.repository.clone() };
+        assert_eq!(verify(&repository.history(&store()), Depth::Read).unwrap().findings, []);
+    }
+}
+
+/// A machine that takes over what the bucket was put back to, while the publisher goes on.
+#[test]
+fn who_has_taken_over_from_a_bucket_that_was_put_back_is_noticed() {
+    let (world, mut machine) = World::new();
+    for version in 1..4 {
+        machine.publish(version);
+        machine.push(&world.repository).unwrap();
+    }
+    let mut other = machine.copy("m1");
+    let newest = world.bucket.keys().into_keys().find(|key| key.contains("/m/")).unwrap();
+    machine.publish(4);
+    machine.push(&world.repository).unwrap();
+    let after = world.bucket.keys().into_keys().find(|key| key.contains("/m/")).unwrap();
+    assert_ne!(newest, after);
+    world.bucket.damage(&after, |_| None);
+    other.take_over(&world.repository).unwrap();
+    let fenced = (5..20).find_map(|version| {
+        machine.publish(version);
+        machine.push(&world.repository).err()
+    });
+    assert!(matches!(fenced, Some(Error::Fenced { .. } | Error::Behind { .. })), "{fenced:?}");
+}
+
+#[test]
+fn a_forged_envelope_is_damage_at_once() {
+    let (world, mut machine) = World::new();
+    machine.publish(1);
+    machine.push(&world.repository).unwrap();
+    let key = world.bucket.keys().into_keys().find(|key| key.contains("/m/")).unwrap();
+    let text = String::from_utf8(world.bucket.bytes(&key).unwrap()).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let header = manifest["files"][0]["age"]["header"].as_str().unwrap().to_owned();
+    let long = format!("age-encryption.org/v1\n-> X {}", "a".repeat(9000));
+    let forged = [
+        String::new(),
+        long.clone(),
+        format!("{long}\n"),
+        header.trim_end().to_owned(),
+        header.replace("\n--- ", "\n--- x\n--- "),
+        format!("{header}x\n"),
+        format!("\u{e9}{header}"),
+        format!("{}{header}", "a".repeat(20_000)),
+    ];
+    for header in forged {
+        let mut wrong = manifest.clone();
+        wrong["files"][0]["age"]["header"] = header.clone().into();
+        let line = wrong.to_string();
+        let forged = format!("{line}\n{}\n", blake3::hash(line.as_bytes()).to_hex());
+        world.bucket.damage(&key, |_| Some(forged.into_bytes()));
+        let read = world.read_with("mine.txt").history(&store()).newest();
+        assert!(matches!(read, Err(Error::Damaged { .. })), "{header:?}");
+    }
 }
