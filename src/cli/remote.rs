@@ -304,14 +304,13 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
         bytes,
         storage: f64::from(megabytes) / 1000.0 * args.gigabyte,
         publications: u64::from(args.publications) * 30,
-        // Every eighth one reads a listing, which costs as much as an object that is written.
-        requests: publications / 1000.0 * 2.125 * args.writes,
+        requests: publications / 1000.0 * (2.0 * args.writes + args.reads),
     };
     output.answer(&found, |found| {
         let RemoteCost { stores, bytes, storage, publications, requests } = found;
         let stores = counted(*stores, "store");
         format!(
-            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests, and one of eight with one more",
+            "{} of {stores}: ${storage:.2} a month\n{} of each: ${requests:.2} a month, with two requests that write and one that reads",
             size(*bytes),
             counted(*publications, "publication"),
         )

@@ -26,10 +26,6 @@ use crate::repository::{Found, History, Repository};
 /// was lost.
 const ASK_FIRST_BYTES: u64 = 1 << 20;
 
-/// So many manifests are created in a row before it is looked whether they are there: a request less for each. If one is missing or another's then,
-/// the bucket was put back from a backup meanwhile.
-const RELYING: usize = 8;
-
 /// How often a push begins anew.
 const ROUNDS: usize = 16;
 
@@ -60,8 +56,6 @@ pub struct Publisher {
     has_seen_files: bool,
     /// Whether it is known of every file if it was stored: nothing was left open since this process began.
     is_sure: bool,
-    /// The manifests that it has created since it looked for them last, and the last one of which it has looked for.
-    unseen: Vec<Created>,
     /// Files that were stored, and that no manifest names yet.
     stored: Vec<RemoteFile>,
     /// The same of a process before this one. They may be there.
@@ -85,7 +79,6 @@ impl Publisher {
             note: None,
             has_seen_files: false,
             is_sure: false,
-            unseen: Vec::new(),
             stored: Vec::new(),
             stored_before: Vec::new(),
             lost: BTreeSet::new(),
@@ -197,26 +190,17 @@ impl Publisher {
             Found::Manifest(there) => return Err(self.fenced_by(note, *there, source)),
             Found::Pruned | Found::Nothing => note,
         };
-        let Some(head) = &note.head else {
-            return match self.history.head()? {
-                None => Ok(note),
-                // It has arrived since it was looked for.
-                Some(newest) if note.attempts.contains(&newest.hash) => self.noted_as_sent(note, newest),
-                Some(newest) => Err(self.fenced_by(note, newest, source)),
-            };
-        };
-        let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
-        if is_own && self.is_sure && self.has_seen_files {
-            if self.unseen.len() <= RELYING {
-                return Ok(note);
-            }
-            match self.see_manifests()? {
+        let note = match &note.head {
+            Some(_) => note,
+            None => match self.history.head()? {
                 None => return Ok(note),
-                Some(Found::Manifest(another)) => return Err(self.fenced_by(note, *another, source)),
-                // Files may be gone, too.
-                Some(Found::Pruned | Found::Nothing) => self.doubt(),
-            }
-        }
+                // It has arrived since it was looked for.
+                Some(newest) if note.attempts.contains(&newest.hash) => self.noted_as_sent(note, newest)?,
+                Some(newest) => return Err(self.fenced_by(note, newest, source)),
+            },
+        };
+        let Some(head) = &note.head else { return Ok(note) };
+        let is_own = note.is_own && head.manifest.holder.host == self.holder.host;
         let is_there = match self.history.find(head.manifest.number) {
             Ok(Found::Manifest(there)) => there.hash == head.hash,
             Ok(Found::Nothing) => {
@@ -235,7 +219,6 @@ impl Publisher {
             {
                 return Err(self.fenced_by(note, *next, source));
             }
-            self.unseen = vec![Created::of(head)];
             return Ok(note);
         }
         match self.history.head()? {
@@ -247,28 +230,7 @@ impl Publisher {
     /// Nothing is taken to be in the bucket any more that was there.
     fn doubt(&mut self) {
         self.has_seen_files = false;
-        self.unseen.clear();
         self.stored_before.append(&mut self.stored);
-    }
-
-    /// Looks whether the manifests are there that it has created; answers what is in the place of one if it is not.
-    fn see_manifests(&mut self) -> Result<Option<Found>, Error> {
-        let listed = self.history.list_newest()?;
-        for Created { number, hash, bytes } in &self.unseen {
-            // A listing may be old.
-            if listed.get(number) == Some(bytes) {
-                continue;
-            }
-            match self.history.find(*number) {
-                Ok(Found::Manifest(there)) if there.hash == *hash => {}
-                Ok(another) => return Ok(Some(another)),
-                // The next one takes its place.
-                Err(Error::Damaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.unseen.drain(..self.unseen.len().saturating_sub(1));
-        Ok(None)
     }
 
     /// Creates its newest manifest anew, which the bucket has lost, as when it was put back from a backup. Answers whether it is there then.
@@ -423,7 +385,6 @@ impl Publisher {
                     // One that was sent before has arrived late. It may name what was lost since.
                     self.doubt();
                 }
-                self.unseen.push(Created::of(&there));
                 self.stored.clear();
                 self.stored_before.clear();
                 self.lost.clear();
@@ -546,21 +507,6 @@ impl Publisher {
             Ok(None) => self.history.missing(number),
             Err(error) => error,
         }
-    }
-}
-
-/// A manifest that was created.
-struct Created {
-    number: u64,
-    hash: String,
-    /// Its length in the bucket.
-    bytes: u64,
-}
-
-impl Created {
-    fn of(head: &Head) -> Self {
-        let bytes = u64::try_from(head.manifest.encode().0.len()).unwrap_or(u64::MAX);
-        Self { number: head.manifest.number, hash: head.hash.clone(), bytes }
     }
 }
 

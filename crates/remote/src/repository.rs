@@ -1,6 +1,5 @@
 //! The repository, and the histories of stores in it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asat_core::StoreName;
@@ -216,13 +215,6 @@ impl History {
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         let number = self.listed()?;
         self.head_from(number.unwrap_or(0))
-    }
-
-    /// The numbers of the newest manifests that a listing has, and how long each is.
-    pub(crate) fn list_newest(&self) -> Result<BTreeMap<u64, u64>, Error> {
-        let listed = self.bucket.list(&layout::manifests(&self.store), None, LISTED)?.into_iter();
-        let number = |entry: &Entry| layout::number_of_manifest(&self.store, &entry.key);
-        Ok(listed.filter_map(|entry| Some((number(&entry)?, entry.bytes))).collect())
     }
 
     /// The number of the newest manifest that a listing has.

@@ -112,6 +112,9 @@ pub(in crate::cli) struct RemoteCostArgs {
     /// What 1,000 requests cost that write or list, in dollars
     #[arg(long, value_name = "DOLLARS", default_value_t = 0.005, value_parser = price)]
     pub(in crate::cli) writes: f64,
+    /// What 1,000 requests cost that read, in dollars
+    #[arg(long, value_name = "DOLLARS", default_value_t = 0.0004, value_parser = price)]
+    pub(in crate::cli) reads: f64,
 }
 
 /// Reads an amount that is not below nothing.
