@@ -209,6 +209,9 @@ pub(super) struct RemoteArgs {
     /// The bucket, which must be empty; without it, a folder. Credentials come from the environment
     #[arg(long)]
     pub(super) url: Option<String>,
+    /// Measure this program of Litestream beside it
+    #[arg(long, value_name = "PROGRAM", requires = "url")]
+    pub(super) litestream: Option<PathBuf>,
     /// How many publications of each store
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub(super) publications: u32,

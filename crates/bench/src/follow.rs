@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use asat_client::Request;
-use asat_core::{Code, Problem};
+use asat_core::Problem;
 use asat_wire::StoreList;
 use serde::Serialize;
 
 use super::args::FollowArgs;
-use super::delay;
 use super::large::{change, fill, rows_of, share_of};
+use super::line::{self, Line};
 use super::report::{Report, mb, number};
 use super::setting::Setting;
 use super::site::Site;
@@ -82,8 +82,8 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let options = match args.delay {
         0 => String::new(),
         delay => {
-            let endpoint = delay::listen(&server()?, Duration::from_millis(delay)).await?;
-            format!("options = {{ endpoint = \"{endpoint}\" }}\n")
+            let line = Line::to(&line::server()?, Duration::from_millis(delay)).await?;
+            format!("options = {{ endpoint = \"{}\" }}\n", line.endpoint)
         }
     };
     let fuse = match Path::new("/dev/fuse").exists() {
@@ -155,19 +155,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where the server of the bucket listens, without its scheme.
-fn server() -> Result<String, Problem> {
-    let endpoint = std::env::var("AWS_ENDPOINT").unwrap_or_default();
-    endpoint.strip_prefix("http://").map(|address| address.trim_end_matches('/').to_owned()).ok_or_else(
-        || {
-            let detail = "AWS_ENDPOINT names no plain HTTP server whose requests could be delayed";
-            Problem::new(Code::Configuration, detail, "write for example AWS_ENDPOINT=http://127.0.0.1:7070")
-        },
-    )
-}
-
 /// Waits until the follower lists so many versions.
-async fn until_listed(site: &Site, versions: u32) -> Result<(), Problem> {
+pub(super) async fn until_listed(site: &Site, versions: u32) -> Result<(), Problem> {
     let since = Instant::now();
     loop {
         let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;

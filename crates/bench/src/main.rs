@@ -10,7 +10,6 @@
 mod api;
 mod args;
 mod callers;
-mod delay;
 mod diff;
 mod disk;
 mod follow;
@@ -19,7 +18,9 @@ mod guard;
 mod history;
 mod idle;
 mod large;
+mod line;
 mod listing;
+mod litestream;
 mod process;
 mod publishing;
 mod reading;

@@ -12,13 +12,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::{JournalMode, RemoteArgs};
+use super::follow::until_listed;
 use super::process::program;
 use super::report::{Report, mb, ms, number};
 use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, ms_since, over};
 use super::workload::{Book, Run};
-use super::{Tell, api, failed};
+use super::{Tell, api, failed, litestream};
 use asat_client::Request;
 use asat_wire::Published;
 
@@ -38,6 +39,10 @@ struct Figures {
     idle_seconds: f64,
     idle_requests: u64,
     in_the_bucket_bytes: u64,
+    /// From the start of a daemon that follows the bucket and has nothing, until a version in the middle is a file.
+    opened_elsewhere_ms: f64,
+    opened_elsewhere_requests: u64,
+    litestream: Option<litestream::Figures>,
 }
 
 pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
@@ -91,6 +96,12 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
     for daemon in daemons {
         daemon.stop()?;
     }
+    let (opened_elsewhere_ms, opened_elsewhere_requests) =
+        open_elsewhere(args.publications, &url, dir).await?;
+    let beside = match &args.litestream {
+        Some(program) => Some(litestream::run(program, &url, args, dir, tell).await?),
+        None => None,
+    };
     let publications = u64::from(args.publications);
     let figures = Figures {
         url,
@@ -104,6 +115,9 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
         idle_seconds: float(u64::from(args.seconds)),
         idle_requests: idle.0 - after.0,
         in_the_bucket_bytes: in_the_bucket,
+        opened_elsewhere_ms,
+        opened_elsewhere_requests,
+        litestream: beside,
     };
     report(&with, &figures)
 }
@@ -125,6 +139,23 @@ pub(super) async fn until_stored(site: &Site, label: &str) -> Result<f64, Proble
     Ok(ms_since(since))
 }
 
+/// On another machine: opens the version in the middle as a file. Answers how long that took from the start of a daemon that has nothing, in
+/// milliseconds, and with how many requests.
+async fn open_elsewhere(publications: u32, url: &str, dir: Option<&Path>) -> Result<(f64, u64), Problem> {
+    let site = Site::make(dir)?;
+    let config = format!("state = \"state\"\n[listen]\nunix = \"asat.sock\"\n[follow]\nurl = \"{url}\"\n");
+    fs::write(site.path("asat.toml"), config).map_err(|error| failed("write a configuration", error))?;
+    let since = Instant::now();
+    let daemon = site.start()?;
+    until_listed(&site, publications + 1).await?;
+    let mount = api::open(&site, &format!("report@{}", publications / 2 + 1)).await?;
+    let took = ms_since(since);
+    let (requests, _) = api::bucket_use(&site, "received").await?;
+    api::close(&site, &mount).await?;
+    daemon.stop()?;
+    Ok((took, requests))
+}
+
 fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     let mut report = Report::new("remote", Setting::of(site.folder()), figures)?;
     report.line("publications of each store", figures.publications.to_string());
@@ -138,7 +169,28 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         figures.idle_requests.to_string(),
     );
     report.line("in the bucket", mb(figures.in_the_bucket_bytes));
+    report.line(
+        "a version in the middle, a file elsewhere",
+        after(figures.opened_elsewhere_ms, figures.opened_elsewhere_requests),
+    );
+    if let Some(litestream) = &figures.litestream {
+        report.line("Litestream: from a commit until it is in the bucket", ms(&litestream.stored_after_ms));
+        report.line("Litestream: requests a commit", number(litestream.requests_each));
+        report.line("Litestream: sent a commit", mb(litestream.sent_bytes_each));
+        report.line(
+            format!("Litestream: requests in {} s without a commit", number(figures.idle_seconds)),
+            litestream.idle_requests.to_string(),
+        );
+        report.line(
+            "Litestream: a moment in the middle, a file elsewhere",
+            after(litestream.restored_ms, litestream.restore_requests),
+        );
+    }
     report.target("publishing with a bucket, to without", 1.02, figures.ratio.median);
     report.target("requests a publication", 3.0, figures.requests_each);
     Ok(report)
+}
+
+fn after(ms: f64, requests: u64) -> String {
+    format!("{} ms, {requests} requests", number(ms))
 }
