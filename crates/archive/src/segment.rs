@@ -178,9 +178,13 @@ impl Segment {
     pub(crate) fn describe(&self, number: u64) -> Result<Meta, Error> {
         let missing = || self.object.damaged(format!("version {number} is not in it"));
         let nth = self.directory.nth(number).ok_or_else(missing)?;
-        let mut known = lock(&self.described);
-        if known.0 != Some(nth / DESCRIBED_TOGETHER) {
-            *known = (Some(nth / DESCRIBED_TOGETHER), self.descriptions(nth / DESCRIBED_TOGETHER)?);
+        let (place, mut known) = (nth / DESCRIBED_TOGETHER, lock(&self.described));
+        if known.0 != Some(place) {
+            drop(known);
+            // They may come out of a bucket, and nobody waits for that who asks for others.
+            let read = self.descriptions(place)?;
+            known = lock(&self.described);
+            *known = (Some(place), read);
         }
         let meta = known.1.get(nth % DESCRIBED_TOGETHER).filter(|meta| meta.number == number);
         meta.cloned()

@@ -38,12 +38,13 @@ impl ReadAhead {
         let pages = Arc::<Pages>::default();
         let shared = Arc::clone(&pages);
         let work = move || {
+            let shared = Ending(shared);
             for numbers in numbers {
                 for some in numbers.chunks(TOGETHER) {
-                    if shared.is_over.load(Ordering::Relaxed) {
+                    if shared.0.is_over.load(Ordering::Relaxed) {
                         return;
                     }
-                    shared.put(some.iter().map(|number| (*number, read(&reader, *number))));
+                    shared.0.put(some.iter().map(|number| (*number, read(&reader, *number))));
                 }
             }
         };
@@ -60,14 +61,18 @@ impl ReadAhead {
         let numbers: Vec<u32> = numbers.iter().copied().filter(|number| !read.contains_key(number)).collect();
         read.extend(numbers.iter().map(|number| (*number, None)));
         drop(read);
-        let is_sent = self.wanted.as_ref().is_some_and(|wanted| wanted.send(numbers).is_ok());
-        debug_assert!(is_sent);
+        if let Some(wanted) = &self.wanted {
+            // If the thread has ended, nobody waits for it.
+            let _ = wanted.send(numbers);
+        }
     }
 
     /// A page that was expected, as soon as it is read; `None` if it was not, or could not be read.
     pub(super) fn take(&self, number: u32) -> Option<Vec<u8>> {
         let read = lock(&self.pages.read);
-        let is_under_way = |read: &mut HashMap<u32, Option<Vec<u8>>>| matches!(read.get(&number), Some(None));
+        let is_under_way = |read: &mut HashMap<u32, Option<Vec<u8>>>| {
+            matches!(read.get(&number), Some(None)) && !self.pages.is_over.load(Ordering::Relaxed)
+        };
         let waited = self.pages.changed.wait_while(read, is_under_way);
         waited.unwrap_or_else(PoisonError::into_inner).remove(&number).flatten()
     }
@@ -88,6 +93,19 @@ impl Pages {
     }
 }
 
+/// Says that nothing more is read, however the thread ends.
+struct Ending(Arc<Pages>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Who is about to wait has the lock, and sees it or hears of it.
+        let read = lock(&self.0.read);
+        self.0.is_over.store(true, Ordering::Relaxed);
+        drop(read);
+        self.0.changed.notify_all();
+    }
+}
+
 /// A page. One that cannot be read is read once more by whoever asks for it, and is told why.
 fn read(reader: &Reader, number: u32) -> Option<Vec<u8>> {
     let mut page = vec![0; reader.meta().page_size.as_usize()];
@@ -102,5 +120,23 @@ impl Drop for ReadAhead {
             // It has panicked at worst, and what it has read is thrown away.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_ended_with_a_panic() {
+        let pages = Arc::<Pages>::default();
+        let ahead = ReadAhead { wanted: None, pages: Arc::clone(&pages), thread: None };
+        ahead.expect(&[7]);
+        let thread = std::thread::spawn(move || {
+            let _ending = Ending(pages);
+            panic!("a page cannot be decoded");
+        });
+        assert_eq!(ahead.take(7), None);
+        assert!(thread.join().is_err());
     }
 }

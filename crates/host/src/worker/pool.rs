@@ -110,15 +110,15 @@ impl Workers {
     }
 
     pub(super) fn owner(&self, path: &Path) -> Result<Owner, Error> {
-        let mut owners = lock(&self.0.owners);
-        if let Some(owner) = owners.get(path) {
+        if let Some(owner) = lock(&self.0.owners).get(path) {
             return Ok(owner.clone());
         }
+        // A file system or a directory of users that does not answer holds up this store alone.
         let user = owner_of(path)?;
         let identity = Identity::of_owner(user).map_err(|error| Error::from_io("look at", path, error))?;
         let owner = Owner { user, identity };
-        owners.insert(path.to_owned(), owner.clone());
-        Ok(owner)
+        // Who was found first stays.
+        Ok(lock(&self.0.owners).entry(path.to_owned()).or_insert(owner).clone())
     }
 
     /// A worker for a store, which waits for the first order.
