@@ -18,6 +18,8 @@ use super::{Tell, failed};
 
 /// How long something may take to come into the bucket.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For so long before and after the moment that is restored nothing is written.
+const AROUND: Duration = Duration::from_secs(2);
 /// What the paths of its newest files have.
 const NEWEST: &str = "/0000/";
 
@@ -29,6 +31,8 @@ pub(super) struct Figures {
     pub(super) requests_each: f64,
     pub(super) sent_bytes_each: u64,
     pub(super) idle_requests: u64,
+    /// Whether the store was restored as it was at that moment.
+    pub(super) is_restored: bool,
     /// Until the store is a file again as it was at a moment.
     pub(super) restored_ms: f64,
     pub(super) restore_requests: u64,
@@ -82,7 +86,10 @@ pub(super) async fn run(
         let since = Instant::now();
         stored.push(until_stored(&line, since).await?);
         if nth == args.publications / 2 {
+            // Services tell of times in whole seconds, so nothing happens near the moment.
+            tokio::time::sleep(AROUND).await;
             moment = Some((Timestamp::now(), book.totals()?));
+            tokio::time::sleep(AROUND).await;
         }
     }
     let after = line.used();
@@ -101,9 +108,6 @@ pub(super) async fn run(
         return Err(failed("restore with Litestream", String::from_utf8_lossy(&output.stderr).trim()));
     }
     let found = totals(&open_copy(&restored.display().to_string())?)?;
-    if found != expected {
-        return Err(failed("restore with Litestream", format!("it has {found:?}, and not {expected:?}")));
-    }
     let publications = u64::from(args.publications);
     Ok(Figures {
         version: version(program)?,
@@ -111,6 +115,7 @@ pub(super) async fn run(
         requests_each: over(float(after.requests - before.requests), float(publications)),
         sent_bytes_each: (after.sent_bytes - before.sent_bytes) / publications,
         idle_requests: idle.requests - after.requests,
+        is_restored: found == expected,
         restored_ms,
         restore_requests: line.used().requests - before_restore.requests,
     })

@@ -185,6 +185,8 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
             "Litestream: a moment in the middle, a file elsewhere",
             after(litestream.restored_ms, litestream.restore_requests),
         );
+        let is_restored = if litestream.is_restored { "yes" } else { "NO" };
+        report.line("Litestream: that is what the store was then", is_restored.to_owned());
     }
     report.target("publishing with a bucket, to without", 1.02, figures.ratio.median);
     report.target("requests a publication", 3.0, figures.requests_each);
