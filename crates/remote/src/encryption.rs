@@ -1,4 +1,4 @@
-//! Files in a bucket can be encrypted in age's format: whoever stores them has recipients alone, and cannot read them again.
+//! Files in a bucket can be encrypted in age's format: a publisher has recipients alone, and cannot read what it has stored.
 //!
 //! An encrypted file is its *envelope* (age's header, and 16 bytes of which the key of all that follows is made) and chunks of 64 KiB, each with
 //! 16 bytes that show whether it was changed. Manifests have the envelopes, so that any part of a file is read by one request.
@@ -201,7 +201,7 @@ impl Envelope {
 
     /// Whether it can be one.
     pub(crate) fn fits(&self) -> bool {
-        // Whoever reads it comes to its end within it, be it forged.
+        // A parser finds the header's end in it, even if it is forged.
         let (lines, is_end) = (self.header.lines(), |line: &str| line.starts_with("--- "));
         self.header.len() <= MOST_HEADER_BYTES
             && self.header.is_ascii()
