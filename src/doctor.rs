@@ -9,6 +9,7 @@ mod facts;
 mod finding;
 mod fuse;
 mod machine;
+mod protection;
 mod site;
 mod stores;
 

@@ -14,7 +14,7 @@ use asat_host::doctor::{self as host, Footing, Kind, Listening, Mapper, PathKind
 use asat_host::lvm::{Listing, Lvm};
 use asat_host::program;
 use asat_host::tree::{self, Reach, reach};
-use asat_remote::{Probed, Repository, Service, Stop};
+use asat_remote::{Protection, Repository, Service, Stop};
 
 use super::DEFAULT_CONFIG;
 use crate::config::{Config, FollowConfig, FuseConfig, RemoteConfig, RepositoryPlace, recipients};
@@ -59,8 +59,8 @@ pub(super) struct Site {
     pub(super) listeners: Vec<Listener>,
     /// The command for alarms, and why it cannot be run where it cannot; `None` where none is configured.
     pub(super) alarm_command: Option<(String, Result<(), String>)>,
-    /// The place of the repository, and why it cannot be published to if it cannot; `None` if none is configured.
-    pub(super) remote: Option<(String, Result<Probed, Problem>)>,
+    /// The place of the repository, and what can be destroyed there; or why it cannot be published to. `None` if none is configured.
+    pub(super) remote: Option<(String, Result<Protection, Problem>)>,
     /// The bucket that is followed, and how many stores it has; or why it cannot be read.
     pub(super) follow: Option<(String, Result<usize, Problem>)>,
 }
@@ -244,11 +244,13 @@ fn service(place: &RepositoryPlace) -> Result<Arc<Service>, asat_remote::Error> 
     Ok(Arc::new(Service::open_with(&place.url, Stop::new(), &place.options())?))
 }
 
-/// Opens the repository and tries the service, with the credentials of this environment.
-fn repository(remote: &RemoteConfig) -> Result<Probed, Problem> {
+/// Opens the repository and tries the service, and what can be destroyed there, with the credentials of this environment.
+fn repository(remote: &RemoteConfig) -> Result<Protection, Problem> {
     remote.place.identities()?;
     let recipients = recipients(&remote.recipients)?;
-    Ok(Repository::open(service(&remote.place)?)?.encrypted_to(recipients.as_ref())?.probe()?)
+    let service = service(&remote.place)?;
+    Repository::open(Arc::clone(&service) as _)?.encrypted_to(recipients.as_ref())?.probe()?;
+    Ok(service.protection()?)
 }
 
 /// Opens the repository that is followed, and reads what it has of each store.

@@ -2,12 +2,13 @@
 
 use asat_core::{Code, Problem};
 use asat_host::doctor::{Kind, Listening, PathKind, Place};
-use asat_remote::Probed;
+use asat_remote::Protection;
 use bytesize::ByteSize;
 
 use super::DEFAULT_CONFIG;
 use super::facts::{Configuration, Listener, Site, StateFacts};
 use super::finding::{Finding, Group, Level};
+use super::protection;
 use super::stores::{FLEETING, REMOTE};
 
 /// A size for people.
@@ -201,21 +202,14 @@ pub(super) fn alarm_command((program, usable): &(String, Result<(), String>)) ->
     }
 }
 
-pub(super) fn remote((url, usable): &(String, Result<Probed, Problem>)) -> Vec<Finding> {
+pub(super) fn remote((url, usable): &(String, Result<Protection, Problem>)) -> Vec<Finding> {
     let finding = |level, what: String| Finding::new(Group::Remote, "repository", level, what);
     match usable {
         Err(problem) => vec![finding(Level::Problem, problem.detail.clone()).advise(problem.hint.clone())],
-        Ok(Probed { may_delete }) => {
-            let mut found =
-                vec![finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart"))];
-            if *may_delete {
-                let what = "these credentials may delete, so somebody who breaks into this machine can destroy the history";
-                found.push(Finding::new(Group::Remote, "may-delete", Level::Note, what.to_owned()).advise(
-                    "give the daemon credentials without that right, and prune elsewhere with others (docs/remote.md)",
-                ));
-            }
-            found
-        }
+        Ok(protection) => vec![
+            finding(Level::Ok, format!("{url} has a repository, and keeps two publishers apart")),
+            protection::judge(url, protection),
+        ],
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong with a bucket, told with the object concerned and what to do about it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -305,4 +306,25 @@ impl From<Error> for Problem {
         let hint = error.hint();
         Self::new(code, error.to_string(), hint)
     }
+}
+
+/// What an error says with all that caused it, in one line.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let mut causes: BTreeMap<usize, String> = BTreeMap::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Most errors say what caused them already.
+        if !causes.values().any(|said| said.contains(&text)) {
+            causes.insert(causes.len(), text);
+        }
+        cause = error.source();
+    }
+    line(&causes.into_values().collect::<Vec<_>>().join(": "))
+}
+
+/// A text of a service in one line. It may be pages.
+pub(crate) fn line(text: &str) -> String {
+    const MOST_CHARACTERS: usize = 400;
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_CHARACTERS).collect()
 }

@@ -7,26 +7,19 @@ use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::layout;
 
-/// What a service was found to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
-    /// Whether these credentials may delete. A publisher needs no such right, and who has it can destroy the history.
-    pub may_delete: bool,
-}
-
 /// Creates an object that must not be there twice, and reads it. A service that replaces it would let two publishers lose each
 /// other's versions.
 ///
 /// # Errors
 /// [`Error::Unconditional`]; [`Error::Damaged`] if something else is read than what was stored; what the service answers.
-pub(crate) fn probe(bucket: &dyn Bucket) -> Result<Probed, Error> {
+pub(crate) fn probe(bucket: &dyn Bucket) -> Result<(), Error> {
     let key = layout::probe(&Uuid::now_v7().to_string());
     let found = create_twice(bucket, &key);
     // Without the right to delete, five bytes stay.
-    let may_delete = bucket.delete(&key).is_ok();
+    let _ = bucket.delete(&key);
     match found? {
         (true, _) => Err(Error::Unconditional { url: bucket.url().to_owned() }),
-        (false, Some(bytes)) if bytes == b"first" => Ok(Probed { may_delete }),
+        (false, Some(bytes)) if bytes == b"first" => Ok(()),
         (false, Some(_)) => Err(Error::damaged(bucket.url(), &key, "it is not what was stored a moment ago")),
         (false, None) => Err(Error::missing(bucket.url(), &key)),
     }

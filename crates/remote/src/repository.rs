@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::layout::{self, FORMAT, REPOSITORY};
 use crate::manifest::{MOST_BYTES, Manifest, PRUNED, Unreadable};
 use crate::note::Head;
-use crate::probe::{self, Probed};
+use crate::probe;
 
 /// So many objects are listed to find the newest manifest: others may have put theirs before it.
 const LISTED: usize = 16;
@@ -129,7 +129,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::Unconditional`], or what the service answers.
-    pub fn probe(&self) -> Result<Probed, Error> {
+    pub fn probe(&self) -> Result<(), Error> {
         probe::probe(&*self.bucket)
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Credentials come from where the services' own tools have them: the environment, files, roles of the machine. None is ever in a URL.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::local::LocalFileSystem;
@@ -24,8 +23,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::bucket::{Bucket, Entry, Part, Parts, part_bytes};
-use crate::error::Error;
+use crate::error::{Error, told};
 use crate::layout;
+use crate::protection::{self, Protection};
+use crate::s3::S3;
 
 /// How long one request may take, and how long it may take until there is a connection. A line of half a megabit a second carries a part in this time.
 const TIMEOUTS: [(&str, &str); 2] = [("timeout", "150 seconds"), ("connect_timeout", "10 seconds")];
@@ -82,6 +83,7 @@ pub struct Requests {
 pub struct Service {
     url: String,
     store: Box<dyn ObjectStore>,
+    s3: Option<S3>,
     runtime: Runtime,
     stop: Stop,
     /// A folder lists its files in no order.
@@ -118,7 +120,7 @@ impl Service {
         }
         let unusable = |what: String| Error::Url { url: url.to_owned(), what };
         let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
-        let (store, prefix) = open(scheme, place, options).map_err(unusable)?;
+        let Opened { store, s3, prefix } = open(scheme, place, options).map_err(unusable)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| unusable(format!("the machine has no room for it: {error}")))?;
@@ -130,6 +132,7 @@ impl Service {
         Ok(Self {
             url,
             store,
+            s3,
             runtime,
             stop,
             is_sorted: scheme != "file",
@@ -145,8 +148,31 @@ impl Service {
         &self.requests
     }
 
+    /// Tries what these credentials can destroy, with objects below `probe/` that are made for it.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]. That it cannot be tried is an answer.
+    pub fn protection(&self) -> Result<Protection, Error> {
+        if self.folder.is_some() { Ok(Protection::Folder) } else { protection::tried(self) }
+    }
+
+    /// The bucket, if it is one of S3.
+    pub(crate) fn s3(&self) -> Option<&S3> {
+        self.s3.as_ref()
+    }
+
+    /// Stores a small object; answers the version that the service says it is.
+    pub(crate) fn store_version(&self, key: &str, bytes: &'static str) -> Result<Option<String>, Error> {
+        count(&self.requests.writes, 1);
+        count(&self.requests.sent_bytes, bytes.len());
+        let path = Path::from(key);
+        let stored = self
+            .wait(async { self.store.put(&path, bytes.into()).await.map_err(self.failed("store", key)) })?;
+        Ok(stored.version)
+    }
+
     /// Waits for the service, unless this is stopped.
-    fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let mut stopped = self.stop.0.subscribe();
         self.runtime.block_on(async {
             tokio::select! {
@@ -163,8 +189,11 @@ impl Service {
             match error {
                 object_store::Error::PermissionDenied { .. }
                 | object_store::Error::Unauthenticated { .. } => Error::Forbidden { doing, key, url, what },
-                // Of a listing, the library has no kind for it.
-                _ if [" 401 ", " 403 "].iter().any(|status| what.contains(status)) => {
+                // Of a listing and of a deletion, the library has no kind for it.
+                _ if [" 401 ", " 403 ", "(code: AccessDenied)"]
+                    .iter()
+                    .any(|status| what.contains(status)) =>
+                {
                     Error::Forbidden { doing, key, url, what }
                 }
                 _ => Error::Service { doing, key, url, what },
@@ -407,8 +436,16 @@ fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(u64::try_from(more).unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Opens what a URL names: a store, and the prefix within it.
-fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn ObjectStore>, Path), String> {
+/// What a URL names.
+struct Opened {
+    store: Box<dyn ObjectStore>,
+    s3: Option<S3>,
+    /// Within the store.
+    prefix: Path,
+}
+
+/// Opens what a URL names.
+fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<Opened, String> {
     let text = |error: object_store::Error| told(&error);
     if scheme == "file" {
         if !place.starts_with('/') {
@@ -418,7 +455,7 @@ fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn 
             return Err(format!("there is no folder {place}; is its disk mounted?"));
         }
         let folder = LocalFileSystem::new_with_prefix(place).map_err(text)?.with_fsync(true);
-        return Ok((Box::new(folder), Path::default()));
+        return Ok(Opened { store: Box::new(folder), s3: None, prefix: Path::default() });
     }
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     if bucket.is_empty() {
@@ -432,10 +469,15 @@ fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn 
     }
     let options: Vec<(&str, &str)> = TIMEOUTS.into_iter().chain(options.iter().copied()).collect();
     let retry = RetryConfig { max_retries: RETRIES.0, retry_timeout: RETRIES.1, ..RetryConfig::default() };
+    let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| error.to_string())?;
+    let mut s3 = None;
     let store: Box<dyn ObjectStore> = match scheme {
         "s3" => {
             let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
-            Box::new(configure(builder, &options, AmazonS3Builder::with_config)?.build().map_err(text)?)
+            let builder = configure(builder, &options, AmazonS3Builder::with_config)?;
+            let (store, asked) = S3::open(summed(builder), &prefix).map_err(text)?;
+            s3 = asked;
+            Box::new(store)
         }
         "gs" => {
             let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(retry);
@@ -451,7 +493,20 @@ fn open(scheme: &str, place: &str, options: &[(&str, &str)]) -> Result<(Box<dyn 
         }
         _ => return Err(format!("{scheme}:// is none of s3://, gs://, az://, file://")),
     };
-    Ok((store, Path::parse(prefix.trim_end_matches('/')).map_err(|error| error.to_string())?))
+    Ok(Opened { store, s3, prefix })
+}
+
+/// Has AWS told the hash of what it gets: it takes nothing else into a bucket with Object Lock. Other servers may not know that header, so it
+/// is an option there.
+fn summed(builder: AmazonS3Builder) -> AmazonS3Builder {
+    use AmazonS3ConfigKey::{Checksum, Endpoint, S3Endpoint};
+    let elsewhere = |url: String| !url.contains(".amazonaws.com");
+    let is_aws =
+        ![Endpoint, S3Endpoint].iter().filter_map(|key| builder.get_config_value(key)).any(elsewhere);
+    if is_aws && builder.get_config_value(&Checksum).is_none() {
+        return builder.with_checksum_algorithm(object_store::aws::Checksum::SHA256);
+    }
+    builder
 }
 
 /// Sets options by the names that the service's library has for them.
@@ -470,22 +525,4 @@ fn entry(found: ObjectMeta) -> Entry {
     let nanoseconds = found.last_modified.timestamp_nanos_opt().unwrap_or(0);
     let modified = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH);
     Entry { key: found.location.into(), bytes: found.size, modified }
-}
-
-/// What an error says with all that caused it, in one line. A service may answer pages of text.
-fn told(error: &object_store::Error) -> String {
-    const MOST_CHARACTERS: usize = 400;
-    let mut causes: BTreeMap<usize, String> = BTreeMap::new();
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // Most errors say what caused them already.
-        if !causes.values().any(|said| said.contains(&text)) {
-            causes.insert(causes.len(), text);
-        }
-        cause = error.source();
-    }
-    let text = causes.into_values().collect::<Vec<_>>().join(": ");
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    line.chars().take(MOST_CHARACTERS).collect()
 }

@@ -13,6 +13,7 @@ mod contract;
 mod encrypted;
 mod machine;
 mod model;
+mod protection;
 #[macro_use]
 mod publishing;
 mod following;

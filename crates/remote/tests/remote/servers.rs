@@ -64,12 +64,13 @@ pub(crate) fn moto() -> Server {
 pub(crate) fn versitygw() -> Server {
     Server::new("versitygw", |server| {
         // Objects that are no longer the newest are kept out of the way, if a test has versions kept at all.
-        let [data, versions] = ["data", "versions"].map(|part| server.own.join(part));
-        for folder in [&data, &versions] {
+        let [data, versions, users] = ["data", "versions", "users"].map(|part| server.own.join(part));
+        for folder in [&data, &versions, &users] {
             fs::create_dir_all(folder).unwrap();
         }
         let mut command = Command::new(installed_versitygw());
         command.args(["--port", &server.address.to_string(), "--access", ACCESS_KEY, "--secret", SECRET_KEY]);
+        command.arg("--iam-dir").arg(users);
         command.args(["posix", "--versioning-dir"]).args([versions, data]);
         command
     })
@@ -101,6 +102,21 @@ impl Server {
         }
         let answer = self.ask(&format!("PUT /{name}")).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
+    /// Asks as the tools of AWS do: runs Python with boto3, with this server's `endpoint`, `access` and `secret` in its arguments, and more.
+    pub(crate) fn boto(&self, script: &str, more: &[&str]) {
+        let mut python = Command::new(moto_folder().join("bin/python"));
+        python.args(["-c", script, &self.endpoint, ACCESS_KEY, SECRET_KEY]).args(more);
+        run(&mut python);
+    }
+
+    /// Makes a user of versitygw, who may do what the policies of buckets say.
+    pub(crate) fn user(&self, access: &str, secret: &str) {
+        let mut admin = Command::new(installed_versitygw());
+        admin.args(["admin", "--access", ACCESS_KEY, "--secret", SECRET_KEY]);
+        admin.args(["--endpoint-url", &self.endpoint, "create-user", "--role", "user"]);
+        run(admin.args(["--access", access, "--secret", secret]));
     }
 
     /// The folder in which buckets are folders and objects are plain files, if this server has one.
