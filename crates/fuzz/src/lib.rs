@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "copies", feed: records::copies },
     Target { name: "manifest", feed: records::manifest },
     Target { name: "remote", feed: records::remote },
+    Target { name: "s3", feed: records::s3 },
     Target { name: "configuration", feed: records::configuration },
 ];
 

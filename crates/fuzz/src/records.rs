@@ -89,6 +89,20 @@ pub(crate) fn configuration(bytes: &[u8]) {
 }
 
 /// A line with a key, and a manifest.
+pub(crate) fn s3(bytes: &[u8]) {
+    for status in [200, 204, 403, 404] {
+        let read = asat_remote::outside::s3(status, bytes);
+        let is_done = status < 300;
+        assert!(is_done || read.keeps_versions.is_err(), "what is refused says nothing of versions");
+        assert_eq!(read.is_deleted == Ok(true), is_done);
+        if let Ok(Some(retention)) = read.retention {
+            assert!(is_done && (retention.days > 0 || retention.years > 0));
+        }
+        let told = [read.keeps_versions.err(), read.retention.err(), read.is_deleted.err()];
+        assert!(told.iter().flatten().all(|told| told.chars().count() < 1000 && !told.contains('\n')));
+    }
+}
+
 pub(crate) fn remote(bytes: &[u8]) {
     let store = "report".parse().unwrap();
     let [key, manifest] = pieces(bytes);

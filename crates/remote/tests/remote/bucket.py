@@ -1,4 +1,4 @@
-"""Makes the bucket `history` as its owner would: ENDPOINT ACCESS SECRET KIND [USER POLICY]."""
+"""Makes the bucket `history` as its owner would: ENDPOINT ACCESS SECRET KIND [POLICY]."""
 
 import sys
 
