@@ -371,17 +371,21 @@ fn the_doctor_tries_the_bucket() {
         let output = Command::new(ASAT).args(["--json", "doctor", "--config"]).arg(&config).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = report["findings"].as_array().unwrap().iter();
-        let mut found = found.filter(|finding| finding["group"] == "remote").cloned();
-        found.next().unwrap()
+        found.filter(|finding| finding["group"] == "remote").cloned().collect::<Vec<Value>>()
     };
-    assert_eq!(doctor()["level"], "ok");
+    let [found, may_destroy] = &doctor()[..] else { panic!() };
+    assert_eq!((&found["level"], &may_destroy["check"]), (&json!("ok"), &json!("may-destroy")));
+    assert!(
+        may_destroy["what"].as_str().unwrap().contains("is a folder, which protects nothing"),
+        "{may_destroy}"
+    );
     assert_eq!(
         files(bucket.path()).len(),
         1 + usize::from(bucket.path().join("probe").exists()),
         "nothing is left"
     );
     fs::remove_file(bucket.path().join("asat.json")).unwrap();
-    let found = doctor();
+    let [found] = &doctor()[..] else { panic!() };
     assert_eq!(found["level"], "problem");
     assert!(found["advice"].as_str().unwrap().contains("asat remote init"), "{found}");
 }
@@ -407,6 +411,11 @@ fn a_server_that_speaks_s3_does_as_well_and_may_go_away() {
         command.envs(world.env.iter().cloned()).stdin(Stdio::null()).output().unwrap()
     };
     answer(&asat(&world, &["init"]));
+    let mut doctor = Command::new(ASAT);
+    doctor.args(["doctor", "--config"]).arg(world.path("asat.toml")).envs(world.env.iter().cloned());
+    let said = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("keeps no old versions, and these credentials may replace and delete"), "{said}");
     let log = world.start();
     publish(&world, "a");
     server.stop();
