@@ -227,6 +227,10 @@ impl Error {
     /// What to do next.
     fn hint(&self) -> &'static str {
         match self {
+            // It is said by services that take nothing else into a bucket with Object Lock.
+            Self::Service { what, .. } if what.contains("Content-MD5") => {
+                "the bucket takes only what has a checksum: set options = { checksum_algorithm = \"sha256\" } beside the URL (docs/remote.md)"
+            }
             Self::Service { .. } => "look at the network and at the service; asat tries again",
             Self::Forbidden { .. } => {
                 "look at the credentials: they must permit to list and to read below the URL, and a publisher to write there too; they are read anew at each start"

@@ -167,6 +167,11 @@ fn a_folder_does() {
 
 /// A service of a server, with a prefix of its own.
 pub(crate) fn service(server: &Server, prefix: &str) -> Service {
+    service_with(server, prefix, &[])
+}
+
+/// The same with more options.
+fn service_with(server: &Server, prefix: &str, more: &[(&str, &str)]) -> Service {
     let options = [
         ("endpoint", server.endpoint.as_str()),
         ("access_key_id", servers::ACCESS_KEY),
@@ -174,7 +179,7 @@ pub(crate) fn service(server: &Server, prefix: &str) -> Service {
         ("region", "us-east-1"),
         ("allow_http", "true"),
     ];
-    Service::open_with(&format!("s3://history/{prefix}"), Stop::new(), &options).unwrap()
+    Service::open_with(&format!("s3://history/{prefix}"), Stop::new(), &[&options, more].concat()).unwrap()
 }
 
 #[test]
@@ -190,4 +195,5 @@ fn versitygw_does() {
     let server = servers::versitygw();
     server.bucket("history");
     hold_all(&service(&server, "a/prefix"));
+    hold(&service_with(&server, "checksums", &[("checksum_algorithm", "sha256")]));
 }

@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asat_core::Problem;
 use asat_remote::{
-    Bucket as _, Depth, Keep, Mode, Protection, Removal, Repository, Retention, Service, Stop, prune, verify,
+    Bucket as _, Depth, Error, Keep, Mode, Protection, Removal, Repository, Retention, Service, Stop, prune,
+    verify,
 };
 use serde_json::{Value, json};
 
@@ -124,7 +126,8 @@ fn a_publisher_without_the_right_to_delete() {
         assert_eq!(protection, Protection::Versioned { removal: Removal::NoRight, retention: Ok(retention) });
         let parts = (0..3).map(|_| Ok(vec![7; 8 << 20]));
         service.store("s/report/f/large", 24 << 20, &mut { parts }).unwrap();
-        assert!(service.delete("s/report/f/large").is_err());
+        let refused = service.delete("s/report/f/large");
+        assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
         assert_eq!(service.look("s/report/f/large").unwrap().unwrap().bytes, 24 << 20);
     }
 }
@@ -153,6 +156,16 @@ fn a_publisher_without_versions_may_replace() {
     let server = servers::versitygw();
     let found = publisher(&server, "plain", &[]).protection().unwrap();
     assert_eq!(found, Protection::Plain { may_replace: Ok(true), may_delete: Ok(false) });
+}
+
+#[test]
+fn a_publisher_that_may_not_ask() {
+    let server = servers::versitygw();
+    let [mut policy, ..] = policies();
+    policy["Statement"][1]["Action"] = json!(["s3:ListBucket"]);
+    let [service] = users(&server, "Enabled", [policy]);
+    let Protection::Unknown { why, may_delete } = service.protection().unwrap() else { panic!() };
+    assert!(why.contains("403, AccessDenied") && may_delete == Ok(false), "{why}");
 }
 
 #[test]
@@ -193,4 +206,12 @@ fn who_publishes_prunes_and_follows_with_the_documented_policies() {
         let kept = if kind == "plain" { 0 } else { pruned.files + pruned.manifests };
         server.boto(include_str!("versions.py"), &[&kept.to_string()]);
     }
+}
+
+#[test]
+fn who_must_send_checksums_is_told_how() {
+    let server = servers::moto();
+    make(&server, "GOVERNANCE");
+    let Err(error) = Repository::init(Arc::new(service(&server, "a/prefix")), None) else { panic!() };
+    assert!(Problem::from(error).hint.contains("checksum_algorithm"));
 }
