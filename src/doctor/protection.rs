@@ -67,15 +67,14 @@ fn versioned(removal: &Removal, retention: &Result<Option<Retention>, String>) -
     let locked = retention.as_ref().ok().copied().flatten();
     match (removal, locked) {
         (Removal::NoRight, locked) => {
-            let lock = locked.map(|time| format!(", and Object Lock keeps them for {time} from everybody"));
-            about(
-                Level::Ok,
-                format!(
-                    "these credentials cannot destroy the history: the bucket keeps what is replaced or deleted, and does not let them delete \
-                     old versions{}; whether they may change the bucket's own rules was not tried",
-                    lock.unwrap_or_default()
-                ),
-            )
+            let lock =
+                locked.map(|time| format!("Object Lock keeps each for {time}, in mode {}; ", time.mode));
+            let what = format!(
+                "these credentials cannot destroy the history: the bucket keeps what is replaced or deleted, and they may not delete old \
+                 versions ({}rights over the bucket's own rules were not tried)",
+                lock.unwrap_or_default()
+            );
+            about(Level::Ok, what)
         }
         (Removal::Done, _) => note(
             format!(
@@ -145,7 +144,11 @@ mod tests {
     fn old_versions_are_safe_only_from_those_without_the_right() {
         for days in [0, 30] {
             let (level, what) = versions(Removal::NoRight, days);
-            assert_eq!((level, what.contains("for 30 days from everybody")), (Level::Ok, days > 0), "{what}");
+            assert_eq!(
+                (level, what.contains("for 30 days, in mode GOVERNANCE")),
+                (Level::Ok, days > 0),
+                "{what}"
+            );
             for removal in [Removal::Done, Removal::Bypassed] {
                 let (level, what) = versions(removal, days);
                 assert!(level == Level::Note && what.ends_with(DESTROYED), "{what}");

@@ -76,6 +76,15 @@ pub enum Mode {
     Compliance,
 }
 
+impl Display for Mode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Governance => "GOVERNANCE",
+            Self::Compliance => "COMPLIANCE",
+        })
+    }
+}
+
 impl Display for Retention {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (count, unit) = if self.days > 0 { (self.days, "day") } else { (self.years, "year") };
