@@ -231,6 +231,9 @@ pub(super) struct FollowArgs {
     /// How many milliseconds each request of the follower takes longer; needs a bucket at the plain HTTP endpoint AWS_ENDPOINT
     #[arg(long, value_name = "N", default_value_t = 0, requires = "url", value_parser = clap::value_parser!(u64).range(0..=10_000))]
     pub(super) delay: u64,
+    /// Encrypt what is in the bucket
+    #[arg(long)]
+    pub(super) encrypt: bool,
     /// How large the store is, for example 100MB
     #[arg(long, value_name = "SIZE", default_value = "4MB")]
     pub(super) size: ByteSize,

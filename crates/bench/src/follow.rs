@@ -11,6 +11,7 @@ use asat_wire::StoreList;
 use serde::Serialize;
 
 use super::args::FollowArgs;
+use super::keys::Keys;
 use super::large::{change, fill, rows_of, share_of};
 use super::line::{self, Line};
 use super::report::{Report, mb, number};
@@ -32,7 +33,11 @@ struct Figures {
     store_bytes: u64,
     versions: u32,
     files: u64,
+    is_encrypted: bool,
     in_the_bucket_bytes: u64,
+    /// From the start of the publisher until all versions are in the bucket.
+    stored_all_ms: f64,
+    stored_all_requests: u64,
     /// From the start of a follower that has nothing until it lists all versions.
     listed_all_ms: f64,
     start_requests: u64,
@@ -41,6 +46,9 @@ struct Figures {
     oldest_query_ms: f64,
     /// From the answer to a publication until the version is in the bucket.
     stored_ms: Spread,
+    /// Requests of the publisher for each.
+    stored_requests_each: f64,
+    sent_bytes_each: u64,
     /// From when a version was in the bucket until the follower lists it; it asks once a second.
     listed_ms: Spread,
     /// The first query over it, which reads one row.
@@ -58,7 +66,8 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let bucket = site.path("bucket");
     fs::create_dir(&bucket).map_err(|error| failed("make a folder", error))?;
     let url = args.url.clone().unwrap_or_else(|| format!("file://{}", bucket.display()));
-    remote::init(&url)?;
+    let keys = args.encrypt.then(|| Keys::make(follower.path("identity.txt"))).transpose()?;
+    remote::init(&url, keys.as_ref().map(|keys| keys.recipient.as_str()))?;
     let rows = rows_of(args.size);
     let changed = share_of(rows, args.changed);
     let mut store = fill(&site.store, rows).await?;
@@ -73,26 +82,19 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     api::until_compact(&site, Instant::now()).await?;
     let files = api::archive_stats(&site).await?.files;
     daemon.stop()?;
-    site.configure(&format!("backend = \"pages\"\n[remote]\nurl = \"{url}\"\n"))?;
-    let publisher = site.start()?;
+    site.configure(&format!(
+        "backend = \"pages\"\n[remote]\nurl = \"{url}\"\n{}",
+        Keys::of_publisher(keys.as_ref())
+    ))?;
     tell("storing them in the bucket");
+    let since = Instant::now();
+    let publisher = site.start()?;
     remote::until_stored(&site, "all").await?;
+    let stored_all_ms = ms_since(since);
+    let (stored_all_requests, _) = api::bucket_use(&site, "sent").await?;
     let in_the_bucket = api::in_the_bucket(&site).await?;
 
-    let options = match args.delay {
-        0 => String::new(),
-        delay => {
-            let line = Line::to(&line::server()?, Duration::from_millis(delay)).await?;
-            format!("options = {{ endpoint = \"{}\" }}\n", line.endpoint)
-        }
-    };
-    let fuse = match Path::new("/dev/fuse").exists() {
-        true => "[fuse]\nroot = \"versions\"\n",
-        false => "",
-    };
-    let config = format!(
-        "state = \"state\"\n{fuse}[listen]\nunix = \"asat.sock\"\n[follow]\nurl = \"{url}\"\npoll = \"1s\"\n{options}"
-    );
+    let config = configuration(args.delay, &url, keys.as_ref()).await?;
     fs::write(follower.path("asat.toml"), config).map_err(|error| failed("write a configuration", error))?;
     tell("starting a follower");
     let since = Instant::now();
@@ -105,6 +107,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     tell(&format!("{} publications that it follows", args.publications));
     let (mut stored, mut listed, mut first) = (Vec::new(), Vec::new(), Vec::new());
     let before = api::bucket_use(&follower, "received").await?;
+    let sent_before = api::bucket_use(&site, "sent").await?;
     let (began, mut versions) = (Instant::now(), args.versions);
     for _ in 0..args.publications {
         versions += 1;
@@ -121,6 +124,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         api::bucket_use(&follower, "received").await?,
         over(float(millis(began.elapsed())), float(millis(POLL))),
     );
+    let sent = api::bucket_use(&site, "sent").await?;
     tell("nothing is published");
     tokio::time::sleep(Duration::from_secs(u64::from(args.seconds))).await;
     let idle = api::bucket_use(&follower, "received").await?;
@@ -128,18 +132,24 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     following.stop()?;
     publisher.stop()?;
     let publications = float(u64::from(args.publications));
+    let sent_requests = float(sent.0 - sent_before.0);
     let figures = Figures {
         url,
         delay_ms: args.delay,
         store_bytes: fs::metadata(&site.store).map_err(|error| failed("look at the store", error))?.len(),
         versions: args.versions,
         files,
+        is_encrypted: args.encrypt,
         in_the_bucket_bytes: in_the_bucket,
+        stored_all_ms,
+        stored_all_requests,
         listed_all_ms,
         start_requests,
         start_bytes,
         oldest_query_ms,
         stored_ms: Spread::of(&stored),
+        stored_requests_each: over(sent_requests, publications),
+        sent_bytes_each: (sent.1 - sent_before.1) / u64::from(args.publications),
         listed_ms: Spread::of(&listed),
         first_query_ms: Spread::of(&first),
         requests_each: over((float(after.0 - before.0) - polls).max(0.0), publications),
@@ -149,6 +159,25 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         peak_rss_bytes,
     };
     report(&site, &figures)
+}
+
+/// The follower's, each of whose requests takes so many milliseconds longer.
+async fn configuration(delay: u64, url: &str, keys: Option<&Keys>) -> Result<String, Problem> {
+    let options = match delay {
+        0 => String::new(),
+        delay => {
+            let line = Line::to(&line::server()?, Duration::from_millis(delay)).await?;
+            format!("options = {{ endpoint = \"{}\" }}\n", line.endpoint)
+        }
+    };
+    let fuse = match Path::new("/dev/fuse").exists() {
+        true => "[fuse]\nroot = \"versions\"\n",
+        false => "",
+    };
+    Ok(format!(
+        "state = \"state\"\n{fuse}[listen]\nunix = \"asat.sock\"\n[follow]\nurl = \"{url}\"\npoll = \"1s\"\n{}{options}",
+        Keys::of_follower(keys)
+    ))
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -194,6 +223,11 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         "versions, files, in the bucket",
         format!("{}, {}, {}", figures.versions, figures.files, mb(figures.in_the_bucket_bytes)),
     );
+    report.line("that is encrypted", if figures.is_encrypted { "yes" } else { "no" }.to_owned());
+    report.line(
+        "all is in the bucket after",
+        format!("{}, {} requests", long(figures.stored_all_ms), figures.stored_all_requests),
+    );
     report.line("a follower with nothing lists all after", long(figures.listed_all_ms));
     report.line(
         "requests and bytes for that",
@@ -201,6 +235,10 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
     );
     report.line("first query, over the oldest version", long(figures.oldest_query_ms));
     report.line("from the answer until a version is in the bucket", spread(&figures.stored_ms));
+    report.line(
+        "requests and bytes of the publisher for each",
+        format!("{}, {}", number(figures.stored_requests_each), mb(figures.sent_bytes_each)),
+    );
     report.line("a version that is in the bucket is listed after", spread(&figures.listed_ms));
     report.line("first query over it", spread(&figures.first_query_ms));
     report.line(

@@ -17,6 +17,7 @@ mod ground;
 mod guard;
 mod history;
 mod idle;
+mod keys;
 mod large;
 mod line;
 mod listing;

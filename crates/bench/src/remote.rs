@@ -50,7 +50,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
     let bucket = with.path("bucket");
     fs::create_dir(&bucket).map_err(|error| failed("make a folder", error))?;
     let url = args.url.clone().unwrap_or_else(|| format!("file://{}", bucket.display()));
-    init(&url)?;
+    init(&url, None)?;
     with.configure(&format!("backend = \"pages\"\n[remote]\nurl = \"{url}\"\n"))?;
     let mut books =
         [Book::create(&without.store, JournalMode::Wal)?, Book::create(&with.store, JournalMode::Wal)?];
@@ -122,11 +122,12 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
     report(&with, &figures)
 }
 
-/// Makes the repository, with the credentials of this environment.
-pub(super) fn init(url: &str) -> Result<(), Problem> {
-    let output =
-        Command::new(program()?).args(["remote", "init", "--url", url]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| failed("make a repository", error))?;
+/// Makes the repository, with the credentials of this environment; encrypted, if there is somebody to encrypt to.
+pub(super) fn init(url: &str, recipient: Option<&str>) -> Result<(), Problem> {
+    let mut command = Command::new(program()?);
+    command.args(["remote", "init", "--url", url]).stdin(Stdio::null());
+    command.args(recipient.iter().flat_map(|recipient| ["--recipient", recipient]));
+    let output = command.output().map_err(|error| failed("make a repository", error))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(failed("make a repository", said.trim())) }
 }

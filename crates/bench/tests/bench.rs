@@ -45,6 +45,19 @@ fn an_idle_daemon_is_measured_without_watch_mode_and_with_it() {
 }
 
 #[test]
+fn a_follower_is_measured_with_and_without_encryption() {
+    for encrypt in [&[][..], &["--encrypt"]] {
+        let options = ["follow", "--versions=5", "--publications=2", "--seconds=1", "--size=1MB"];
+        let report = bench(&[&options, encrypt].concat());
+        let figures = &report["figures"];
+        assert_eq!(figures["is_encrypted"], !encrypt.is_empty());
+        for figure in ["stored_all_ms", "stored_all_requests", "stored_requests_each", "start_requests"] {
+            assert!(number(&figures[figure]) > 0.0, "{figure}: {report:#}");
+        }
+    }
+}
+
+#[test]
 fn lists_are_measured_alone_and_beside_publications() {
     let options = ["--versions=300", "--requests=3", "--clients=4", "--seconds=1", "--rate=40"];
     let report = bench(&[&["listing"], &options[..]].concat());
