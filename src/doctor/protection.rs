@@ -108,7 +108,7 @@ fn versioned(removal: &Removal, retention: &Result<Option<Retention>, String>) -
 
 #[cfg(test)]
 mod tests {
-    use asat_remote::Mode;
+    use asat_remote::LockMode;
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn versions(removal: Removal, days: u32) -> (Level, String) {
-        let retention = Retention { mode: Mode::Governance, days, years: 0 };
+        let retention = Retention { mode: LockMode::Governance, days, years: 0 };
         said(&Protection::Versioned { removal, retention: Ok((days > 0).then_some(retention)) })
     }
 

@@ -228,7 +228,7 @@ impl Error {
     fn hint(&self) -> &'static str {
         match self {
             // It is said by services that take nothing else into a bucket with Object Lock.
-            Self::Service { what, .. } if what.contains("Content-MD5") => {
+            Self::Service { what, .. } if what.contains("Content-MD5") && what.contains("required") => {
                 "the bucket takes only what has a checksum: set options = { checksum_algorithm = \"sha256\" } beside the URL (docs/remote.md)"
             }
             Self::Service { .. } => "look at the network and at the service; asat tries again",

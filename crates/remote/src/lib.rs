@@ -34,7 +34,7 @@ pub use error::Error;
 pub use follower::Follower;
 pub use manifest::{Holder, Manifest, RemoteFile};
 pub use note::{Head, Note, NoteFile, Notes};
-pub use protection::{Mode, Protection, Removal, Retention};
+pub use protection::{LockMode, Protection, Removal, Retention};
 pub use prune::{Keep, Pruned, prune};
 pub use publisher::{Publisher, Source};
 pub use repository::{History, Repository};

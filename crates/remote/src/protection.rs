@@ -60,7 +60,7 @@ pub enum Removal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Who may shorten it.
-    pub mode: Mode,
+    pub mode: LockMode,
     /// So many days, if it is said in days.
     pub days: u32,
     /// So many years, if it is said in years.
@@ -69,14 +69,14 @@ pub struct Retention {
 
 /// Who may delete a version before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum LockMode {
     /// Those who have a right to it, `s3:BypassGovernanceRetention`.
     Governance,
     /// Nobody.
     Compliance,
 }
 
-impl Display for Mode {
+impl Display for LockMode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Governance => "GOVERNANCE",
@@ -144,8 +144,8 @@ fn removal(
         Deleted::Failed(why) => return Ok(Removal::Unknown(why)),
         Deleted::Denied => {}
     }
-    // A bucket without Object Lock does not take this for an answerable question, and nobody may where the mode is the other one.
-    if matches!(retention, Ok(Some(Retention { mode: Mode::Governance, .. })) | Err(_)) {
+    // A bucket without Object Lock refuses to be asked this, and in the other mode nobody may.
+    if matches!(retention, Ok(Some(Retention { mode: LockMode::Governance, .. })) | Err(_)) {
         match delete(key, version, true)? {
             Deleted::Done => return Ok(Removal::Bypassed),
             Deleted::Failed(why) => return Ok(Removal::Unknown(why)),

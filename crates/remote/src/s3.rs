@@ -18,7 +18,7 @@ use object_store::signer::{SignedUrlOptions, Signer as _};
 use serde::Deserialize;
 
 use crate::error::{line, told};
-use crate::protection::{Mode, Retention};
+use crate::protection::{LockMode, Retention};
 
 /// How long a signed request is valid: clocks may differ.
 const VALID: Duration = Duration::from_secs(600);
@@ -214,8 +214,8 @@ pub(crate) fn retention(status: StatusCode, body: &[u8]) -> Result<Option<Retent
         return Ok(None);
     };
     let mode = match mode.as_str() {
-        "GOVERNANCE" => Mode::Governance,
-        "COMPLIANCE" => Mode::Compliance,
+        "GOVERNANCE" => LockMode::Governance,
+        "COMPLIANCE" => LockMode::Compliance,
         _ => return Err(line(&format!("its Object Lock has mode {mode}"))),
     };
     match (days, years) {

@@ -35,12 +35,12 @@ fn whether_versions_are_kept() {
 
 #[test]
 fn how_long_object_lock_keeps() {
-    let days = Retention { mode: Mode::Governance, days: 30, years: 0 };
+    let days = Retention { mode: LockMode::Governance, days: 30, years: 0 };
     assert_eq!(locked(LOCKED), Ok(Some(days)));
     assert_eq!(days.to_string(), "30 days");
     let year = LOCKED.replace("<Days>30</Days><Years>0</Years>", "<Years>1</Years>");
     let year = locked(&year.replace("GOVERNANCE", "COMPLIANCE")).unwrap().unwrap();
-    assert_eq!((year.mode, year.to_string().as_str()), (Mode::Compliance, "1 year"));
+    assert_eq!((year.mode, year.to_string().as_str()), (LockMode::Compliance, "1 year"));
     let none = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>";
     for rule in ["", "<Rule></Rule>", "<Rule/>"] {
         assert_eq!(locked(&format!("{none}{rule}</ObjectLockConfiguration>")), Ok(None), "{rule}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use asat_core::Problem;
 use asat_remote::{
-    Bucket as _, Depth, Error, Keep, Mode, Protection, Removal, Repository, Retention, Service, Stop, prune,
-    verify,
+    Bucket as _, Depth, Error, Keep, LockMode, Protection, Removal, Repository, Retention, Service, Stop,
+    prune, verify,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::contract::service;
 use crate::machine::{Machine, store};
 use crate::servers::{self, Server};
 
-const DAYS_30: Retention = Retention { mode: Mode::Governance, days: 30, years: 0 };
+const DAYS_30: Retention = Retention { mode: LockMode::Governance, days: 30, years: 0 };
 
 /// Makes the bucket.
 fn make(server: &Server, kind: &str) {
@@ -103,8 +103,8 @@ fn a_bucket_with_versions_that_can_be_deleted() {
 fn a_bucket_with_object_lock() {
     // Its owner may go past governance, and nobody past compliance.
     for (kind, mode, removal) in [
-        ("GOVERNANCE", Mode::Governance, Removal::Bypassed),
-        ("COMPLIANCE", Mode::Compliance, Removal::Locked),
+        ("GOVERNANCE", LockMode::Governance, Removal::Bypassed),
+        ("COMPLIANCE", LockMode::Compliance, Removal::Locked),
     ] {
         let server = servers::versitygw();
         make(&server, kind);
