@@ -50,9 +50,10 @@ impl Feed {
             events.notify(Notice::Diff(Arc::new(diff()?)));
             Some(true)
         })?;
+        let stopping = Arc::clone(&feed.stopping);
         feed.spawn("feed-command", handle, comparisons, &stopped, move |diff| {
             let command = command.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if command.is_empty() { Some(true) } else { Some(run(&command, &diff()?)) }
+            if command.is_empty() { Some(true) } else { Some(run(&command, &diff()?, &stopping)) }
         })?;
         Ok(feed)
     }
@@ -104,15 +105,23 @@ impl Feed {
 }
 
 /// Starts the command for what a version changed; answers whether that succeeded.
-fn run(command: &[String], diff: &Diff) -> bool {
+fn run(command: &[String], diff: &Diff, stopping: &AtomicBool) -> bool {
     let store = diff.to.split('@').next().unwrap_or_default();
     let since = diff.from.clone().unwrap_or_default();
     let environment = [("ASAT_STORE", store), ("ASAT_VERSION", &diff.to), ("ASAT_SINCE", &since)];
     let input = serde_json::to_vec(diff).unwrap_or_default();
-    match program::run_with(command, &environment, &input, DEADLINE) {
+    let is_over = || stopping.load(Ordering::Relaxed);
+    match program::run_with(command, &environment, &input, DEADLINE, is_over) {
         Ok(()) => {
             tracing::info!(version = diff.to, "the command of the feed was told");
             true
+        }
+        Err(error) if is_over() => {
+            tracing::warn!(
+                version = diff.to,
+                "the command of the feed is told again after the next start: {error}"
+            );
+            false
         }
         Err(error) => {
             tracing::error!(version = diff.to, "the command of the feed, which is started again: {error}");
@@ -180,7 +189,8 @@ impl<Tell: FnMut(&Compare<'_>) -> Option<bool>> Reader<Tell> {
     fn tell_of(&mut self, store: &StoreName) -> bool {
         // Of a store that has come since the start, all is news.
         let mut told = self.told.get(store).copied().unwrap_or(0);
-        loop {
+        // What is not told when the daemon stops, is told after the next start.
+        while !self.stopping.load(Ordering::Relaxed) {
             if self.told.insert(store.clone(), told) != Some(told) {
                 self.comparisons.summaries.tell(self.name, store, told);
             }
@@ -197,6 +207,7 @@ impl<Tell: FnMut(&Compare<'_>) -> Option<bool>> Reader<Tell> {
                 }
             }
         }
+        true
     }
 
     fn look<T: Default>(&self, store: &StoreName, look: impl FnOnce(&History) -> T) -> T {

@@ -65,6 +65,10 @@ pub enum Error {
     },
 }
 
+/// How often it is looked whether a program is to end before its deadline.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it has then.
+const LAST: Duration = Duration::from_secs(5);
 /// How long the output may stay open after the program's own end, held by something that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -81,7 +85,8 @@ pub fn run(words: &[String], environment: &[(&str, &str)], deadline: Duration) -
     end(program, &mut child, deadline)
 }
 
-/// The same with something to read on its standard input, which is a file in memory.
+/// The same with something to read on its standard input, which is a file in memory. If it `is_over` before the deadline, the program has five
+/// seconds left.
 ///
 /// # Errors
 /// As [`run`].
@@ -90,10 +95,19 @@ pub fn run_with(
     environment: &[(&str, &str)],
     input: &[u8],
     deadline: Duration,
+    is_over: impl Fn() -> bool,
 ) -> Result<(), Error> {
     let failed = |source| Error::Start { program: words.first().cloned().unwrap_or_default(), source };
     let (program, mut child) = start(words, environment, self::input(input).map_err(failed)?, Stdio::null())?;
-    end(program, &mut child, deadline)
+    let began = Instant::now();
+    let left = || deadline.saturating_sub(began.elapsed());
+    // Whatever is wrong with the waiting, the end tells.
+    while !is_over() && !ends_within(&child, left().min(LOOK)).unwrap_or(true) && !left().is_zero() {}
+    let left = if is_over() { left().min(LAST) } else { left() };
+    end(program, &mut child, left).map_err(|error| match error {
+        Error::Late { program, id, .. } => Error::Late { program, id, after: began.elapsed() },
+        error => error,
+    })
 }
 
 /// Bytes as a standard input, in a file in memory: nobody has to write while somebody else reads.
@@ -284,6 +298,16 @@ mod tests {
         let Error::Late { id, .. } = error else { panic!("{error}") };
         assert!(!Path::new("/proc").join(id.to_string()).exists());
         assert!(error.to_string().contains("after 0.1 s"), "{error}");
+    }
+
+    #[test]
+    fn what_is_over_has_seconds_left_and_no_more() {
+        let began = Instant::now();
+        let error = run_with(&sh("sleep 1000; true", &[]), &[], b"", LONG, || true).unwrap_err();
+        assert!(matches!(error, Error::Late { .. }) && began.elapsed() >= LAST, "{error}");
+        run_with(&sh("read said && test \"$said\" = it", &[]), &[], b"it\n", LONG, || true).unwrap();
+        let error = run_with(&sh("sleep 1000; true", &[]), &[], b"", LOOK / 2, || false).unwrap_err();
+        assert!(matches!(error, Error::Late { .. }), "{error}");
     }
 
     #[test]

@@ -78,13 +78,29 @@ pub struct Requests {
     pub received_bytes: AtomicU64,
 }
 
+/// What waits for the network. Whoever drops it last may be waited for by others, and waits for nothing.
+#[derive(Debug)]
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.0.as_ref().map_or(Err(Error::Stopped), |runtime| runtime.block_on(work))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
 /// A bucket by its service, or a folder.
 #[derive(Debug)]
 pub struct Service {
     url: String,
     store: Box<dyn ObjectStore>,
     s3: Option<S3>,
-    runtime: Runtime,
+    runtime: Background,
     stop: Stop,
     /// A folder lists its files in no order.
     is_sorted: bool,
@@ -121,7 +137,8 @@ impl Service {
         let unusable = |what: String| Error::Url { url: url.to_owned(), what };
         let (scheme, place) = url.split_once("://").ok_or_else(|| unusable("it has no scheme".to_owned()))?;
         let Opened { store, s3, prefix } = open(scheme, place, options).map_err(unusable)?;
-        let runtime = Builder::new_current_thread().enable_all().build();
+        // With a thread of its own for the network: a caller whose disk is slow holds nobody else up.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| unusable(format!("the machine has no room for it: {error}")))?;
         let store: Box<dyn ObjectStore> = match prefix.as_ref() {
@@ -133,7 +150,7 @@ impl Service {
             url,
             store,
             s3,
-            runtime,
+            runtime: Background(Some(runtime)),
             stop,
             is_sorted: scheme != "file",
             folder: (scheme == "file").then(|| PathBuf::from(place)),
@@ -174,7 +191,7 @@ impl Service {
     /// Waits for the service, unless this is stopped.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let mut stopped = self.stop.0.subscribe();
-        self.runtime.block_on(async {
+        self.runtime.wait(async {
             tokio::select! {
                 done = work => done,
                 _ = stopped.wait_for(|stopped| *stopped) => Err(Error::Stopped),
