@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     bytes: AtomicU64,
     /// Held during a merge, of which there is one at a time.
     pub(crate) merging: Mutex<()>,
+    /// Held while something is recorded.
+    pub(crate) recording: Mutex<()>,
     /// Whether a version is being written.
     pub(crate) writing: Mutex<bool>,
     /// Tells that none is being written any more.
@@ -176,6 +178,7 @@ impl Inner {
             bytes: AtomicU64::new(files.there.values().sum()),
             commit: Mutex::new(files),
             merging: Mutex::default(),
+            recording: Mutex::default(),
             writing: Mutex::default(),
             written: Condvar::new(),
             head: Mutex::default(),

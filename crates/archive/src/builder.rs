@@ -15,6 +15,7 @@ use crate::index::{
 use crate::layout::{FOOTER_LEN, Footer, HEADER_LEN, header, len_of};
 use crate::manifest::{Description, Manifest, SegmentRef};
 use crate::objects::{Draft, Objects};
+use crate::records::identity;
 
 /// Bytes gathered before they are hashed and written.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -63,7 +64,7 @@ impl Sheet {
         }
         let directory_hash = hash(directory);
         let footer = Footer { frames_end, directory_at, directory_hash, ..Footer::default() };
-        Ok(Sealed { sheet: self, footer, segment: None })
+        Ok(Sealed { sheet: self, footer, segment: None, records: None })
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -194,12 +195,28 @@ pub(crate) struct Sealed {
     /// What of the footer is known already.
     footer: Footer,
     segment: Option<SegmentRef>,
+    /// How long the records are that it has, and what tells them from others.
+    records: Option<(u64, u64)>,
 }
 
 impl Sealed {
     /// A file that will have a manifest alone.
     pub(crate) fn empty(objects: &dyn Objects) -> Result<Self, Error> {
         Sheet::new(objects)?.seal(HEADER_LEN, &[])
+    }
+
+    /// A file that will have records, as they are written, and a manifest.
+    pub(crate) fn records(objects: &dyn Objects, written: &[u8]) -> Result<Self, Error> {
+        let mut sheet = Sheet::new(objects)?;
+        sheet.append(written)?;
+        let frames_end = sheet.len();
+        let records = Some((len_of(written), identity(written)));
+        Ok(Self { records, ..sheet.seal(frames_end, &[])? })
+    }
+
+    /// How long the records are that it has, and what tells them from others, if it has some.
+    pub(crate) fn written_records(&self) -> Option<(u64, u64)> {
+        self.records
     }
 
     /// The segment under the number that its file is to have, if it is one.

@@ -121,6 +121,9 @@ fn is_meant(ends: &Ends, number: u64, state: &State) -> Result<bool, Error> {
         // What was taken in since stands in no file yet.
         return Ok(unless_refused(ends.manifest())?.is_ok_and(|manifest| manifest.number == number));
     }
+    if let Some(records) = state.manifest.records.iter().find(|records| records.file == number) {
+        return records.is(ends);
+    }
     let named = state.manifest.segments.iter().find(|segment| segment.file == number);
     Ok(named.is_some_and(|segment| ends.is(segment)))
 }

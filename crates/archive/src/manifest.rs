@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::index::DESCRIBED_TOGETHER;
 use crate::layout::len_of;
+use crate::records::RecordsRef;
 
 /// No description is longer: it is read whole, and a hostile length must not fill the memory.
 const MOST_DESCRIBED_BYTES: u64 = 1 << 20;
@@ -41,6 +42,9 @@ pub(crate) struct Manifest {
     /// Files that were newer than the newest one that could be read, and up to which version they may have something. One that can be read
     /// again is taken in again.
     pub(crate) unread: BTreeMap<u64, u64>,
+    /// The files with records, oldest first: what a later one says of a key counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) records: Vec<RecordsRef>,
 }
 
 /// A segment as a manifest names it.
@@ -67,17 +71,21 @@ impl Manifest {
     /// Reads a manifest; says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let Self { number, segments, retired, voided, highest, .. } = &manifest;
+        let Self { number, segments, retired, voided, highest, records, .. } = &manifest;
         let is_range = |(first, last): &(u64, u64)| first <= last;
         let fits =
             |segment: &SegmentRef| (1..=segment.last).contains(&segment.first) && segment.file <= *number;
-        let files: BTreeSet<u64> = segments.iter().map(|segment| segment.file).collect();
+        let named =
+            segments.iter().map(|segment| segment.file).chain(records.iter().map(|records| records.file));
+        let files: BTreeSet<u64> = named.collect();
         let ends = segments.iter().map(|segment| segment.last);
         let mut ends = ends.chain(retired.iter().map(|range| range.1));
         let holds = segments.is_sorted_by_key(|segment| (segment.first, segment.file))
             && retired.is_sorted_by(|one, next| one.1 < next.0)
             && retired.iter().chain(voided).all(is_range)
-            && files.len() == segments.len()
+            && files.len() == segments.len() + records.len()
+            && records.is_sorted_by_key(|records| records.file)
+            && records.last().is_none_or(|newest| newest.file <= *number)
             && segments.iter().all(fits)
             && ends.all(|number| number <= *highest);
         if holds { Ok(manifest) } else { Err("what it says contradicts itself".to_owned()) }
@@ -137,7 +145,8 @@ impl Manifest {
 
     /// The files that it needs: those that it names, and its own.
     pub(crate) fn files(&self) -> impl Iterator<Item = u64> {
-        self.segments.iter().map(|segment| segment.file).chain([self.number])
+        let records = self.records.iter().map(|records| records.file);
+        self.segments.iter().map(|segment| segment.file).chain(records).chain([self.number])
     }
 }
 

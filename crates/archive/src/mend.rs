@@ -28,6 +28,8 @@ pub struct Damage {
     pub(crate) pages: BTreeMap<u64, BTreeMap<(u32, u64), Check>>,
     /// The files whose bytes are not what was written, or that are lost; and their blocks that cannot be read and that nobody needs.
     pub(crate) files: BTreeMap<u64, BTreeSet<u32>>,
+    /// Whether something that is recorded cannot be read: [`Archive::record_anew`] puts that right.
+    pub records: bool,
 }
 
 /// A file that was put right.
@@ -57,7 +59,7 @@ impl Damage {
     /// Whether nothing is damaged that could be repaired.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.files.is_empty()
+        self.pages.is_empty() && self.files.is_empty() && !self.records
     }
 
     /// The checks of the pages whose content is wanted.

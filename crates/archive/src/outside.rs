@@ -12,6 +12,7 @@ use crate::folder::{Folder, name_of, number_of};
 use crate::index::{BlockBuilder, BlockRef, Directory, Encoding, PartRef};
 use crate::layout::{Footer, HEADER_LEN};
 use crate::manifest::Manifest;
+use crate::records;
 use crate::segment::Ends;
 
 /// What a block has to keep within.
@@ -39,6 +40,12 @@ pub fn ends(header: &[u8], footer: &[u8], file_len: u64) -> Option<Vec<u8>> {
 #[must_use]
 pub fn manifest(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(Manifest::decode(bytes).ok()?.encode())
+}
+
+/// Reads records.
+#[must_use]
+pub fn records(bytes: &[u8]) -> Option<Vec<u8>> {
+    records::encode(&records::decode(bytes, records::MOST_BYTES).ok()?.0).ok()
 }
 
 /// Reads a directory of frames that end, and of blocks and descriptions that end, at these places.

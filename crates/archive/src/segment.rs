@@ -74,6 +74,11 @@ impl Ends {
         &self.footer
     }
 
+    /// The open file.
+    pub(crate) fn object(&self) -> &(dyn Object + 'static) {
+        &*self.object
+    }
+
     /// The open file, and its footer.
     pub(crate) fn into_parts(self) -> (Arc<dyn Object>, Footer) {
         (self.object, self.footer)

@@ -111,6 +111,9 @@ impl<'a> Check<'a> {
         };
         let unread = number.is_none().then(|| self.archive.unread(state));
         unread.into_iter().flatten().for_each(|error| self.find(&error, []));
+        if number.is_none() {
+            self.records()?;
+        }
         for slot in slots {
             self.report.segments += 1;
             let segment = slot.segment();
@@ -129,6 +132,19 @@ impl<'a> Check<'a> {
             // Which versions that concerns, their fingerprints tell.
             self.report.damage.files.entry(slot.reference.file).or_default();
             self.find(&error, []);
+        }
+        Ok(())
+    }
+
+    /// Reads the files with records.
+    fn records(&mut self) -> Result<(), Error> {
+        for records in &self.state.manifest.records {
+            let Err(error) = unless_refused(records.check(&*self.state.objects))? else { continue };
+            // It may have been deleted because another state has followed.
+            if self.archive.state().manifest.records.contains(records) {
+                self.report.damage.records = true;
+                self.find(&error, []);
+            }
         }
         Ok(())
     }

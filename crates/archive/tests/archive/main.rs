@@ -27,6 +27,7 @@ mod histories;
 mod hurry;
 mod meanwhile;
 mod reading;
+mod records;
 mod relying;
 mod repair;
 mod statistics;

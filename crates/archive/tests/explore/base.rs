@@ -48,6 +48,9 @@ pub(crate) struct Known {
     pub(crate) retiring: Vec<u64>,
     /// What was recorded of the version whose file is missing.
     pub(crate) meta: Option<Meta>,
+    /// The keys under which something was recorded, and those of which that is not known.
+    pub(crate) records: BTreeSet<String>,
+    pub(crate) unsure_records: BTreeSet<String>,
 }
 
 /// The files at the beginning, and what is known of them.

@@ -145,6 +145,9 @@ fn random(seed: u64) -> Scenario {
         }
         threads.push(ops);
     }
+    if dice.once_in(3) {
+        threads.push((0..2).map(|_| Op::Record(dice.next())).collect());
+    }
     // One version is written at a time.
     if dice.once_in(2) {
         let versions = 1 + dice.below(2);

@@ -29,6 +29,8 @@ pub(crate) enum Op {
     Repair,
     /// Gives the version back whose file is missing, as an import does.
     PutBack,
+    /// Records a value; the number is its key.
+    Record(u64),
 }
 
 /// What is wrong with the archive at the beginning.
@@ -132,6 +134,7 @@ impl World {
             Op::Rebuild(number) => self.rebuild(*number),
             Op::Repair => self.repair().map(drop),
             Op::PutBack => self.put_back(),
+            Op::Record(key) => self.record(*key),
         }
     }
 
@@ -290,6 +293,17 @@ impl World {
         }
     }
 
+    fn record(&self, key: u64) -> Found {
+        let key = key.to_string();
+        self.known().unsure_records.insert(key.clone());
+        let changes = [(key.clone(), Some("recorded".to_owned()))].into();
+        self.archive.record(changes).map_err(wrong)?;
+        let mut known = self.known();
+        known.unsure_records.remove(&key);
+        known.records.insert(key);
+        Ok(())
+    }
+
     /// When nobody is at work any more, everything is put right that was harmed, and all must be as it was told.
     fn settle(&self) -> Found {
         if let Harm::Missing(number) = self.harm
@@ -325,6 +339,11 @@ pub(crate) fn assert_holds(archive: &Archive, known: &Known) -> Found {
         if found != known.contents[&number].bytes() {
             return Err(format!("version {number} is another"));
         }
+    }
+    let records: BTreeSet<String> = archive.records().map_err(wrong)?.into_keys().collect();
+    let both: BTreeSet<String> = records.symmetric_difference(&known.records).cloned().collect();
+    if !both.is_subset(&known.unsure_records) {
+        return Err(format!("{records:?} are recorded instead of {:?}", known.records));
     }
     let report = archive.verify(None, &mut |_, _| ControlFlow::Continue(())).map_err(wrong)?;
     if !report.findings.is_empty() {
