@@ -19,6 +19,7 @@ mod notices;
 mod performers;
 mod progress;
 mod rebuild;
+mod recording;
 mod reload;
 mod remote;
 mod signals;
@@ -76,6 +77,8 @@ pub struct Daemon {
     tree: Option<tree::Served>,
     /// What tells of changes; an asat that follows a bucket tells of none.
     feed: Option<feed::Feed>,
+    /// What brings the archives up to the catalogue; an asat that follows a bucket has none.
+    recording: Option<recording::Recording>,
     /// What pushes to the bucket, if one is configured.
     pushing: Option<remote::Pushing>,
     /// What follows a bucket, if one is configured.
@@ -133,7 +136,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         (register, Some(check))
     };
     check_role(config, &register)?;
-    let engine = Engine::new(config.policy(&backings), register);
+    let engine = Engine::new(config.policy(&backings), register).opened_at(catalogue.newest_commit());
     let (driver, handle) = driver::Driver::start(Arc::clone(&machine), engine, catalogue, metrics, notices)?;
     let (drives, driving) = tokio::sync::watch::channel(());
     machine.drive_by(handle.clone());
@@ -151,6 +154,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         None => Some(feed::Feed::start(&handle, &comparisons, &config.feed_command)?),
         Some(_) => None,
     };
+    let recording = recording::Recording::start(&handle, &machine)?;
     let pushing = remote::Pushing::start(config, &handle, &machine)?;
     let following = follow::Following::start(config, &handle, &machine)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
@@ -166,6 +170,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         guard,
         tree,
         feed,
+        recording,
         pushing,
         following,
         watchers,
@@ -269,6 +274,9 @@ impl Daemon {
         }
         if let Some(feed) = self.feed {
             feed.stop();
+        }
+        if let Some(recording) = self.recording {
+            recording.stop();
         }
         if let Some(following) = self.following {
             following.stop();

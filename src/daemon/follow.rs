@@ -13,15 +13,17 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use asat_archive::Archive;
-use asat_core::event::{Archived, Damaged, Effect, Event, Followed};
+use asat_core::event::{Archived, Damaged, Effect, Event, Followed, Recorded};
+use asat_core::recorder::Understood;
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_remote::{Cache, Follower, NoteFile, Repository, Service, Stop};
+use jiff::Timestamp;
 
 pub use standing::{FollowStanding, Follows};
 
 use super::archives::describe;
-use super::{Handle, Machine, failed};
+use super::{Handle, Machine, failed, recording};
 use crate::config::{Config, FollowConfig};
 
 /// How often asat looks for new stores, and checks that the bucket is still the one that was followed.
@@ -205,7 +207,8 @@ impl Follow {
             follower.note()?;
             self.machine.follows().recorded(store);
         }
-        Ok(())
+        // It is not looked for anew at each poll, and stays known.
+        self.machine.follows().lacking_records(store).map_or(Ok(()), Err)
     }
 
     /// The versions of a store that somebody has leased, or is about to.
@@ -222,7 +225,13 @@ impl Follow {
     /// Records what the archive has and what it has not any more. All that is new is recorded at once: nobody sees a part of it.
     fn record(&self, store: &StoreName, follower: &Follower) -> Result<(), Problem> {
         let archive = follower.archive();
-        let followed = |has, gone| Followed { store: store.clone(), place: follower.place(), has, gone };
+        let followed = |has, gone, recorded| Followed {
+            store: store.clone(),
+            place: follower.place(),
+            has,
+            gone,
+            recorded,
+        };
         let Difference { new, lost, gone } = Difference::of(&self.handle, store, archive);
         let (count, given_up) = (new.len(), gone.len());
         let mut has = lost;
@@ -230,15 +239,26 @@ impl Follow {
             Ok(found) => has.extend(found),
             Err(problem) => {
                 // What is given up cannot be read any more, whether the rest can be looked into or not.
-                self.commit(followed(Vec::new(), gone))?;
+                self.commit(followed(Vec::new(), gone, None))?;
                 return Err(problem);
             }
         }
         has.sort_by_key(|archived| archived.version.number);
-        self.commit(followed(has, gone))?;
+        let (recorded, unread) = match recording::understood(store, archive) {
+            // The publisher's clock is of no matter: what it has is so.
+            Ok(Understood { recorded, .. }) => {
+                let as_of = recorded.as_of.map(|_| Timestamp::MAX);
+                (Some(Recorded { as_of, ..recorded }), None)
+            }
+            // The versions can be listed and opened without.
+            Err(problem) if problem.code == Code::Damaged => (None, Some(problem)),
+            Err(problem) => return Err(problem),
+        };
+        self.commit(followed(has, gone, recorded))?;
         if count + given_up > 0 {
             tracing::info!(%store, new = count, given_up, "{store}: came to what is in the bucket now");
         }
+        self.machine.follows().lacks_records(store, unread);
         Ok(())
     }
 

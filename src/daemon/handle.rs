@@ -307,6 +307,16 @@ impl Handle {
         self.notices.archived()
     }
 
+    /// Tells those who wait for it that something has come into an archive.
+    pub(super) fn tell_archived(&self) {
+        self.notices.tell_archived();
+    }
+
+    /// What changes whenever something was recorded.
+    pub(super) fn recorded(&self) -> watch::Receiver<()> {
+        self.notices.recorded()
+    }
+
     /// Lets the driver end once what was asked before is answered.
     pub(super) fn stop(&self) {
         // A driver that is gone has nothing left to stop.

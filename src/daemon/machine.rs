@@ -50,6 +50,7 @@ use super::follow::Follows;
 use super::handle::Handle;
 use super::host::Host;
 use super::notices::{Notice, Notices};
+use super::recording::Recorders;
 use super::remote::Remotes;
 use super::tree::Recent;
 use crate::config::Config;
@@ -74,7 +75,7 @@ pub struct Machine {
     workers: Workers,
     /// A folder that has too little space left for anything new.
     short: Mutex<Option<Short>>,
-    archives: Arc<Archives>,
+    pub(super) archives: Arc<Archives>,
     /// How the stores stand to the bucket.
     remotes: Remotes,
     /// How the bucket stands that is followed.
@@ -88,7 +89,9 @@ pub struct Machine {
     scratch: PathBuf,
     notices: Notices,
     /// Who is told of damage that nobody has looked for.
-    driver: OnceLock<Handle>,
+    pub(super) driver: OnceLock<Handle>,
+    /// What brings the archives up to the catalogue.
+    pub(super) recorders: Recorders,
     /// The versions that are held by snapshots.
     hot: Mutex<BTreeMap<VersionId, SnapshotVersion>>,
     /// What each store's file was like when its last version was cut by a snapshot.
@@ -141,6 +144,7 @@ impl Machine {
             scratch: config.scratch(),
             notices,
             driver: OnceLock::new(),
+            recorders: Recorders::default(),
             hot: Mutex::default(),
             witnesses: Mutex::default(),
             seen: ChangeCache::default(),

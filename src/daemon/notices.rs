@@ -37,11 +37,16 @@ const NOTICES: usize = 1024;
 pub struct Notices {
     all: broadcast::Sender<Notice>,
     archived: watch::Sender<()>,
+    recorded: watch::Sender<()>,
 }
 
 impl Default for Notices {
     fn default() -> Self {
-        Self { all: broadcast::channel(NOTICES).0, archived: watch::channel(()).0 }
+        Self {
+            all: broadcast::channel(NOTICES).0,
+            archived: watch::channel(()).0,
+            recorded: watch::channel(()).0,
+        }
     }
 }
 
@@ -54,9 +59,13 @@ impl Notices {
         };
         let tells_of_archived =
             matches!(&notice, Notice::Changed(changes) if changes.iter().any(is_archived));
+        let tells_of_records = matches!(&notice, Notice::Changed(_));
         let _ = self.all.send(notice);
         if tells_of_archived {
-            self.archived.send_replace(());
+            self.tell_archived();
+        }
+        if tells_of_records {
+            self.recorded.send_replace(());
         }
     }
 
@@ -64,6 +73,17 @@ impl Notices {
     #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Notice> {
         self.all.subscribe()
+    }
+
+    /// Tells those who wait for it that something has come into an archive.
+    pub(super) fn tell_archived(&self) {
+        self.archived.send_replace(());
+    }
+
+    /// What changes whenever something was recorded.
+    #[must_use]
+    pub fn recorded(&self) -> watch::Receiver<()> {
+        self.recorded.subscribe()
     }
 
     /// What changes whenever a version has come into an archive, or something of one that is there has changed. Who waits for that

@@ -102,7 +102,8 @@ fn tell_all(config: &Config, anew: &mut Catalogue, tell: &dyn Fn(&str)) -> Resul
     let metrics = Arc::<Metrics>::default();
     let (machine, backings) =
         Machine::open(config, installation.clone(), None, Notices::default(), &metrics)?;
-    let mut engine = Engine::new(config.policy(&backings), anew.load()?);
+    let engine = Engine::new(config.policy(&backings), anew.load()?);
+    let mut engine = engine.opened_at(anew.newest_commit());
     let survey = machine.look_for_all()?;
     let is_damaged = |archived: &&Archived| archived.described.is_err();
     let damaged: BTreeSet<VersionId> =

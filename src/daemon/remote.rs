@@ -23,6 +23,8 @@ use crate::config::RemoteConfig;
 pub struct Standing {
     /// The versions that are known to be there.
     pub stored: Arc<BTreeSet<u64>>,
+    /// The newest file with records of the archive that is known to be there; 0 if there is none.
+    pub records: u64,
     /// The newest manifest that this daemon has created, or found to be its own.
     pub manifest: Option<Arc<Manifest>>,
     /// What keeps the rest from coming there, and since when.
@@ -181,15 +183,15 @@ impl Remotes {
         self.service.store(Some(service));
     }
 
-    /// Returns when a version is in the bucket.
+    /// Returns when a version is in the bucket, and what is recorded beside the versions up to this file of the archive.
     ///
     /// # Errors
     /// What keeps it from there, if that does not pass by itself.
-    pub async fn until_stored(&self, id: &VersionId) -> Result<(), Problem> {
+    pub async fn until_stored(&self, id: &VersionId, records: u64) -> Result<(), Problem> {
         let mut changes = self.watch(&id.store);
         loop {
             let standing = changes.borrow_and_update().clone();
-            if standing.stored.contains(&id.number) {
+            if standing.stored.contains(&id.number) && standing.records >= records {
                 return Ok(());
             }
             if let Some((problem, _)) = standing.trouble.filter(|(problem, _)| !passes(problem.code)) {

@@ -11,7 +11,7 @@ use axum::extract::State;
 use tokio::time::timeout;
 
 use super::extract::{self, Segments};
-use super::{Answer, Face};
+use super::{Answer, Face, work};
 use crate::daemon::{RemoteAnswer, Remotes, Standing};
 use asat_wire::{LastingTrouble, ProblemBody, StoreRemote};
 
@@ -79,16 +79,17 @@ async fn ask(
     Ok(Json(written(face, history).ok_or_else(Remotes::no_bucket)?))
 }
 
-/// Waits until versions are in the bucket.
-pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Problem> {
+/// Waits until publications are in the bucket: their versions, and of a version that was there already, what was said of it now.
+pub(super) async fn wait(face: &Face, publications: &[(VersionId, bool)]) -> Result<(), Problem> {
     let remotes = face.machine.remotes();
     if remotes.config().is_none() {
         return Err(Remotes::no_bucket());
     }
     let all = async {
-        for version in versions {
+        for (version, is_reused) in publications {
+            let records = if *is_reused { keep_records(face, &version.store).await? } else { 0 };
             loop {
-                match timeout(LOOK, remotes.until_stored(version)).await {
+                match timeout(LOOK, remotes.until_stored(version, records)).await {
                     Ok(stored) => break stored?,
                     // What is given up meanwhile does not come there any more.
                     Err(_) => must_be_ready(face, version)?,
@@ -105,6 +106,12 @@ pub(super) async fn wait(face: &Face, versions: &[VersionId]) -> Result<(), Prob
             Err(Problem::new(Code::Stopping, detail, "publish it again when the daemon runs again"))
         }
     }
+}
+
+/// Has what is recorded of a store's versions be in its archive; answers in which file.
+async fn keep_records(face: &Face, store: &StoreName) -> Result<u64, Problem> {
+    let (machine, store) = (Arc::clone(&face.machine), store.clone());
+    work::blocking(move || machine.keep_records(&store)).await
 }
 
 fn must_be_ready(face: &Face, version: &VersionId) -> Result<(), Problem> {

@@ -125,8 +125,8 @@ async fn publish_store(
     drop(held);
     let reply = face.handle.ask(caller.by, Event::Publish(publish)).await?;
     if let (Some(Wait::Remote), Reply::Published(number) | Reply::Known(number)) = (wait, &reply) {
-        let version = version_of(face.handle.engine().register(), *number)?;
-        remote::wait(face, &[version]).await?;
+        let publication = face.handle.engine().register().publication(*number).map(awaited);
+        remote::wait(face, publication.as_slice()).await?;
     }
     let published = match reply {
         Reply::Published(number) => written(face, face.handle.engine().register(), number)?,
@@ -135,6 +135,11 @@ async fn publish_store(
     };
     let location = location(&published.version.id);
     Ok(answer(published.reused, location, PublishAnswer::Store(Box::new(published))))
+}
+
+/// The version of a publication, and whether that was there already.
+fn awaited(publication: &Publication) -> (VersionId, bool) {
+    (publication.version.clone(), publication.reused)
 }
 
 /// An answer, with where to find what was published.
@@ -155,15 +160,9 @@ async fn publish_set(
         return Err(other_answer().into());
     };
     if let Some(Wait::Remote) = wait {
-        let versions: Vec<VersionId> = {
-            let engine = face.handle.engine();
-            engine
-                .register()
-                .publications_with(first)
-                .map(|publication| publication.version.clone())
-                .collect()
-        };
-        remote::wait(face, &versions).await?;
+        let publications: Vec<_> =
+            face.handle.engine().register().publications_with(first).map(awaited).collect();
+        remote::wait(face, &publications).await?;
     }
     let (of_set, published) = {
         let engine = face.handle.engine();
@@ -254,12 +253,6 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         .to_str()
         .map(|key| Some(key.to_owned()))
         .map_err(|_| Problem::new(Code::Malformed, "the Idempotency-Key is not visible ASCII", "use a UUID"))
-}
-
-/// The version of a publication.
-fn version_of(register: &Register, number: u64) -> Result<VersionId, Problem> {
-    let publication = register.publication(number).ok_or_else(other_answer)?;
-    Ok(publication.version.clone())
 }
 
 /// A publication with its version, as it is written.

@@ -1,6 +1,7 @@
 //! A daemon that follows a bucket, as its users see it: it lists, opens, compares and queries what another one publishes, and changes nothing.
 
 mod encrypted;
+mod records;
 
 use std::fs;
 use std::path::{Path, PathBuf};

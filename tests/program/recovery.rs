@@ -14,14 +14,14 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::World;
 use crate::common::before::make_catalogue_of_before;
+use crate::common::{World, manifests, segments};
 use serde_json::Value;
 
 const RECOVER: &str = include_str!("../../docs/recover.md");
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
 
-/// A daemon with three versions, of which the second is given up and the third is published twice and has a pin.
+/// A daemon with three versions: to the first a tag leads, the second is given up, and the third is published twice and has a pin.
 fn world() -> World {
     let mut world = World::new();
     world.sqlite().execute_batch("create table ledger (entry text)").unwrap();
@@ -35,6 +35,7 @@ fn world() -> World {
     }
     world.publish("once more");
     world.send("PUT", "/versions/report@3/pin", &serde_json::json!({ "reason": "audit" }));
+    world.send("PUT", "/stores/report/tags/month-end", &serde_json::json!({ "version": "report@1" }));
     assert_eq!(world.request("DELETE", "/versions/report@2", &[], b"").status, 200);
     world
 }
@@ -57,14 +58,17 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the archives say of every version: its instant, its fingerprint, and the publication that it was made for.
+/// What the archives say of every version: its instant, its fingerprint, its publications, its pin and its tags.
 fn known(world: &World) -> Vec<Value> {
     let list = world.get("/versions").json();
     let versions = list["versions"].as_array().unwrap().iter();
     versions
         .map(|version| {
-            let first = &version["publications"][0]["label"];
-            serde_json::json!([version["id"], version["cut_at"], version["fingerprint"], first])
+            let publications = version["publications"].as_array().unwrap().iter();
+            let labels: Vec<&Value> = publications.map(|publication| &publication["label"]).collect();
+            let [id, cut_at, fingerprint, pin, tags] =
+                ["id", "cut_at", "fingerprint", "pin", "tags"].map(|field| &version[field]);
+            serde_json::json!([id, cut_at, fingerprint, labels, pin, tags])
         })
         .collect()
 }
@@ -254,7 +258,12 @@ fn a_version_in_its_clone_outlives_damage_to_its_file_and_is_archived_again() {
         world.start();
         world.settled("report@7");
         assert!(world.stop().success());
-        let segment = world.newest_segment();
+        // Later publications, pins and tags did not come there any more.
+        let archive = world.path("state/archive/report");
+        let segment = segments(&manifests(&archive)[0].1).into_iter().max().unwrap();
+        let segment = world.segment(segment);
+        let files = fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|file| *file > segment).for_each(|file| fs::remove_file(file).unwrap());
         let whole = fs::read(&segment).unwrap();
         match rubbish {
             true => fs::write(&segment, "rubbish").unwrap(),

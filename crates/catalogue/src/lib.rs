@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use asat_core::boundary;
 use asat_core::event::Change;
 use asat_core::harm::Harm;
+use asat_core::recorder::Commit;
 use asat_core::register::Register;
 use jiff::Timestamp;
 use rusqlite::config::DbConfig;
@@ -139,6 +140,12 @@ impl Catalogue {
     #[must_use]
     pub fn installation(&self) -> &str {
         &self.installation
+    }
+
+    /// The newest commit.
+    #[must_use]
+    pub fn newest_commit(&self) -> Commit {
+        Commit { line: self.seal.line.clone(), number: self.seal.number }
     }
 
     /// When it was written last before it was opened, by what the machine's clock said then; nothing where its files do not tell.

@@ -14,6 +14,7 @@ mod leases;
 mod open;
 mod orphans;
 mod publish;
+mod recorded;
 mod repair;
 mod republish;
 mod restore;
@@ -33,6 +34,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::audit::{self, Action, Deed};
 use crate::clock::Bounds;
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Remark, Reply};
+use crate::recorder::Commit;
 use crate::register::Register;
 use crate::retention::Retention;
 use crate::snapshot::Origin;
@@ -99,6 +101,10 @@ pub struct Engine {
     register: Register,
     /// The versions that are held at this moment by what is not in any record.
     held: BTreeSet<VersionId>,
+    /// The commit of the catalogue that the register was read at.
+    opened: Commit,
+    /// The newest commit that it has taken in.
+    commit: Commit,
 }
 
 impl Engine {
@@ -108,7 +114,26 @@ impl Engine {
     /// An engine over what the catalogue holds.
     #[must_use]
     pub fn new(policy: Policy, register: Register) -> Self {
-        Self { policy, register, held: BTreeSet::new() }
+        let (held, opened, commit) = (BTreeSet::new(), Commit::default(), Commit::default());
+        Self { policy, register, held, opened, commit }
+    }
+
+    /// The same, if the register is what the catalogue was at this commit.
+    #[must_use]
+    pub fn opened_at(self, commit: Commit) -> Self {
+        Self { opened: commit.clone(), commit, ..self }
+    }
+
+    /// The commit of the catalogue that the register was read at.
+    #[must_use]
+    pub fn opened(&self) -> &Commit {
+        &self.opened
+    }
+
+    /// The newest commit that it has taken in.
+    #[must_use]
+    pub fn commit(&self) -> &Commit {
+        &self.commit
     }
 
     /// Every record.
@@ -179,6 +204,7 @@ impl Engine {
                 self.verified(&mut draft, store, *whole, known.as_ref(), findings)
             }
             Event::Followed(followed) => self.follow(&mut draft, followed),
+            Event::Recorded { store, recorded } => self.take_up_records(&mut draft, store, recorded),
             Event::Tick => self.tick(&mut draft),
         };
         match answer {
@@ -195,6 +221,11 @@ impl Engine {
     /// Takes a committed change in.
     pub fn evolve(&mut self, change: &Change) {
         self.register.evolve(change);
+    }
+
+    /// All changes of a commit are taken in.
+    pub fn committed(&mut self, commit: Commit) {
+        self.commit = commit;
     }
 
     /// Frees what is in memory only because somebody asked for it.
@@ -270,13 +301,26 @@ struct Draft<'a> {
     /// Where in `changes` each version's newest value is.
     touched: BTreeMap<VersionId, usize>,
     remarks: Vec<Remark>,
+    /// How many publications are among the changes, and their idempotency keys.
+    published: u64,
+    keys: BTreeSet<String>,
 }
 
 impl<'a> Draft<'a> {
     fn new(register: &'a Register, now: Timestamp, by: By) -> Self {
         let next_effect = register.next_effect().0;
         let (changes, remarks) = (Vec::new(), Vec::new());
-        Self { register, now, by, next_effect, changes, touched: BTreeMap::new(), remarks }
+        Self {
+            register,
+            now,
+            by,
+            next_effect,
+            changes,
+            touched: BTreeMap::new(),
+            remarks,
+            published: 0,
+            keys: BTreeSet::new(),
+        }
     }
 
     /// Takes a copy out of the cache: from now on it counts as gone.
@@ -332,7 +376,10 @@ impl<'a> Draft<'a> {
     /// Records a publication, in the audit trail too.
     fn publish(&mut self, by: By, publication: Publication) {
         self.note(Deed::of_publication(self.now, by, Action::Publish, &publication));
+        let key = publication.key.clone();
         self.changes.push(Change::Published(publication));
+        self.published += 1;
+        self.keys.extend(key);
     }
 
     /// The version as this draft has left it so far. One event may change it more than once.

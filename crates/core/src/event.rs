@@ -26,7 +26,7 @@ pub use outcome::{
     ArchiveFailure, Copied, Cut, CutFailure, Filed, Kept, Mended, Outcome, Remark, Repaired, Retired, SetCut,
 };
 pub use request::{Open, Publish, PublishSet, Restore};
-pub use survey::{Archived, Condition, Damaged, Described, Followed, Found, Survey, Surveyed};
+pub use survey::{Archived, Condition, Damaged, Described, Followed, Found, Recorded, Survey, Surveyed};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -166,6 +166,13 @@ pub enum Event {
     },
     /// Another asat, which this one follows, has published or given up versions.
     Followed(Followed),
+    /// The archive of a store has recorded more than is known, or something else.
+    Recorded {
+        /// The store.
+        store: StoreName,
+        /// What is recorded.
+        recorded: Recorded,
+    },
     /// Time has passed: leases and pins may have expired, rules may let versions go.
     Tick,
 }

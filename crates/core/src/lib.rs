@@ -13,6 +13,7 @@ pub mod harm;
 pub mod instant;
 pub mod labels;
 pub mod query;
+pub mod recorder;
 pub mod register;
 pub mod retention;
 pub mod sizing;

@@ -251,6 +251,12 @@ impl Register {
         self.publications.keys().filter_map(|number| self.publication(*number))
     }
 
+    /// The numbers of publications above one, oldest first, each with its version.
+    pub fn publications_after(&self, number: u64) -> impl Iterator<Item = (u64, &VersionId)> {
+        let above = self.publications.range(number.saturating_add(1)..);
+        above.map(|(number, version)| (*number, version))
+    }
+
     /// The publication that was made with an idempotency key.
     #[must_use]
     pub fn publication_by_key(&self, key: &str) -> Option<&Publication> {

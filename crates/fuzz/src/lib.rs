@@ -66,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "block", feed: files::block },
     Target { name: "segment", feed: files::segment },
     Target { name: "frames", feed: files::frames },
+    Target { name: "recorded", feed: records::recorded },
     Target { name: "archive", feed: files::archive },
     Target { name: "store", feed: files::store },
     Target { name: "wal_index", feed: files::wal_index },

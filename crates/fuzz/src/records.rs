@@ -8,6 +8,7 @@ use asat::config::Config;
 use asat::outside;
 use asat_core::StoreName;
 use asat_core::event::Change;
+use asat_core::recorder::Understood;
 use asat_core::register::Register;
 use asat_core::version::Store;
 use asat_host::store::Told;
@@ -44,6 +45,21 @@ pub(crate) fn chunk(bytes: &[u8]) {
         let mut again = register();
         assert!(again.put_chunk(&store, 0, packed));
         assert_eq!(again, lived);
+    }
+}
+
+/// What an archive has recorded: as it is in a file, or the texts that are in it.
+pub(crate) fn recorded(bytes: &[u8]) {
+    if let Some(written) = asat_archive::outside::records(bytes) {
+        assert_eq!(asat_archive::outside::records(&written), Some(written));
+    }
+    let store: StoreName = "report".parse().expect("it is a name");
+    if let Ok(values) = serde_json::from_slice(bytes)
+        && let Ok(understood) = Understood::of(&store, &values)
+    {
+        assert!(
+            understood.recorded.publications.iter().all(|said| said.version.store == store && said.reused)
+        );
     }
 }
 

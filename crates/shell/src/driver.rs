@@ -295,11 +295,11 @@ impl<L> Driver<L> {
         self.record(ports, &changes)?;
         remarks.iter().for_each(|remark| ports.remark(remark));
         // What a start finds in the archives, or a bucket has, was published by another daemon.
-        if !matches!(event, Event::Started(_) | Event::Followed(_)) {
+        if !matches!(event, Event::Started(_) | Event::Followed(_) | Event::Recorded { .. }) {
             self.tell_published(ports, &changes, matches!(event, Event::Finished { .. }), &BTreeMap::new());
         }
         self.hand_on(ports, changes);
-        if matches!(event, Event::Followed(_)) {
+        if matches!(event, Event::Followed(_) | Event::Recorded { .. }) {
             // What has come at once is at rest at once.
             while self.pack(ports) {}
         }
@@ -343,7 +343,7 @@ impl<L> Driver<L> {
                 ports.go_by(anchor);
             }
         }
-        self.engine.evolve(changes);
+        self.engine.evolve(changes, ports.commit());
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Change, Effect, Event, Intent, Remark, Reply, Survey};
 use asat_core::guard::{Advice, GuardEntry, Room, Step};
+use asat_core::recorder::Commit;
 use asat_core::register::Register;
 use asat_core::snapshot::Snapshot;
 use asat_core::version::Publication;
@@ -20,6 +21,9 @@ pub trait Records {
     /// # Errors
     /// Why nothing was committed.
     fn record(&mut self, changes: &[Change]) -> Result<(), Problem>;
+
+    /// The newest commit.
+    fn commit(&self) -> Commit;
 
     /// Finds out whether anything can be committed, and lets those know who depend on it.
     fn check(&mut self);

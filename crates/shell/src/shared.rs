@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use asat_core::event::Change;
+use asat_core::recorder::Commit;
 use asat_core::{Engine, Policy, VersionId};
 
 /// The engine, and how often it has changed.
@@ -33,9 +34,10 @@ impl SharedEngine {
         self.revision.load(Ordering::Acquire)
     }
 
-    pub(crate) fn evolve(&self, changes: &[Change]) {
+    pub(crate) fn evolve(&self, changes: &[Change], commit: Commit) {
         self.change(|engine| {
             changes.iter().for_each(|change| engine.evolve(change));
+            engine.committed(commit);
             engine.free_unpacked();
         });
     }

@@ -373,6 +373,7 @@ impl Sim {
             found: Vec::new(),
             tree: false,
             remarks: Vec::new(),
+            recorded: BTreeMap::new(),
         }
     }
 }

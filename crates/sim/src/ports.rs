@@ -5,6 +5,7 @@ use std::time::Duration;
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Change, Effect, Event, Intent, Remark, Reply, Survey};
 use asat_core::guard::{Advice, GuardEntry, Outcome, Room, Rung, Step};
+use asat_core::recorder::Commit;
 use asat_core::register::Register;
 use asat_core::snapshot::Snapshot;
 use asat_core::version::Publication;
@@ -43,6 +44,10 @@ impl Records for Sim {
     }
 
     fn check(&mut self) {}
+
+    fn commit(&self) -> Commit {
+        Commit::default()
+    }
 
     fn written_at(&self) -> Option<Timestamp> {
         None

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use asat_archive::{Archive, Error};
 use asat_core::event::{Archived, Damaged, Described, Found};
+use asat_core::recorder::Understood;
 use asat_core::register::{History, Register};
 use asat_core::version::State;
 use asat_core::{Code, Problem, StoreName, VersionId};
 
 use super::{Archives, certified, describe};
+use crate::daemon::recording::understood;
 
 impl Archives {
     /// What is wrong with files of the archives that cannot be read.
@@ -28,7 +30,7 @@ impl Archives {
         found: &[Found],
     ) -> Result<HeldByArchives, Problem> {
         if self.are_followed() {
-            return Ok(HeldByArchives { as_recorded: as_recorded(register), archived: Vec::new() });
+            return Ok(HeldByArchives { as_recorded: as_recorded(register), ..HeldByArchives::default() });
         }
         let mut held = HeldByArchives::default();
         let archives = self.known();
@@ -42,6 +44,10 @@ impl Archives {
             }
             held.as_recorded.insert(store.clone(), as_recorded);
             held.archived.extend(archived);
+            match understood(store, archive) {
+                Ok(understood) => _ = held.recorded.insert(store.clone(), understood),
+                Err(problem) => _ = held.unrecorded.insert(store.clone(), problem),
+            }
         }
         for (store, problem) in &archives.unread {
             let Ok(history) = register.history(store) else { continue };
@@ -69,6 +75,10 @@ pub(in crate::daemon) struct HeldByArchives {
     pub(in crate::daemon) as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
     /// The others, and those of which something is damaged.
     pub(in crate::daemon) archived: Vec<Archived>,
+    /// What they have recorded beside them.
+    pub(in crate::daemon) recorded: BTreeMap<StoreName, Understood>,
+    /// Why that cannot be read.
+    pub(in crate::daemon) unrecorded: BTreeMap<StoreName, Problem>,
 }
 
 /// What is recorded of a bucket that is followed: it is asked after the start.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use asat_catalogue::Catalogue;
 use asat_core::clock::{Anchor, Reading};
 use asat_core::event::{Change, Effect, Event, Intent, Remark, Reply, Survey};
+use asat_core::recorder::Commit;
 use asat_core::register::Register;
 use asat_core::version::Publication;
 use asat_core::{Code, Problem, StoreName, VersionId};
@@ -36,6 +37,10 @@ impl<H: Host> Records for Ports<H> {
             self.check();
         }
         Ok(recorded?)
+    }
+
+    fn commit(&self) -> Commit {
+        self.catalogue.newest_commit()
     }
 
     fn check(&mut self) {

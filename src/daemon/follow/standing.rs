@@ -26,6 +26,8 @@ pub struct FollowStanding {
     /// When all was well last.
     well: Option<Instant>,
     is_recorded: bool,
+    /// Why what is recorded beside the versions cannot be read.
+    unrecorded: Option<Problem>,
 }
 
 /// How all of it stands. Without a `[follow]` in the configuration nothing does.
@@ -95,6 +97,16 @@ impl Follows {
         // As long as the bucket does not answer, nothing is known of its stores.
         standing.trouble = lock(&self.bucket).trouble.clone().or(standing.trouble);
         Some(standing)
+    }
+
+    /// Notes why what a store has recorded beside its versions cannot be read; nothing if it can.
+    pub(super) fn lacks_records(&self, store: &StoreName, why: Option<Problem>) {
+        lock(&self.stores).entry(store.clone()).or_default().unrecorded = why;
+    }
+
+    /// Why what a store has recorded beside its versions could not be read when it was looked for last.
+    pub(super) fn lacking_records(&self, store: &StoreName) -> Option<Problem> {
+        lock(&self.stores).get(store)?.unrecorded.clone()
     }
 
     /// The service and the cache, once the bucket has answered.

@@ -132,6 +132,16 @@ impl Machine {
             Mended { version: number, file: file.display().to_string(), from }
         };
         let mut all: Vec<Mended> = put_right.into_iter().map(mended).collect();
+        if report.damage.records {
+            match self.write_records_anew(name) {
+                Ok(()) => all.push(Mended {
+                    version: archive.newest().unwrap_or(0),
+                    file: "its file with later publications, pins and tags".to_owned(),
+                    from: "the catalogue".to_owned(),
+                }),
+                Err(problem) => trouble = Some(problem),
+            }
+        }
         let lost = affected(report).into_iter();
         all.extend(lost.filter_map(|number| self.put_back(name, archive, number, content)));
         match self.forget_unread(name, archive) {

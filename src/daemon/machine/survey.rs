@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use asat_core::event::{Effect, Survey};
 use asat_core::register::{History, Register};
-use asat_core::{Problem, VersionId};
+use asat_core::{Problem, StoreName, VersionId};
 
 use super::Machine;
 use super::backend::{RecordedSnapshot, SnapshotSurvey};
@@ -19,10 +19,11 @@ impl Machine {
             copies.extend(backend.clear_up(&snapshots, &mut remarks));
         }
         copies.extend(self.copies.survey()?);
-        let (HeldByArchives { as_recorded, archived }, tree) =
-            (self.archives.look(register, &found)?, self.has_tree());
-        let uncompacted = self.archives.uncompacted();
-        Ok(Survey { as_recorded, archived, uncompacted, copies, snapshots, found, tree, remarks })
+        let held = self.archives.look(register, &found)?;
+        remarks.extend(self.say_unrecorded(&held));
+        let HeldByArchives { as_recorded, archived, recorded, .. } = held;
+        let (uncompacted, tree) = (self.archives.uncompacted(), self.has_tree());
+        Ok(Survey { as_recorded, archived, uncompacted, recorded, copies, snapshots, found, tree, remarks })
     }
 
     /// What there is of versions where nothing is recorded of any.
@@ -31,9 +32,20 @@ impl Machine {
     /// Where an archive cannot be read.
     pub(in crate::daemon) fn look_for_all(&self) -> Result<Survey, Problem> {
         let nothing = Register::default();
-        let SnapshotSurvey { found, remarks, .. } = self.look_at_snapshots(&nothing);
-        let HeldByArchives { archived, .. } = self.archives.look(&nothing, &found)?;
-        Ok(Survey { archived, found, remarks, ..Survey::default() })
+        let SnapshotSurvey { found, mut remarks, .. } = self.look_at_snapshots(&nothing);
+        let held = self.archives.look(&nothing, &found)?;
+        remarks.extend(self.say_unrecorded(&held));
+        let HeldByArchives { archived, recorded, .. } = held;
+        Ok(Survey { archived, recorded, found, remarks, ..Survey::default() })
+    }
+
+    /// What archives have recorded beside their versions and cannot be read.
+    fn say_unrecorded(&self, held: &HeldByArchives) -> Vec<String> {
+        held.unrecorded.keys().for_each(|store| self.recorders.unread(store));
+        let say = |(store, problem): (&StoreName, &Problem)| {
+            format!("{store}: later publications, pins and tags in its archive cannot be read: {problem}")
+        };
+        held.unrecorded.iter().map(say).collect()
     }
 
     fn look_at_snapshots(&self, register: &Register) -> SnapshotSurvey {

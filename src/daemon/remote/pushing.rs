@@ -187,10 +187,11 @@ impl Pusher {
             Ok(archive) => archive,
             Err(problem) => return self.settle(Err(problem)),
         };
-        let newest = archive.newest_file();
+        let (newest, records) = (archive.newest_file(), archive.newest_records());
         let standing = self.standing();
         if let Some((pushed, at)) = self.pushed.filter(|_| standing.trouble.is_none()) {
-            let is_stored = archive.newest().is_none_or(|newest| standing.stored.contains(&newest));
+            let is_stored = standing.records == records
+                && archive.newest().is_none_or(|newest| standing.stored.contains(&newest));
             let waits = MOVED.saturating_sub(at.elapsed());
             if pushed == newest || is_stored && !waits.is_zero() {
                 return Some(if pushed == newest { MOVED } else { waits });
@@ -199,18 +200,26 @@ impl Pusher {
         if standing.behind.is_none() {
             self.change(|standing| standing.behind = Some(Instant::now()));
         }
-        let pushed = self.try_push(&archive);
+        let pushed = self.try_push(&archive, records);
         self.pushed = pushed.is_ok().then(|| (newest, Instant::now()));
         self.settle(pushed)
     }
 
-    fn try_push(&mut self, archive: &Archive) -> Result<(), Problem> {
-        let pushed = self.publisher()?.push(archive);
+    fn try_push(&mut self, archive: &Archive, records: u64) -> Result<(), Problem> {
+        let mut pushed = self.publisher()?.push(archive);
+        if let Err(Error::Unreadable { file, .. }) = &pushed
+            && archive.is_of_records(*file)
+        {
+            // The catalogue has what it said.
+            self.shared.machine.write_records_anew(&self.store)?;
+            pushed = self.publisher()?.push(archive);
+        }
         let head = self.publisher.as_ref().and_then(Publisher::head).cloned().map(Arc::new);
         if let Ok(versions) = &pushed {
             let stored = Arc::new(versions.iter().copied().collect());
             self.change(|standing| {
                 standing.stored = stored;
+                standing.records = records;
                 standing.manifest = head.clone();
                 standing.behind = None;
             });

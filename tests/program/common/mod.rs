@@ -119,13 +119,20 @@ pub fn segments(manifest: &Value) -> Vec<u64> {
     segments.map(|segment| segment["file"].as_u64().unwrap()).collect()
 }
 
+/// The numbers of the files with records, as a manifest says.
+pub fn records(manifest: &Value) -> Vec<u64> {
+    let records = manifest["records"].as_array().into_iter().flatten();
+    records.map(|records| records["file"].as_u64().unwrap()).collect()
+}
+
 /// The versions that an archive has whose daemon does not run. There must be no file that neither its newest manifest nor the one
 /// before needs.
 pub fn kept_in(archive: &Path) -> Vec<u64> {
     let manifests = manifests(archive);
     let mut needed: Vec<PathBuf> = manifests.iter().take(2).map(|(path, _)| path.clone()).collect();
     for (_, manifest) in manifests.iter().take(2) {
-        needed.extend(segments(manifest).into_iter().map(|file| archive.join(format!("{file:012}.segment"))));
+        let named = segments(manifest).into_iter().chain(records(manifest));
+        needed.extend(named.map(|file| archive.join(format!("{file:012}.segment"))));
     }
     for (path, _) in tree(archive) {
         assert!(needed.contains(&path), "nothing needs {}: {manifests:#?}", path.display());

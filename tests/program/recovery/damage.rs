@@ -207,3 +207,31 @@ fn a_store_whose_archive_cannot_be_read_at_all_keeps_no_other_from_working() {
         assert_eq!(publish(&world, "report", world.sqlite()).json()["version"]["id"], "report@4");
     }
 }
+
+#[test]
+fn what_is_recorded_beside_the_versions_is_written_anew_if_its_file_is_damaged() {
+    let mut world = super::world();
+    assert!(world.stop().success());
+    let archive = world.path("state/archive/report");
+    let mut files: Vec<_> = fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    // The newest file is the one with the records: they were brought there when the daemon stopped, if not before.
+    let records = files.last().unwrap().clone();
+    world.start();
+    world.sqlite().execute("insert into ledger values ('later')", []).unwrap();
+    world.publish("later");
+    let mut bytes = fs::read(&records).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&records, bytes).unwrap();
+    let found = world.request("POST", "/stores/report/verify", &[], b"").json();
+    assert_eq!(found["ok"], false, "{found}");
+    // Verifying has it put right.
+    let again = world.request("POST", "/stores/report/verify", &[], b"").json();
+    assert_eq!(again["ok"], true, "{again}");
+    let before = super::known(&world);
+    assert!(world.stop().success());
+    fs::remove_file(world.path("state/catalogue.db")).unwrap();
+    super::answer(&asat(&world, &["rebuild-catalogue"]));
+    world.start();
+    assert_eq!(super::known(&world), before);
+}

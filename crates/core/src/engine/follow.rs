@@ -8,7 +8,7 @@ use crate::{Problem, VersionId};
 
 impl Engine {
     pub(super) fn follow(&self, draft: &mut Draft<'_>, followed: &Followed) -> Result<Answer, Problem> {
-        let Followed { store, place, has, gone } = followed;
+        let Followed { store, place, has, gone, recorded } = followed;
         let known = self.register.history(store).ok().map(|history| &history.store);
         if known.is_none_or(|known| known.path != *place) {
             let added_at = known.map_or(draft.now, |known| known.added_at);
@@ -22,7 +22,10 @@ impl Engine {
                 end_followed(draft, &id);
             }
         }
-        Ok(Answer::Now(Ok(Reply::Done)))
+        match recorded {
+            Some(recorded) => self.take_up_records(draft, store, recorded),
+            None => Ok(Answer::Now(Ok(Reply::Done))),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Draft, Engine};
-use crate::event::{Answer, Change, Effect, Intent, Reply};
+use crate::event::{Answer, Effect, Intent, Reply};
 use crate::version::{Attributes, Publication, SetPublication};
 use crate::{Code, Problem, SetName, StoreName};
 
@@ -68,8 +68,7 @@ impl fmt::Display for Of<'_> {
 
 /// Whether a publication has this idempotency key, in the register or in the draft.
 pub(super) fn is_taken(draft: &Draft<'_>, key: &str) -> bool {
-    let has = |change: &Change| matches!(change, Change::Published(p) if p.key.as_deref() == Some(key));
-    draft.register.publication_by_key(key).is_some() || draft.changes.iter().any(has)
+    draft.register.publication_by_key(key).is_some() || draft.keys.contains(key)
 }
 
 /// Whether a publication that is under way will have this idempotency key.

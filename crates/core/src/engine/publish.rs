@@ -339,9 +339,8 @@ pub(super) fn publish_as(
 }
 
 /// The number of the next publication, after those of the draft.
-fn next_publication(draft: &Draft<'_>) -> u64 {
-    let recorded = draft.changes.iter().filter(|change| matches!(change, Change::Published(_))).count();
-    draft.register.next_publication() + u64::try_from(recorded).unwrap_or(0)
+pub(super) fn next_publication(draft: &Draft<'_>) -> u64 {
+    draft.register.next_publication() + draft.published
 }
 
 impl Event {

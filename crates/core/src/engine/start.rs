@@ -58,6 +58,12 @@ impl Engine {
         }
         survey.snapshots.iter().for_each(|surveyed| self.settle_snapshot(draft, surveyed));
         survey.found.iter().for_each(|found| self.settle_found(draft, found));
+        // Before anything is given up that has a pin or a tag.
+        for (store, understood) in &survey.recorded {
+            if understood.is_ahead_of(store, &self.register, &self.opened) {
+                self.take_up(draft, store, &understood.recorded);
+            }
+        }
         let remarks = survey.remarks.iter().map(|text| Remark { version: None, text: text.clone() });
         draft.remarks.extend(remarks);
         self.settle_copies(draft, survey);

@@ -4,7 +4,25 @@ use super::{Draft, Engine};
 use crate::audit::{Action, Deed};
 use crate::event::{Answer, Change, Reply};
 use crate::version::{Tag, Version};
-use crate::{Code, Problem, StoreName, TagName, VersionRef};
+use crate::{Code, Problem, StoreName, TagName, VersionId, VersionRef};
+
+impl Draft<'_> {
+    /// Has a tag lead to its version from now on, and not to the one before.
+    pub(super) fn tag(&mut self, tag: Tag, before: Option<&VersionId>) {
+        let deed = Deed::new(self.now, self.by.clone(), Action::Tag, tag.version.clone())
+            .with("tag", tag.name.as_str())
+            .with_some("before", before.map(ToString::to_string));
+        self.note(deed);
+        self.changes.push(Change::Tagged(tag));
+    }
+
+    /// Has a tag lead nowhere from now on.
+    pub(super) fn untag(&mut self, tag: &Tag) {
+        let deed = Deed::new(self.now, self.by.clone(), Action::Untag, tag.version.clone());
+        self.note(deed.with("tag", tag.name.as_str()));
+        self.changes.push(Change::Untagged(tag.version.store.clone(), tag.name.clone()));
+    }
+}
 
 impl Engine {
     pub(super) fn set_tag(
@@ -32,11 +50,7 @@ impl Engine {
                     None => format!("the tag {store}@{name} leads to {}", version.id),
                 };
                 draft.remark(&version.id, text);
-                let deed = Deed::new(draft.now, draft.by.clone(), Action::Tag, version.id.clone())
-                    .with("tag", name.as_str())
-                    .with_some("before", before.as_ref().map(ToString::to_string));
-                draft.note(deed);
-                draft.changes.push(Change::Tagged(tag.clone()));
+                draft.tag(tag.clone(), before.as_ref());
                 tag
             }
         };
@@ -52,9 +66,7 @@ impl Engine {
         let tag = self.register.history(store)?.tag(name)?;
         let text = format!("the tag {store}@{name} no longer leads to {}", tag.version);
         draft.remark(&tag.version, text);
-        let deed = Deed::new(draft.now, draft.by.clone(), Action::Untag, tag.version.clone());
-        draft.note(deed.with("tag", name.as_str()));
-        draft.changes.push(Change::Untagged(store.clone(), name.clone()));
+        draft.untag(tag);
         let before = Some(tag.version.clone());
         Ok(Answer::Now(Ok(Reply::Tagged { tag: tag.clone(), before })))
     }

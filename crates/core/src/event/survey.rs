@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use jiff::Timestamp;
+
 use crate::check::CheckResult;
+use crate::recorder::Understood;
 use crate::snapshot::Snapshot;
-use crate::version::{Attributes, Content, SetPublication};
-use crate::{StoreName, VersionId};
+use crate::version::{Attributes, Content, Pin, Publication, SetPublication, Tag};
+use crate::{StoreName, TagName, VersionId};
 
 /// What the machine holds, as seen at start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The versions, by number, that the archives hold as they are recorded: archived, and not lost.
     pub as_recorded: BTreeMap<StoreName, BTreeSet<u64>>,
@@ -17,6 +20,8 @@ pub struct Survey {
     pub archived: Vec<Archived>,
     /// The stores whose archives a compaction may make shorter, or have fewer files: [`Event::Tidy`](super::Event::Tidy) is about them.
     pub uncompacted: Vec<StoreName>,
+    /// What archives have recorded beside their versions.
+    pub recorded: BTreeMap<StoreName, Understood>,
     /// Every as-at copy that is whole, be it in the cache or in a mounted snapshot.
     pub copies: Vec<VersionId>,
     /// Every snapshot that the register speaks of, in holdings and in open intents.
@@ -88,6 +93,21 @@ pub struct Followed {
     pub has: Vec<Archived>,
     /// Versions that are recorded, and that the publisher has given up.
     pub gone: Vec<u64>,
+    /// What is recorded there beside the versions; nothing if it cannot be read.
+    pub recorded: Option<Recorded>,
+}
+
+/// What an archive has recorded of a store's versions after they were cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// When the pins and tags were all that there were; nothing if they are not all.
+    pub as_of: Option<Timestamp>,
+    /// Publications of versions that were there already, oldest first, without numbers.
+    pub publications: Vec<Publication>,
+    /// The pins, by the numbers of the versions.
+    pub pins: BTreeMap<u64, Pin>,
+    /// The tags, by their names.
+    pub tags: BTreeMap<TagName, Tag>,
 }
 
 /// Why the pages of a version in the archive cannot be had.

@@ -70,6 +70,13 @@ impl Entry {
         self.publications.get(place)
     }
 
+    /// The publication of this number, if it is one of these, with those before it.
+    #[must_use]
+    pub fn publication_after(&self, number: u64) -> Option<(&Publication, &[Publication])> {
+        let place = self.publications.binary_search_by_key(&number, |publication| publication.number).ok()?;
+        Some((self.publications.get(place)?, self.publications.get(..place)?))
+    }
+
     /// The newest publication that says just this.
     #[must_use]
     pub fn said(&self, attributes: &Attributes) -> Option<u64> {

@@ -19,6 +19,7 @@ fn followed(publisher: &World, has: &[&str], gone: &[u64]) -> Event {
         place: PathBuf::from("s3://history/s/report"),
         has: has.iter().map(|version| archived(id(version))).collect(),
         gone: gone.to_vec(),
+        recorded: None,
     })
 }
 
@@ -97,6 +98,7 @@ fn a_version_that_cannot_be_read_is_recorded_as_lost_until_it_can() {
         place: PathBuf::from("s3://history/s/report"),
         has: vec![Archived { version: id("report@1"), described: Err(damaged) }],
         gone: Vec::new(),
+        recorded: None,
     });
     follower.ask(&event).unwrap();
     assert_eq!(follower.state("report@1"), State::Lost);
@@ -129,6 +131,7 @@ fn a_store_that_is_followed_cannot_be_published_and_outlives_a_restart() {
         place: PathBuf::from("s3://other/s/report"),
         has: Vec::new(),
         gone: Vec::new(),
+        recorded: None,
     });
     follower.ask(&elsewhere).unwrap();
     let history = follower.register().history(&store("report")).unwrap();

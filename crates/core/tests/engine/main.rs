@@ -18,6 +18,7 @@ mod leases;
 mod open;
 mod publish;
 mod query;
+mod recorded;
 mod repair;
 mod restore;
 mod retain;

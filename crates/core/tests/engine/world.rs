@@ -711,6 +711,7 @@ impl World {
             found: self.found(),
             tree: self.tree,
             remarks: Vec::new(),
+            recorded: BTreeMap::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use asat_core::event::{Change, Effect, EffectId, Intent};
 use asat_core::guard::{Advice, AlarmKey, AlarmKind, GroupSeen, OriginSeen, SnapshotSeen, Target};
+use asat_core::recorder::Commit;
 use asat_core::register::Register;
 use asat_core::snapshot::{BackendKind, Origin};
 use asat_core::version::{Content, Holding, State, Store, Version};
@@ -182,14 +183,14 @@ fn guard(versions: &[&str], free: u64) -> Guard {
     let store =
         Store { name: "report".parse().unwrap(), path, added_at: Timestamp::UNIX_EPOCH, damage: None };
     let engine = SharedEngine::new(Engine::new(asat_core::Policy::default(), Register::default()));
-    engine.evolve(&[Change::Store(store)]);
+    engine.evolve(&[Change::Store(store)], Commit::default());
     let guard = Guard::new(Arc::new(engine), Policy::default(), room(free));
     versions.iter().for_each(|name| put(&guard, version(name, false)));
     guard
 }
 
 fn put(guard: &Guard, version: Version) {
-    guard.engine.evolve(&[Change::Version(Box::new(version))]);
+    guard.engine.evolve(&[Change::Version(Box::new(version))], Commit::default());
 }
 
 fn room(free: u64) -> Room {
@@ -326,7 +327,7 @@ fn drop_snapshot(guard: &Guard, name: &str) {
 fn drop_what_holds(guard: &Guard, name: &str, snapshot: Snapshot) {
     let effect = Effect::DropSnapshot { version: id(name), snapshot };
     let intent = Intent { id: EffectId(1), at: Timestamp::UNIX_EPOCH, by: By::asat(), effect };
-    guard.engine.evolve(&[Change::Intended(intent)]);
+    guard.engine.evolve(&[Change::Intended(intent)], Commit::default());
 }
 
 #[test]
@@ -346,7 +347,7 @@ fn a_version_that_was_given_up_is_over_with_its_snapshot() {
     assert_eq!(place.asked(), [format!("ask the engine: {:?}", Event::Demote(id("report@1")))]);
     assert_eq!((guard.memory().open(), place.ended.len()), (1, 0));
 
-    guard.engine.evolve(&[Change::Concluded(EffectId(1))]);
+    guard.engine.evolve(&[Change::Concluded(EffectId(1))], Commit::default());
     place.now_ms = 1600;
     guard.hear(&mut place, done(retirement));
     assert_eq!(guard.memory().open(), 0);
@@ -364,7 +365,9 @@ fn lvm_is_asked_for_the_room_when_a_snapshot_is_gone_and_not_while_it_is_being_r
     assert_eq!(place.asked(), ["give the turn"]);
 
     let gone = Version { holdings: vec![Holding::Archive { bytes: 1 }], ..version("report@1", true) };
-    guard.engine.evolve(&[Change::Concluded(EffectId(1)), Change::Version(Box::new(gone))]);
+    guard
+        .engine
+        .evolve(&[Change::Concluded(EffectId(1)), Change::Version(Box::new(gone))], Commit::default());
     guard.hear(&mut place, Told::Changed);
     tick(&mut guard, &mut place, 40);
     assert_eq!(place.asked(), ["ask for the room", "give the turn"]);
@@ -379,7 +382,7 @@ fn lvm_is_not_asked_for_the_room_when_a_clone_is_removed() {
     clone.origin.backend = BackendKind::Reflink;
     drop_what_holds(&guard, "report@2", clone);
     for (now_ms, change) in [(20, None), (40, Some(Change::Concluded(EffectId(1))))] {
-        guard.engine.evolve(&Vec::from_iter(change));
+        guard.engine.evolve(&Vec::from_iter(change), Commit::default());
         guard.hear(&mut place, Told::Changed);
         tick(&mut guard, &mut place, now_ms);
         assert_eq!(place.asked(), ["give the turn"]);
