@@ -69,6 +69,8 @@ pub struct Daemon {
     driving: tokio::sync::watch::Receiver<()>,
     /// The check of the catalogue as it was at the start, if that takes its time.
     check: Option<Check>,
+    /// Whether it is known to be sound.
+    sound: tokio::sync::watch::Sender<bool>,
     /// What is wrong with it, once that is known.
     damage: tokio::sync::watch::Sender<Option<Problem>>,
     /// Looks at what the start has not looked at.
@@ -154,7 +156,8 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         None => Some(feed::Feed::start(&handle, &comparisons, &config.feed_command)?),
         Some(_) => None,
     };
-    let recording = recording::Recording::start(&handle, &machine)?;
+    let sound = tokio::sync::watch::Sender::new(check.is_none());
+    let recording = recording::Recording::start(&handle, &machine, sound.subscribe())?;
     let pushing = remote::Pushing::start(config, &handle, &machine)?;
     let following = follow::Following::start(config, &handle, &machine)?;
     let watchers = Mutex::new(watch::Watchers::start(config, &handle, &machine)?);
@@ -165,6 +168,7 @@ pub fn start(config: &Config) -> Result<Daemon, Problem> {
         driver,
         driving,
         check,
+        sound,
         damage: tokio::sync::watch::Sender::new(None),
         looking: OnceLock::new(),
         guard,
@@ -185,7 +189,8 @@ impl Daemon {
     /// # Errors
     /// If no thread can be started.
     fn begin_to_look(&self) -> Result<(), Problem> {
-        let (check, damage, machine) = (self.check.clone(), self.damage.clone(), Arc::clone(&self.machine));
+        let (check, machine) = (self.check.clone(), Arc::clone(&self.machine));
+        let (damage, sound) = (self.damage.clone(), self.sound.clone());
         let looking = std::thread::Builder::new().name("look".to_owned()).spawn(move || {
             if machine.is_stopping() {
                 return;
@@ -194,6 +199,7 @@ impl Daemon {
                 damage.send_replace(Some(error.into()));
                 return;
             }
+            sound.send_replace(true);
             // What others publish, others rely on.
             if !machine.archives().are_followed() {
                 machine.read_newest_of_all();

@@ -252,7 +252,10 @@ impl Follow {
             }
             // The versions can be listed and opened without.
             Err(problem) if problem.code == Code::Damaged => (None, Some(problem)),
-            Err(problem) => return Err(problem),
+            Err(problem) => {
+                self.commit(followed(Vec::new(), gone, None))?;
+                return Err(problem);
+            }
         };
         self.commit(followed(has, gone, recorded))?;
         if count + given_up > 0 {

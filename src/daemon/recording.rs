@@ -6,17 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use asat_archive::Archive;
 use asat_core::event::Event;
 use asat_core::recorder::{Changes, Recorder, Understood, Values};
 use asat_core::{Code, Problem, StoreName};
 use asat_host::machine;
-use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::handle::stopping;
+use super::host::Host as _;
 use super::{Handle, Machine, failed};
 
 /// Changes that come within this time are written together.
@@ -35,8 +35,10 @@ pub(super) struct Recorders {
 struct Keeper {
     /// Nothing before it has begun, and after an error.
     recorder: Option<Recorder>,
-    /// Whether the start could not read what the archive has: a catalogue that does not go on from there has not taken it over then.
+    /// Whether the start could not read what the archive has: a catalogue that has to take it over has not done so then.
     was_unread: bool,
+    /// Whether the archive has a mark of this run: then the catalogue goes on from there.
+    has_marked: bool,
 }
 
 impl Recorders {
@@ -50,36 +52,45 @@ impl Recorders {
     }
 }
 
+/// A store's archive, and the catalogue.
+struct Both<'a> {
+    store: &'a StoreName,
+    archive: &'a Archive,
+    handle: &'a Handle,
+    machine: &'a Machine,
+}
+
 impl Keeper {
-    /// Brings the store's archive up to the catalogue. Answers whether something was written.
-    fn keep(&mut self, store: &StoreName, archive: &Archive, handle: &Handle) -> Result<bool, Problem> {
+    /// Brings the archive up to the catalogue. Answers whether something was written.
+    fn keep(&mut self, both: &Both<'_>) -> Result<bool, Problem> {
         let mut recorder = match self.recorder.take() {
             Some(recorder) => recorder,
-            None => self.begin(store, &archive.records()?, handle)?,
+            None => self.begin(both, &both.archive.records()?)?,
         };
         let mut is_written = false;
         loop {
-            let (changes, more) = changes(&mut recorder, handle);
+            let (changes, more) = both.changes(&mut recorder);
             is_written |= !changes.is_empty();
             // If it fails, the next one begins again with what the archive has.
-            archive.record(changes)?;
+            both.archive.record(changes)?;
             if !more {
                 self.recorder = Some(recorder);
+                self.has_marked |= is_written;
                 return Ok(is_written);
             }
         }
     }
 
-    /// Writes anew what the store's archive has recorded, as far as it can be read and the catalogue has it.
-    fn write_anew(&mut self, store: &StoreName, archive: &Archive, handle: &Handle) -> Result<(), Problem> {
+    /// Writes anew what the archive has recorded, as far as it can be read and the catalogue has it.
+    fn write_anew(&mut self, both: &Both<'_>) -> Result<(), Problem> {
         self.recorder = None;
-        let mut values = archive.readable_records()?;
-        let mut recorder = self.begin(store, &values, handle)?.looking_at_all();
+        let mut values = both.archive.readable_records()?;
+        let mut recorder = self.begin(both, &values)?.looking_at_all();
         loop {
-            let (changes, more) = changes(&mut recorder, handle);
-            for (key, value) in changes {
-                match value {
-                    Some(value) => _ = values.insert(key, value),
+            let (changes, more) = both.changes(&mut recorder);
+            for (key, text) in changes {
+                match text {
+                    Some(text) => _ = values.insert(key, text),
                     None => _ = values.remove(&key),
                 }
             }
@@ -87,22 +98,25 @@ impl Keeper {
                 break;
             }
         }
-        archive.record_anew(values)?;
+        both.archive.record_anew(values)?;
         self.recorder = Some(recorder);
+        self.has_marked = true;
         Ok(())
     }
 
     /// Begins with what the archive has. If the start could not read that, the catalogue takes over first what it lacks.
-    fn begin(&mut self, store: &StoreName, values: &Values, handle: &Handle) -> Result<Recorder, Problem> {
+    fn begin(&mut self, both: &Both<'_>, values: &Values) -> Result<Recorder, Problem> {
+        let Both { store, handle, .. } = both;
         let understood = Understood::of(store, values).map_err(|what| unknown(store, &what))?;
-        let (recorder, is_ahead) = {
+        let (recorder, must_be_taken_over) = {
             let engine = handle.engine();
-            let is_ahead = understood.is_ahead_of(store, engine.register(), engine.opened());
-            (Recorder::begin(store, values, &understood, engine.opened()), is_ahead)
+            let opened = if self.has_marked { engine.commit() } else { engine.opened() };
+            let must_be_taken_over = understood.must_be_taken_over(store, engine.register(), opened);
+            (Recorder::begin(store, values, &understood, opened), must_be_taken_over)
         };
-        if is_ahead && self.was_unread {
+        if must_be_taken_over && self.was_unread {
             let (sender, taken_over) = mpsc::channel();
-            let event = Event::Recorded { store: store.clone(), recorded: understood.recorded };
+            let event = Event::Recorded { store: (*store).clone(), recorded: understood.recorded };
             handle.tell(event, move |answer| _ = sender.send(answer));
             taken_over.recv().unwrap_or_else(|_| Err(stopping()))?;
             tracing::warn!(%store, "{store}: took over what its archive has recorded of later publications, pins and tags");
@@ -112,10 +126,20 @@ impl Keeper {
     }
 }
 
-fn changes(recorder: &mut Recorder, handle: &Handle) -> (Changes, bool) {
-    let now = asat_host::clock::now();
-    let engine = handle.engine();
-    recorder.changes(engine.register(), engine.commit(), now)
+impl Both<'_> {
+    /// What is to be recorded next, and whether there may be more.
+    fn changes(&self, recorder: &mut Recorder) -> (Changes, bool) {
+        let now = self.machine.now();
+        let changes = {
+            let engine = self.handle.engine();
+            recorder.changes(engine.register(), engine.commit(), now)
+        };
+        if changes.1 {
+            // A long history was looked at.
+            self.handle.shared_engine().free_unpacked();
+        }
+        changes
+    }
 }
 
 /// What an archive has recorded, understood.
@@ -142,11 +166,15 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins, unless the archives are those of a bucket that is followed.
+    /// Begins when it is known that the catalogue is sound, unless the archives are those of a bucket that is followed.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub(super) fn start(handle: &Handle, machine: &Arc<Machine>) -> Result<Option<Self>, Problem> {
+    pub(super) fn start(
+        handle: &Handle,
+        machine: &Arc<Machine>,
+        is_sound: watch::Receiver<bool>,
+    ) -> Result<Option<Self>, Problem> {
         if machine.archives().are_followed() {
             return Ok(None);
         }
@@ -157,7 +185,7 @@ impl Recording {
         let (handle, machine, stop) = (handle.clone(), Arc::clone(machine), stopped.subscribe());
         let thread = Builder::new().name("records".to_owned()).spawn(move || {
             machine::give_way();
-            Keeping { handle, machine, problem: None }.run(&runtime, stop);
+            runtime.block_on(Keeping { handle, machine, failing: BTreeMap::new() }.run(is_sound, stop));
         });
         Ok(Some(Self { stopped, thread: thread.map_err(unstarted)? }))
     }
@@ -177,61 +205,84 @@ impl Recording {
 struct Keeping {
     handle: Handle,
     machine: Arc<Machine>,
-    /// What was in the way last.
-    problem: Option<Problem>,
+    /// The stores whose archives cannot be brought up.
+    failing: BTreeMap<StoreName, Failing>,
+}
+
+/// What is in the way, and when it is tried again.
+struct Failing {
+    code: Code,
+    again: Instant,
+    pause: Duration,
 }
 
 impl Keeping {
-    fn run(mut self, runtime: &Runtime, mut stop: watch::Receiver<bool>) {
+    async fn run(mut self, mut is_sound: watch::Receiver<bool>, mut stop: watch::Receiver<bool>) {
         let mut changed = self.handle.recorded();
-        let mut retry = PACE;
-        loop {
+        // What is damaged must not come into the archives.
+        tokio::select! {
+            sound = is_sound.wait_for(|is_sound| *is_sound) => if sound.is_err() { return },
+            _ = stop.wait_for(|stopped| *stopped) => {}
+        }
+        while *is_sound.borrow() {
             let is_last = *stop.borrow();
             changed.mark_unchanged();
-            let kept = self.keep_all();
+            self.keep_all(is_last);
             if is_last {
                 return;
             }
-            let pause = if kept { PACE } else { retry };
-            retry = if kept { PACE } else { (retry * 2).min(RETRY) };
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = stop.wait_for(|stopped| *stopped) => {}
-                    () = tokio::time::sleep(pause) => {}
-                }
-                let again = async {
-                    if kept {
-                        _ = changed.changed().await;
-                    }
-                };
-                tokio::select! {
-                    _ = stop.wait_for(|stopped| *stopped) => {}
-                    () = again => {}
-                }
-            });
+            let again = self.failing.values().map(|failing| failing.again).min();
+            tokio::select! {
+                _ = stop.wait_for(|stopped| *stopped) => {}
+                () = wait(&mut changed, again) => {}
+            }
         }
     }
 
-    /// Brings all archives up to the catalogue; answers whether that succeeded.
-    fn keep_all(&mut self) -> bool {
-        let problem = self.machine.archives().stores().into_iter().filter_map(|store| {
-            let problem = self.machine.keep_records(&store).err()?;
-            Some((store, problem))
-        });
-        let first = problem.collect::<Vec<_>>().into_iter().next();
-        match (&first, &self.problem) {
-            (Some((_, problem)), _) if problem.code == Code::Stopping => {}
-            (Some((_, problem)), Some(before)) if problem.code == before.code => {}
-            (Some((store, problem)), _) => {
-                tracing::error!(%store, "{store}: later publications, pins and tags do not come into its archive: {problem}");
+    /// Brings all archives up to the catalogue. One in whose way something is, is tried again in its time.
+    fn keep_all(&mut self, is_last: bool) {
+        for store in self.machine.archives().stores() {
+            let waits = self.failing.get(&store).is_some_and(|failing| failing.again > Instant::now());
+            if is_last || !waits {
+                let kept = self.machine.keep_records(&store);
+                self.note(store, kept.err());
             }
-            (None, Some(_)) => {
-                tracing::info!("later publications, pins and tags come into the archives again")
-            }
-            (None, None) => {}
         }
-        self.problem = first.map(|(_, problem)| problem);
-        self.problem.is_none()
+    }
+
+    /// Takes note of what was in the way.
+    fn note(&mut self, store: StoreName, problem: Option<Problem>) {
+        let before = self.failing.remove(&store);
+        match problem.filter(|problem| problem.code != Code::Stopping) {
+            Some(problem) => {
+                if before.as_ref().is_none_or(|before| before.code != problem.code) {
+                    tracing::error!(%store, "{store}: later publications, pins and tags do not come into its archive: {problem}");
+                }
+                let pause = before.map_or(PACE, |before| (before.pause * 2).min(RETRY));
+                let failing = Failing { code: problem.code, again: Instant::now() + pause, pause };
+                self.failing.insert(store, failing);
+            }
+            None if before.is_some() => {
+                tracing::info!(%store, "{store}: later publications, pins and tags come into its archive again");
+            }
+            None => {}
+        }
+    }
+}
+
+/// Waits until something was recorded, and what comes with it, or until an instant.
+async fn wait(changed: &mut watch::Receiver<()>, until: Option<Instant>) {
+    tokio::time::sleep(PACE).await;
+    let again = async {
+        match until {
+            Some(until) => tokio::time::sleep_until(until.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        // It is never closed: the thread has a handle.
+        _ = changed.changed() => {}
+        () = again => {}
     }
 }
 
@@ -244,7 +295,7 @@ impl Machine {
         let Some(handle) = self.driver.get() else { return Ok(0) };
         let (archive, keeper) = (self.archives.of(store)?, self.recorders.keeper(store));
         let mut keeper = lock(&keeper);
-        if keeper.keep(store, &archive, handle)? {
+        if keeper.keep(&Both { store, archive: &archive, handle, machine: self })? {
             // Who pushes looks at it.
             handle.tell_archived();
         }
@@ -254,12 +305,17 @@ impl Machine {
     /// Writes anew what a store's archive has recorded, of which something cannot be read.
     ///
     /// # Errors
-    /// If that cannot be read otherwise, or written.
+    /// If that cannot be read for another reason than damage, or written.
     pub(in crate::daemon) fn write_records_anew(&self, store: &StoreName) -> Result<(), Problem> {
         let Some(handle) = self.driver.get() else { return Ok(()) };
         let (archive, keeper) = (self.archives.of(store)?, self.recorders.keeper(store));
-        lock(&keeper).write_anew(store, &archive, handle)?;
+        lock(&keeper).write_anew(&Both { store, archive: &archive, handle, machine: self })?;
         handle.tell_archived();
         Ok(())
+    }
+
+    /// Whether this daemon has never read what a store's archive has recorded: only the archive, or a bucket, may have it.
+    pub(in crate::daemon) fn has_unread_records(&self, store: &StoreName) -> bool {
+        lock(&self.recorders.keeper(store)).was_unread
     }
 }

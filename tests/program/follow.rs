@@ -198,6 +198,8 @@ fn while_the_bucket_is_away_it_lists_what_it_knows_and_says_why_nothing_can_be_r
     let (bucket, publisher) = publisher();
     publish(&publisher, "a");
     let mut follower = Follower::started(bucket.path(), 1);
+    // A moment after the version is listed, it is noted that all is recorded.
+    follower.until(|store| store["followed"]["seen_at"].is_string());
     follower.world.kill();
     let away = away(&bucket);
     fs::rename(bucket.path(), &away).unwrap();

@@ -23,7 +23,7 @@ use crate::state::State;
 /// Files up to this length are taken into the next one in any case.
 const SHORT_BYTES: u64 = 64 << 10;
 /// All that is recorded is no longer: a hostile length must not fill the memory.
-pub(crate) const MOST_BYTES: u64 = 64 << 20;
+pub(crate) const MOST_BYTES: u64 = 128 << 20;
 /// They are read seldom, and are alike.
 const LEVEL: i32 = 9;
 
@@ -94,7 +94,7 @@ impl Archive {
         if changes.is_empty() { Ok(()) } else { self.write_records(changes, false) }
     }
 
-    /// Records these values, and nothing else: what was recorded before is forgotten, be it that it cannot be read.
+    /// Records these values, and nothing else: what was recorded before is forgotten, even if it cannot be read.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -107,8 +107,7 @@ impl Archive {
         let _alone = lock(&archive.recording);
         boundary::step("archive: record");
         let state = archive.state();
-        let expected = &state.manifest.records;
-        let mut kept = if is_all { 0 } else { expected.len() };
+        let mut kept = if is_all { 0 } else { state.manifest.records.len() };
         let mut all = changes;
         if !is_all {
             let (first, mut before) = state.take_in_records(&all)?;

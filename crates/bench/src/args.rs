@@ -234,6 +234,9 @@ pub(super) struct FollowArgs {
     /// Encrypt what is in the bucket
     #[arg(long)]
     pub(super) encrypt: bool,
+    /// Certify each version once more, without a change
+    #[arg(long)]
+    pub(super) again: bool,
     /// How large the store is, for example 100MB
     #[arg(long, value_name = "SIZE", default_value = "4MB")]
     pub(super) size: ByteSize,

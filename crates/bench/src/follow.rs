@@ -34,6 +34,8 @@ struct Figures {
     versions: u32,
     files: u64,
     is_encrypted: bool,
+    /// Whether each version was certified once more, without a change.
+    is_certified_again: bool,
     in_the_bucket_bytes: u64,
     /// From the start of the publisher until all versions are in the bucket.
     stored_all_ms: f64,
@@ -77,7 +79,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         if nth > 1 {
             change(&mut store, nth, rows, changed)?;
         }
-        api::publish(&site, &format!("round {nth}")).await?;
+        certify(&site, nth, args.again).await?;
     }
     api::until_compact(&site, Instant::now()).await?;
     let files = api::archive_stats(&site).await?.files;
@@ -140,6 +142,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         versions: args.versions,
         files,
         is_encrypted: args.encrypt,
+        is_certified_again: args.again,
         in_the_bucket_bytes: in_the_bucket,
         stored_all_ms,
         stored_all_requests,
@@ -159,6 +162,15 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
         peak_rss_bytes,
     };
     report(&site, &figures)
+}
+
+/// Publishes what has changed, and certifies it once more if that is wanted.
+async fn certify(site: &Site, nth: u32, again: bool) -> Result<(), Problem> {
+    api::publish(site, &format!("round {nth}")).await?;
+    if again {
+        api::certify(site, &format!("round {nth}, again")).await?;
+    }
+    Ok(())
 }
 
 /// The follower's, each of whose requests takes so many milliseconds longer.
@@ -223,7 +235,9 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         "versions, files, in the bucket",
         format!("{}, {}, {}", figures.versions, figures.files, mb(figures.in_the_bucket_bytes)),
     );
-    report.line("that is encrypted", if figures.is_encrypted { "yes" } else { "no" }.to_owned());
+    let said = |is_so| if is_so { "yes" } else { "no" }.to_owned();
+    report.line("that is encrypted", said(figures.is_encrypted));
+    report.line("each version is certified twice", said(figures.is_certified_again));
     report.line(
         "all is in the bucket after",
         format!("{}, {} requests", long(figures.stored_all_ms), figures.stored_all_requests),

@@ -46,7 +46,7 @@ fn an_idle_daemon_is_measured_without_watch_mode_and_with_it() {
 
 #[test]
 fn a_follower_is_measured_with_and_without_encryption() {
-    for encrypt in [&[][..], &["--encrypt"]] {
+    for encrypt in [&[][..], &["--encrypt", "--again"]] {
         let options = ["follow", "--versions=5", "--publications=2", "--seconds=1", "--size=1MB"];
         let report = bench(&[&options, encrypt].concat());
         let figures = &report["figures"];

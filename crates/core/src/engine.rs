@@ -204,7 +204,10 @@ impl Engine {
                 self.verified(&mut draft, store, *whole, known.as_ref(), findings)
             }
             Event::Followed(followed) => self.follow(&mut draft, followed),
-            Event::Recorded { store, recorded } => self.take_up_records(&mut draft, store, recorded),
+            Event::Recorded { store, recorded } => {
+                self.take_up(&mut draft, store, recorded);
+                Ok(Answer::Now(Ok(Reply::Done)))
+            }
             Event::Tick => self.tick(&mut draft),
         };
         match answer {

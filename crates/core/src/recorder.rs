@@ -10,7 +10,7 @@
 //! | `tag/NAME` | a tag |
 //! | `mark` | up to which commit of which catalogue this is all |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ const MARK: &str = "mark";
 /// So many publications are looked at at once, and so many are passed over that are of other stores.
 const AT_ONCE: usize = 256;
 const PASSED_AT_ONCE: usize = 100_000;
+/// The publications that are kept are not longer than this together: an archive has a limit, and it is read as a whole.
+const MOST_BYTES: usize = 32 << 20;
 /// If so many were looked at after a start, it is noted how far, so that the next start looks at few.
 const MANY: usize = 1000;
 
@@ -90,13 +92,16 @@ pub struct Understood {
 pub struct Recorder {
     store: StoreName,
     /// The pins and tags that the archive has.
-    marks: Values,
-    /// The keys of the publications that it has, by version.
-    publications: BTreeMap<u64, BTreeSet<String>>,
+    pins_and_tags: Values,
+    /// The keys of the publications that it has, by version, and how long each text is.
+    publications: BTreeMap<u64, BTreeMap<String, usize>>,
+    /// How long all of these texts are.
+    bytes: usize,
     /// The publications above this number may be missing there.
     after: u64,
-    /// How many publications were looked at since it was noted how far.
+    /// How many publications were looked at since it was noted how far, and how many of other stores were passed over.
     looked_at: usize,
+    passed: usize,
     /// Whether something was recorded since then.
     is_unmarked: bool,
 }
@@ -128,7 +133,7 @@ impl Understood {
                 });
             } else if let Some(number) = pinned(key) {
                 let pin: Pin = understand(key, text)?;
-                recorded.pins.insert(number, pin);
+                recorded.pins.insert(of(number), pin);
             } else if key.starts_with(TAG) {
                 let tag: Tag = understand(key, text)?;
                 let version = of(tag.version.number);
@@ -139,9 +144,10 @@ impl Understood {
         Ok(Self { recorded, mark })
     }
 
-    /// Whether a catalogue that was opened at a commit does not go on from what the archive has: it is new, or older. Then it takes that over.
+    /// Whether a catalogue that was opened at a commit has to take over what the archive has, as it does not have the commit of the mark: it is new,
+    /// older, or a copy.
     #[must_use]
-    pub fn is_ahead_of(&self, store: &StoreName, register: &Register, opened: &Commit) -> bool {
+    pub fn must_be_taken_over(&self, store: &StoreName, register: &Register, opened: &Commit) -> bool {
         match &self.mark {
             Some(Mark { commit, .. }) => !commit.is_in(opened),
             // Not all came into the archive. To a new catalogue it is better than nothing.
@@ -161,9 +167,9 @@ impl Recorder {
         let mut recorder = Self::new(store);
         for (key, text) in values {
             if let Some(version) = version_of(key) {
-                _ = recorder.publications.entry(version).or_default().insert(key.clone());
+                recorder.has(version, key.clone(), text.len());
             } else if pinned(key).is_some() || key.starts_with(TAG) {
-                _ = recorder.marks.insert(key.clone(), text.clone());
+                _ = recorder.pins_and_tags.insert(key.clone(), text.clone());
             }
         }
         match &understood.mark {
@@ -178,10 +184,12 @@ impl Recorder {
     pub fn new(store: &StoreName) -> Self {
         Self {
             store: store.clone(),
-            marks: Values::new(),
+            pins_and_tags: Values::new(),
             publications: BTreeMap::new(),
+            bytes: 0,
             after: 0,
             looked_at: 0,
+            passed: 0,
             is_unmarked: false,
         }
     }
@@ -198,14 +206,16 @@ impl Recorder {
         let Ok(history) = register.history(&self.store) else { return (Changes::new(), false) };
         let mut changes = self.given_up(history);
         let more = self.published(register, history, &mut changes);
+        self.keep_within(&mut changes);
         if more {
             self.is_unmarked |= !changes.is_empty();
             return (changes, true);
         }
         // Pins and tags come with the mark: without that, they are not all.
-        changes.extend(self.moved_marks(history));
-        if self.is_unmarked || !changes.is_empty() || self.looked_at >= MANY {
-            (self.looked_at, self.is_unmarked) = (0, false);
+        changes.extend(self.moved_pins_and_tags(history));
+        let is_far = self.looked_at >= MANY || self.passed >= PASSED_AT_ONCE;
+        if self.is_unmarked || is_far || !changes.is_empty() {
+            (self.looked_at, self.passed, self.is_unmarked) = (0, 0, false);
             let mark = Mark { commit: commit.clone(), publication: self.after, at: now };
             changes.insert(MARK.to_owned(), written(&mark));
         }
@@ -216,11 +226,35 @@ impl Recorder {
     fn given_up(&mut self, history: &History) -> Changes {
         let is_over = |number: u64| history.versions.headline(number).is_some_and(is_over);
         let over = self.publications.extract_if(.., |number, _| is_over(*number));
-        over.flat_map(|(_, keys)| keys).map(|key| (key, None)).collect()
+        let over: Vec<(String, usize)> = over.flat_map(|(_, texts)| texts).collect();
+        self.bytes -= over.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        over.into_iter().map(|(key, _)| (key, None)).collect()
+    }
+
+    /// Takes note of a publication that the archive has; answers whether it is new.
+    fn has(&mut self, version: u64, key: String, bytes: usize) -> bool {
+        let is_new = self.publications.entry(version).or_default().insert(key, bytes).is_none();
+        self.bytes += if is_new { bytes } else { 0 };
+        is_new
+    }
+
+    /// Deletes the oldest publications of the oldest versions, if all of them are too long.
+    fn keep_within(&mut self, changes: &mut Changes) {
+        while self.bytes > MOST_BYTES
+            && let Some(mut oldest) = self.publications.first_entry()
+        {
+            match oldest.get_mut().pop_first() {
+                Some((key, bytes)) => {
+                    self.bytes -= bytes;
+                    changes.insert(key, None);
+                }
+                None => _ = oldest.remove(),
+            }
+        }
     }
 
     /// Pins and tags that are other ones than the archive has. Of versions that the catalogue does not know, nothing is deleted.
-    fn moved_marks(&mut self, history: &History) -> Changes {
+    fn moved_pins_and_tags(&mut self, history: &History) -> Changes {
         let pins = history.moving().filter_map(|version| {
             let pin = version.pin.as_ref()?;
             Some((format!("{PIN}{}", version.id.number), written(pin)?))
@@ -229,12 +263,12 @@ impl Recorder {
         let now = tags.filter_map(|tag| Some((format!("{TAG}{}", tag.name), written(tag)?)));
         let now: Values = now.chain(pins).collect();
         let is_gone = |key: &String, text: &String| !now.contains_key(key) && is_known(history, key, text);
-        let gone: Values = self.marks.extract_if(.., |key, text| is_gone(key, text)).collect();
+        let gone: Values = self.pins_and_tags.extract_if(.., |key, text| is_gone(key, text)).collect();
         let mut changes: Changes = gone.into_keys().map(|key| (key, None)).collect();
         for (key, text) in now {
-            if self.marks.get(&key) != Some(&text) {
+            if self.pins_and_tags.get(&key) != Some(&text) {
                 changes.insert(key.clone(), Some(text.clone()));
-                self.marks.insert(key, text);
+                self.pins_and_tags.insert(key, text);
             }
         }
         changes
@@ -249,7 +283,7 @@ impl Recorder {
             }
             self.after = number;
             if version.store != self.store {
-                passed += 1;
+                (passed, self.passed) = (passed + 1, self.passed + 1);
                 continue;
             }
             (left, self.looked_at) = (left - 1, self.looked_at + 1);
@@ -262,10 +296,9 @@ impl Recorder {
             if !publication.reused {
                 continue;
             }
-            let key = key_of(publication, before);
-            let is_new = self.publications.entry(version.number).or_default().insert(key.clone());
-            if is_new {
-                changes.insert(key, as_written(publication));
+            let (key, text) = (key_of(publication, before), as_written(publication));
+            if text.as_ref().is_some_and(|text| self.has(version.number, key.clone(), text.len())) {
+                changes.insert(key, text);
             }
         }
         false

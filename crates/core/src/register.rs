@@ -266,8 +266,9 @@ impl Register {
     /// The value of the marker that watch mode has published last of a store.
     #[must_use]
     pub fn last_marker(&self, store: &StoreName) -> Option<&str> {
-        let of_store = self.publications.iter().rev().filter(|(_, version)| version.store == *store);
-        let newest_first = of_store.filter_map(|(number, _)| self.publication(*number));
+        // By version, and not by number: later publications that were taken over out of an archive have the highest numbers.
+        let versions = self.stores.get(store)?.versions.values().rev();
+        let newest_first = versions.flat_map(|entry| entry.publications.iter().rev());
         newest_first.into_iter().find_map(|publication| publication.attributes.marker())
     }
 

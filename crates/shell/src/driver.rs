@@ -294,7 +294,7 @@ impl<L> Driver<L> {
         let Decision { changes, answer, remarks } = self.decide(ports, by, event);
         self.record(ports, &changes)?;
         remarks.iter().for_each(|remark| ports.remark(remark));
-        // What a start finds in the archives, or a bucket has, was published by another daemon.
+        // What a start finds in the archives, or a bucket has, was published before, and perhaps by another daemon.
         if !matches!(event, Event::Started(_) | Event::Followed(_) | Event::Recorded { .. }) {
             self.tell_published(ports, &changes, matches!(event, Event::Finished { .. }), &BTreeMap::new());
         }

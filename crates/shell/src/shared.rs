@@ -42,6 +42,11 @@ impl SharedEngine {
         });
     }
 
+    /// Frees what is in memory only because somebody asked for it.
+    pub fn free_unpacked(&self) {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner).free_unpacked();
+    }
+
     /// Goes by another policy; answers the one before.
     pub(crate) fn configure(&self, policy: Policy) -> Policy {
         self.change(|engine| engine.configure(policy))

@@ -46,7 +46,10 @@ impl Archives {
             held.archived.extend(archived);
             match understood(store, archive) {
                 Ok(understood) => _ = held.recorded.insert(store.clone(), understood),
-                Err(problem) => _ = held.unrecorded.insert(store.clone(), problem),
+                Err(problem) if problem.code == Code::Damaged => {
+                    held.unrecorded.insert(store.clone(), problem);
+                }
+                Err(problem) => return Err(problem),
             }
         }
         for (store, problem) in &archives.unread {

@@ -20,7 +20,7 @@ impl Machine {
         }
         copies.extend(self.copies.survey()?);
         let held = self.archives.look(register, &found)?;
-        remarks.extend(self.say_unrecorded(&held));
+        remarks.extend(self.note_unrecorded(&held));
         let HeldByArchives { as_recorded, archived, recorded, .. } = held;
         let (uncompacted, tree) = (self.archives.uncompacted(), self.has_tree());
         Ok(Survey { as_recorded, archived, uncompacted, recorded, copies, snapshots, found, tree, remarks })
@@ -34,13 +34,13 @@ impl Machine {
         let nothing = Register::default();
         let SnapshotSurvey { found, mut remarks, .. } = self.look_at_snapshots(&nothing);
         let held = self.archives.look(&nothing, &found)?;
-        remarks.extend(self.say_unrecorded(&held));
+        remarks.extend(self.note_unrecorded(&held));
         let HeldByArchives { archived, recorded, .. } = held;
         Ok(Survey { archived, recorded, found, remarks, ..Survey::default() })
     }
 
-    /// What archives have recorded beside their versions and cannot be read.
-    fn say_unrecorded(&self, held: &HeldByArchives) -> Vec<String> {
+    /// Takes note of what archives have recorded beside their versions and cannot be read; answers what is said of it.
+    fn note_unrecorded(&self, held: &HeldByArchives) -> Vec<String> {
         held.unrecorded.keys().for_each(|store| self.recorders.unread(store));
         let say = |(store, problem): (&StoreName, &Problem)| {
             format!("{store}: later publications, pins and tags in its archive cannot be read: {problem}")

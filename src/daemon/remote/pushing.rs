@@ -209,6 +209,7 @@ impl Pusher {
         let mut pushed = self.publisher()?.push(archive);
         if let Err(Error::Unreadable { file, .. }) = &pushed
             && archive.is_of_records(*file)
+            && !self.shared.machine.has_unread_records(&self.store)
         {
             // The catalogue has what it said.
             self.shared.machine.write_records_anew(&self.store)?;

@@ -201,7 +201,7 @@ fn more_than_fits_is_refused_and_what_there_is_stays() {
     let folder = common::folder();
     let (archive, mut model) = (open(folder.path()), Values::new());
     change(&archive, &mut model, Changes::from([("tag".into(), Some("month-end".into()))]));
-    let long = "x".repeat(64 << 20);
+    let long = "x".repeat(128 << 20);
     let refused = archive.record(Changes::from([("long".into(), Some(long))]));
     assert!(matches!(refused, Err(Error::Misuse(_))), "{:?}", refused.err().map(|error| error.to_string()));
     assert_eq!(archive.records().unwrap(), model);

@@ -22,10 +22,10 @@ impl Engine {
                 end_followed(draft, &id);
             }
         }
-        match recorded {
-            Some(recorded) => self.take_up_records(draft, store, recorded),
-            None => Ok(Answer::Now(Ok(Reply::Done))),
+        if let Some(recorded) = recorded {
+            self.take_up(draft, store, recorded);
         }
+        Ok(Answer::Now(Ok(Reply::Done)))
     }
 }
 

@@ -7,23 +7,13 @@ use jiff::Timestamp;
 use super::idempotency::is_taken;
 use super::publish::next_publication;
 use super::{Draft, Engine};
-use crate::event::{Answer, Recorded, Reply};
+use crate::event::Recorded;
 use crate::version::{Attributes, Publication, State, Version};
-use crate::{By, Problem, StoreName, VersionId};
+use crate::{By, StoreName, VersionId};
 
 impl Engine {
-    /// Takes over what the archive of a store has recorded: later publications of its versions, pins and tags.
-    pub(super) fn take_up_records(
-        &self,
-        draft: &mut Draft<'_>,
-        store: &StoreName,
-        recorded: &Recorded,
-    ) -> Result<Answer, Problem> {
-        self.take_up(draft, store, recorded);
-        Ok(Answer::Now(Ok(Reply::Done)))
-    }
-
-    /// The same. If that says all as of a moment, a pin or a tag goes that is older and not there; what was set later stays as it is.
+    /// Takes over what the archive of a store has recorded: later publications of its versions, pins and tags. If the archive had all pins and tags
+    /// at a moment, those here that are older and not in the archive are removed; what was set later stays as it is.
     pub(super) fn take_up(&self, draft: &mut Draft<'_>, store: &StoreName, recorded: &Recorded) {
         let said = |version: &VersionId| -> HashSet<(Timestamp, &Attributes)> {
             let entry = self.register.entry(version).into_iter();
@@ -38,40 +28,38 @@ impl Engine {
                 publish_recorded(draft, publication);
             }
         }
-        if let Some(as_of) = recorded.as_of {
-            self.take_up_pins(draft, store, recorded, as_of);
-            self.take_up_tags(draft, store, recorded, as_of);
-        }
+        self.take_up_pins(draft, store, recorded);
+        self.take_up_tags(draft, store, recorded);
     }
 
-    fn take_up_pins(&self, draft: &mut Draft<'_>, store: &StoreName, recorded: &Recorded, as_of: Timestamp) {
+    fn take_up_pins(&self, draft: &mut Draft<'_>, store: &StoreName, recorded: &Recorded) {
         let history = self.register.history(store).into_iter();
         let pinned = history.flat_map(|history| history.moving()).filter(|version| version.pin.is_some());
-        let mut numbers: BTreeSet<u64> = pinned.map(|version| version.id.number).collect();
-        numbers.extend(recorded.pins.keys());
-        for number in numbers {
-            let Some(version) = draft.known(&VersionId { store: store.clone(), number }) else { continue };
-            let pin = recorded.pins.get(&number).cloned().map(Box::new);
-            let is_newer = version.pin.as_ref().is_some_and(|pin| pin.set_at > as_of);
-            if version.pin != pin && !is_newer && (pin.is_none() || may_be_marked(&version)) {
+        let mut versions: BTreeSet<VersionId> = pinned.map(|version| version.id.clone()).collect();
+        versions.extend(recorded.pins.keys().cloned());
+        for id in versions {
+            let Some(version) = draft.known(&id) else { continue };
+            let pin = recorded.pins.get(&id).cloned().map(Box::new);
+            let stays = version.pin.as_ref().is_some_and(|pin| !recorded.is_older(pin.set_at));
+            if version.pin != pin && !stays && (pin.is_none() || may_have_pins(&version)) {
                 draft.put(Version { pin, ..version });
             }
         }
     }
 
-    fn take_up_tags(&self, draft: &mut Draft<'_>, store: &StoreName, recorded: &Recorded, as_of: Timestamp) {
+    fn take_up_tags(&self, draft: &mut Draft<'_>, store: &StoreName, recorded: &Recorded) {
         let known = self.register.history(store).map(|history| history.tags.clone()).unwrap_or_default();
-        let is_newer = |name| known.get(name).is_some_and(|tag| tag.set_at > as_of);
+        let stays = |name| known.get(name).is_some_and(|tag| !recorded.is_older(tag.set_at));
         let is_there = |version: &VersionId, draft: &Draft<'_>| {
-            draft.known(version).is_some_and(|it| may_be_marked(&it))
+            draft.known(version).is_some_and(|it| may_have_pins(&it))
         };
-        for (name, tag) in recorded.tags.iter().filter(|(name, _)| !is_newer(name)) {
+        for (name, tag) in recorded.tags.iter().filter(|(name, _)| !stays(name)) {
             if known.get(name) != Some(tag) && is_there(&tag.version, draft) {
                 draft.tag(tag.clone(), known.get(name).map(|before| &before.version));
             }
         }
         // A tag that leads to a version which is not known here leads nowhere, and not where it led before.
-        for tag in known.values().filter(|tag| !is_newer(&tag.name)) {
+        for tag in known.values().filter(|tag| !stays(&tag.name)) {
             let now = recorded.tags.get(&tag.name);
             if !now.is_some_and(|now| is_there(&now.version, draft)) {
                 draft.untag(tag);
@@ -81,7 +69,7 @@ impl Engine {
 }
 
 /// Whether a version may have a pin, and a tag lead to it. One that is lost may be found again.
-fn may_be_marked(version: &Version) -> bool {
+fn may_have_pins(version: &Version) -> bool {
     matches!(version.state, State::Ready | State::Lost)
 }
 

@@ -60,8 +60,11 @@ impl Engine {
         survey.found.iter().for_each(|found| self.settle_found(draft, found));
         // Before anything is given up that has a pin or a tag.
         for (store, understood) in &survey.recorded {
-            if understood.is_ahead_of(store, &self.register, &self.opened) {
-                self.take_up(draft, store, &understood.recorded);
+            let is_new = |version: &VersionId| self.register.entry(version).is_err();
+            match understood.must_be_taken_over(store, &self.register, &self.opened) {
+                true => self.take_up(draft, store, &understood.recorded),
+                // What is recorded of versions that were not known is not known either.
+                false => self.take_up(draft, store, &understood.recorded.clone().of(is_new)),
             }
         }
         let remarks = survey.remarks.iter().map(|text| Remark { version: None, text: text.clone() });

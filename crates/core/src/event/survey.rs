@@ -100,14 +100,31 @@ pub struct Followed {
 /// What an archive has recorded of a store's versions after they were cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// When the pins and tags were all that there were; nothing if they are not all.
+    /// When the pins and tags were all that there were; nothing if they are not all, and none is removed that is not among them.
     pub as_of: Option<Timestamp>,
     /// Publications of versions that were there already, oldest first, without numbers.
     pub publications: Vec<Publication>,
-    /// The pins, by the numbers of the versions.
-    pub pins: BTreeMap<u64, Pin>,
+    /// The pins, by the versions.
+    pub pins: BTreeMap<VersionId, Pin>,
     /// The tags, by their names.
     pub tags: BTreeMap<TagName, Tag>,
+}
+
+impl Recorded {
+    /// What is recorded of these versions, which is not all.
+    #[must_use]
+    pub fn of(mut self, which: impl Fn(&VersionId) -> bool) -> Self {
+        self.publications.retain(|publication| which(&publication.version));
+        self.pins.retain(|version, _| which(version));
+        self.tags.retain(|_, tag| which(&tag.version));
+        Self { as_of: None, ..self }
+    }
+
+    /// Whether a pin or a tag that was set at an instant is older than what is recorded here: then that counts.
+    #[must_use]
+    pub(crate) fn is_older(&self, set_at: Timestamp) -> bool {
+        self.as_of.is_some_and(|as_of| set_at <= as_of)
+    }
 }
 
 /// Why the pages of a version in the archive cannot be had.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::event::{Event, Publish, Reply, Survey};
+use asat_core::event::{Event, Publish, Recorded, Reply, Survey};
 use asat_core::recorder::{Commit, Recorder, Understood, Values};
 use asat_core::register::Register;
 use asat_core::retention::Retention;
-use asat_core::version::Attributes;
+use asat_core::version::{Attributes, Publication};
+use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
@@ -55,7 +56,7 @@ impl Archive {
         let (name, opened) = (store("report"), self.commit(world));
         let understood = Understood::of(&name, &self.values).unwrap();
         self.recorder = Recorder::begin(&name, &self.values, &understood, &opened);
-        if understood.is_ahead_of(&name, world.register(), &opened) {
+        if understood.must_be_taken_over(&name, world.register(), &opened) {
             let recorded = understood.recorded;
             world.ask(&Event::Recorded { store: name, recorded }).unwrap();
         }
@@ -162,7 +163,7 @@ fn what_a_cut_finds_unchanged_is_recorded_although_a_version_was_begun_for_it() 
 }
 
 #[test]
-fn nothing_is_deleted_of_versions_that_the_catalogue_does_not_know() {
+fn what_is_recorded_of_versions_that_are_not_known_yet_stays_and_is_taken_over_with_them() {
     let mut world = World::with_versions(2);
     let mut archive = Archive::new();
     world.ask(&saying("again", 2)).unwrap();
@@ -170,20 +171,52 @@ fn nothing_is_deleted_of_versions_that_the_catalogue_does_not_know() {
     world.ask(&pin("report@2", "audit")).unwrap();
     archive.keep(&world);
     let before = archive.values.clone();
-    // A daemon to which the store was added while it runs adopts its versions when it is started again.
-    let added = World::new(&[("report", Retention::default())]);
+    // A daemon to which the store was added while it runs: its versions are adopted when it is started again.
+    let mut added = World::new(&[("report", keeping("last 1"))]);
     archive.line += 1;
-    let understood = Understood::of(&store("report"), &archive.values).unwrap();
+    let understood = |archive: &Archive| Understood::of(&store("report"), &archive.values).unwrap();
     archive.recorder =
-        Recorder::begin(&store("report"), &archive.values, &understood, &archive.commit(&added));
+        Recorder::begin(&store("report"), &archive.values, &understood(&archive), &archive.commit(&added));
     archive.keep(&added);
-    archive.values.remove("mark");
-    assert!(
-        before
-            .iter()
-            .filter(|(key, _)| *key != "mark")
-            .all(|(key, text)| archive.values.get(key) == Some(text))
-    );
+    let is_there = |(key, text): (&String, &String)| key == "mark" || archive.values.get(key) == Some(text);
+    assert!(before.iter().all(is_there), "{:?}", archive.values);
+    assert_ne!(before["mark"], archive.values["mark"]);
+    added.archive = world.archive.clone();
+    added.engine = added.engine().clone().opened_at(archive.commit(&added));
+    let recorded = BTreeMap::from([(store("report"), understood(&archive))]);
+    added.ask(&Event::Started(Survey { recorded, ..added.survey() })).unwrap();
+    added.ask(&Event::Tick).unwrap();
+    added.settle();
+    archive.recorder =
+        Recorder::begin(&store("report"), &archive.values, &understood(&archive), &archive.commit(&added));
+    archive.keep(&added);
+    assert_eq!(seen(added.register()), seen(world.register()));
+    assert!(before.keys().all(|key| archive.values.contains_key(key)));
+}
+
+#[test]
+fn the_oldest_publications_are_deleted_if_all_are_too_long() {
+    let mut world = World::with_versions(1);
+    let mut archive = Archive::new();
+    for nth in 0..9 {
+        world.pass(1);
+        // A note may be so long in a test alone.
+        let attributes = Attributes { note: Some("x".repeat(8 << 20)), ..Attributes::default() };
+        let at = world.now;
+        let said = Publication { number: 0, attributes, ..publication(&world, at) };
+        let recorded = Recorded { publications: vec![said], ..Recorded::default() };
+        world.ask(&Event::Recorded { store: store("report"), recorded }).unwrap();
+        archive.keep(&world);
+        let bytes: usize = archive.values.values().map(String::len).sum();
+        assert!(bytes <= (32 << 20) + 1000, "{bytes} bytes after {nth}");
+    }
+    assert_eq!(archive.values.keys().filter(|key| key.starts_with("publication/")).count(), 3);
+    assert_eq!(seen(world.register()).0.len(), 9, "the catalogue has all");
+}
+
+fn publication(world: &World, at: Timestamp) -> Publication {
+    let first = world.register().publications().next().unwrap().clone();
+    Publication { at, key: None, reused: true, ..first }
 }
 
 #[test]
