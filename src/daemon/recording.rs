@@ -21,6 +21,10 @@ use super::{Handle, Machine, failed};
 
 /// Changes that come within this time are written together.
 const PACE: Duration = Duration::from_secs(1);
+/// And within so many times the time that the last ones took: however much is certified, that takes a tenth of a processor at most.
+const REST: u32 = 9;
+/// So many changes at most are one file: each takes in what is in the short ones before it.
+const TOGETHER: usize = 16_384;
 /// After how long something that failed is tried again, at most.
 const RETRY: Duration = Duration::from_secs(60);
 
@@ -67,12 +71,15 @@ impl Keeper {
             Some(recorder) => recorder,
             None => self.begin(both, &both.archive.records()?)?,
         };
-        let mut is_written = false;
+        let (mut together, mut is_written) = (Changes::new(), false);
         loop {
             let (changes, more) = both.changes(&mut recorder);
-            is_written |= !changes.is_empty();
-            // If it fails, the next one begins again with what the archive has.
-            both.archive.record(changes)?;
+            together.extend(changes);
+            if !more || together.len() >= TOGETHER {
+                is_written |= !together.is_empty();
+                // If it fails, the next one begins again with what the archive has.
+                both.archive.record(std::mem::take(&mut together))?;
+            }
             if !more {
                 self.recorder = Some(recorder);
                 self.has_marked |= is_written;
@@ -227,14 +234,16 @@ impl Keeping {
         while *is_sound.borrow() {
             let is_last = *stop.borrow();
             changed.mark_unchanged();
+            let began = Instant::now();
             self.keep_all(is_last);
             if is_last {
                 return;
             }
+            let pace = PACE.max(began.elapsed() * REST);
             let again = self.failing.values().map(|failing| failing.again).min();
             tokio::select! {
                 _ = stop.wait_for(|stopped| *stopped) => {}
-                () = wait(&mut changed, again) => {}
+                () = wait(&mut changed, pace, again) => {}
             }
         }
     }
@@ -270,9 +279,9 @@ impl Keeping {
     }
 }
 
-/// Waits until something was recorded, and what comes with it, or until an instant.
-async fn wait(changed: &mut watch::Receiver<()>, until: Option<Instant>) {
-    tokio::time::sleep(PACE).await;
+/// Waits for so long, and until something was recorded, or until an instant.
+async fn wait(changed: &mut watch::Receiver<()>, pace: Duration, until: Option<Instant>) {
+    tokio::time::sleep(pace).await;
     let again = async {
         match until {
             Some(until) => tokio::time::sleep_until(until.into()).await,

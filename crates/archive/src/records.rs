@@ -1,7 +1,7 @@
 //! What is recorded of a store beside its versions: texts under keys, whose meaning the archive does not know.
 //!
 //! Each change is a file with what has changed. It takes in what the files before it say if they are not much longer, so there are few, and
-//! each value is written again only as often as all of them become twice as long.
+//! each text is written again only a few times as often as all of them become twice as long.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -22,10 +22,12 @@ use crate::state::State;
 
 /// Files up to this length are taken into the next one in any case.
 const SHORT_BYTES: u64 = 64 << 10;
+/// Longer ones if they are not more than so many times as long as what comes after them: a reader of a bucket asks for each file.
+const FACTOR: u64 = 4;
 /// All that is recorded is no longer: a hostile length must not fill the memory.
 pub(crate) const MOST_BYTES: u64 = 128 << 20;
-/// They are read seldom, and are alike.
-const LEVEL: i32 = 9;
+/// They are alike, so a low level makes them nearly as short as a high one, and they may be many.
+const LEVEL: i32 = 3;
 
 /// Texts by their keys. A key without a text is deleted.
 pub type Changes = BTreeMap<String, Option<String>>;
@@ -143,13 +145,13 @@ impl State {
         Ok(all)
     }
 
-    /// What the last files say, as long as each can be read and is not more than twice as long as what comes after it, and which one is the first of
-    /// these. So each file that stays is longer than all after it together.
+    /// What the last files say, as long as each can be read and is not more than four times as long as what comes after it, and which one is the
+    /// first of these. So each file that stays is much longer than all after it together, and there are few.
     fn take_in_records(&self, changes: &Changes) -> Result<(usize, Changes), Error> {
         let (mut bytes, mut left) = (len_of(&encode(changes)?), MOST_BYTES);
         let (mut first, mut taken) = (self.manifest.records.len(), Changes::new());
         for records in self.manifest.records.iter().rev() {
-            if records.bytes > SHORT_BYTES.max(bytes.saturating_mul(2)) {
+            if records.bytes > SHORT_BYTES.max(bytes.saturating_mul(FACTOR)) {
                 break;
             }
             let Ok(mut before) = unless_refused(records.read(&*self.objects, &mut left))? else { break };

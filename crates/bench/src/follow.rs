@@ -23,7 +23,7 @@ use super::{Tell, api, failed, remote};
 /// How often the follower asks the bucket.
 const POLL: Duration = Duration::from_secs(1);
 /// How long it may take to come to what is in the bucket.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Serialize)]
 struct Figures {
@@ -91,7 +91,7 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     tell("storing them in the bucket");
     let since = Instant::now();
     let publisher = site.start()?;
-    remote::until_stored(&site, "all").await?;
+    remote::until_stored(&site).await?;
     let stored_all_ms = ms_since(since);
     let (stored_all_requests, _) = api::bucket_use(&site, "sent").await?;
     let in_the_bucket = api::in_the_bucket(&site).await?;
@@ -114,9 +114,8 @@ pub(super) async fn run(args: &FollowArgs, dir: Option<&Path>, tell: Tell<'_>) -
     for _ in 0..args.publications {
         versions += 1;
         change(&mut store, versions, rows, changed)?;
-        let label = format!("round {versions}");
-        api::publish(&site, &label).await?;
-        stored.push(remote::until_stored(&site, &label).await?);
+        certify(&site, versions, args.again).await?;
+        stored.push(remote::until_stored(&site).await?);
         let since = Instant::now();
         until_listed(&follower, versions).await?;
         listed.push(ms_since(since));

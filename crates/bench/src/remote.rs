@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use asat_core::Problem;
 use serde::Serialize;
-use serde_json::json;
 
 use super::args::{JournalMode, RemoteArgs};
-use super::follow::until_listed;
+use super::follow::{PATIENCE, until_listed};
 use super::process::program;
 use super::report::{Report, mb, ms, number};
 use super::setting::Setting;
@@ -21,7 +20,7 @@ use super::statistics::{Spread, float, ms_since, over};
 use super::workload::{Book, Run};
 use super::{Tell, api, failed, litestream};
 use asat_client::Request;
-use asat_wire::Published;
+use asat_wire::StoreList;
 
 #[derive(Serialize)]
 struct Figures {
@@ -73,7 +72,7 @@ pub(super) async fn run(args: &RemoteArgs, dir: Option<&Path>, tell: Tell<'_>) -
             }
             took.push(api::publish(site, &label).await?.1);
             if std::ptr::eq(site, &with) {
-                stored.push(until_stored(site, &label).await?);
+                stored.push(until_stored(site).await?);
             }
         }
         if nth % 2 == 1 {
@@ -132,12 +131,21 @@ pub(super) fn init(url: &str, recipient: Option<&str>) -> Result<(), Problem> {
     if output.status.success() { Ok(()) } else { Err(failed("make a repository", said.trim())) }
 }
 
-/// Waits until the newest version is in the bucket; answers how long that took, in milliseconds.
-pub(super) async fn until_stored(site: &Site, label: &str) -> Result<f64, Problem> {
+/// Waits until all versions are in the bucket; answers how long that took, in milliseconds. It asks twice in a millisecond, as a
+/// certification that waits would have to be stored as well.
+pub(super) async fn until_stored(site: &Site) -> Result<f64, Problem> {
     let since = Instant::now();
-    let body = json!({ "label": label, "certified_by": "bench", "wait": "remote" });
-    let _: Published = site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await?;
-    Ok(ms_since(since))
+    loop {
+        let stores: StoreList = site.client().ask(&Request::get(&["stores"])).await?;
+        let mut remotes = stores.stores.iter().filter_map(|store| store.remote.as_ref());
+        if remotes.all(|remote| remote.pending == 0 && remote.stored > 0) {
+            return Ok(ms_since(since));
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(failed("wait any longer", "versions are not in the bucket"));
+        }
+        tokio::time::sleep(Duration::from_micros(500)).await;
+    }
 }
 
 /// On another machine: opens the version in the middle as a file. Answers how long that took from the start of a daemon that has nothing, in
