@@ -78,7 +78,7 @@ pub struct Requests {
     pub received_bytes: AtomicU64,
 }
 
-/// What waits for the network. Whoever drops it last may be waited for by others, and waits for nothing.
+/// What waits for the network. It may be dropped by a thread that others wait for, and so the drop waits for nothing.
 #[derive(Debug)]
 struct Background(Option<Runtime>);
 

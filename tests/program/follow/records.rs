@@ -1,4 +1,4 @@
-//! What is said of versions later comes to followers, and to whoever restores from the bucket: publications, pins and tags.
+//! What is said of versions later comes to followers, and to a machine that is restored from the bucket: publications, pins and tags.
 
 use std::fs;
 use std::process::Command;

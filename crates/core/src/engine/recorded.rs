@@ -58,7 +58,7 @@ impl Engine {
                 draft.tag(tag.clone(), known.get(name).map(|before| &before.version));
             }
         }
-        // A tag that leads to a version which is not known here leads nowhere, and not where it led before.
+        // A tag that leads to a version which is not known here leads nowhere: the version before would be the wrong one.
         for tag in known.values().filter(|tag| !stays(&tag.name)) {
             let now = recorded.tags.get(&tag.name);
             if !now.is_some_and(|now| is_there(&now.version, draft)) {
