@@ -11,6 +11,7 @@
 //! | `mark` | up to which commit of which catalogue this is all |
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -233,9 +234,12 @@ impl Recorder {
 
     /// Takes note of a publication that the archive has; answers whether it is new.
     fn has(&mut self, version: u64, key: String, bytes: usize) -> bool {
-        let is_new = self.publications.entry(version).or_default().insert(key, bytes).is_none();
-        self.bytes += if is_new { bytes } else { 0 };
-        is_new
+        let Entry::Vacant(place) = self.publications.entry(version).or_default().entry(key) else {
+            return false;
+        };
+        place.insert(bytes);
+        self.bytes += bytes;
+        true
     }
 
     /// Deletes the oldest publications of the oldest versions, if all of them are too long.
