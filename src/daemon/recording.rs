@@ -4,7 +4,7 @@
 //! Nobody waits for that but who wants a publication to be in the bucket.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::handle::stopping;
 use super::host::Host as _;
+use super::machine::lock;
 use super::{Handle, Machine, failed};
 
 /// Changes that come within this time are written together.
@@ -160,10 +161,6 @@ pub(super) fn understood(store: &StoreName, archive: &Archive) -> Result<Underst
 fn unknown(store: &StoreName, what: &str) -> Problem {
     let detail = format!("the archive of {store} has records of a kind that is not known here: {what}");
     Problem::new(Code::Damaged, detail, "use the asat that has written them, or a newer one")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The thread that brings all archives up to the catalogue.

@@ -55,10 +55,7 @@ impl Archive {
             match state.read_records() {
                 // It may have been deleted because another state has followed.
                 Err(error) if error.is_loss() && !Arc::ptr_eq(&state, &archive.state()) => {}
-                read => {
-                    let all = read?.into_iter();
-                    return Ok(all.filter_map(|(key, value)| Some((key, value?))).collect());
-                }
+                read => return read.map(without_deleted),
             }
         }
     }
@@ -73,7 +70,7 @@ impl Archive {
         for records in &state.manifest.records {
             all.extend(unless_refused(records.read(&*state.objects, &mut left))?.unwrap_or_default());
         }
-        Ok(all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+        Ok(without_deleted(all))
     }
 
     /// The number of the newest file with records; 0 if there is none. It changes whenever what is recorded does.
@@ -198,6 +195,11 @@ impl RecordsRef {
             Err(object.damaged("its records do not match their checksum"))
         }
     }
+}
+
+/// The texts of the keys that are not deleted.
+fn without_deleted(all: Changes) -> BTreeMap<String, String> {
+    all.into_iter().filter_map(|(key, text)| Some((key, text?))).collect()
 }
 
 /// What tells records from others of the same length.

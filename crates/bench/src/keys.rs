@@ -13,9 +13,9 @@ use super::failed;
 
 /// Whom it is encrypted to, and the file of the identity that reads it.
 pub(super) struct Keys {
-    /// As a publisher is told of it.
+    /// The recipient, as the configuration of a publisher has it.
     pub(super) recipient: String,
-    /// Which nobody else may read.
+    /// The file of the identity. Nobody else may read it.
     identity: PathBuf,
 }
 

@@ -294,7 +294,8 @@ impl Recorder {
             let is_kept =
                 history.versions.headline(version.number).is_some_and(|headline| !is_over(headline));
             let entry = history.versions.get(version.number).filter(|_| is_kept);
-            let Some((publication, before)) = entry.and_then(|entry| entry.publication_after(number)) else {
+            let Some((publication, before)) = entry.and_then(|entry| entry.publication_and_before(number))
+            else {
                 continue;
             };
             if !publication.reused {

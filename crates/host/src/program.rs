@@ -65,7 +65,7 @@ pub enum Error {
     },
 }
 
-/// How often it is looked whether a program is to end before its deadline.
+/// How often this checks whether a program is to end before its deadline.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long it has then.
 const LAST: Duration = Duration::from_secs(5);

@@ -64,7 +64,7 @@ impl Engine {
             match understood.must_be_taken_over(store, &self.register, &self.opened) {
                 true => self.take_up(draft, store, &understood.recorded),
                 // What is recorded of versions that were not known is not known either.
-                false => self.take_up(draft, store, &understood.recorded.clone().of(is_new)),
+                false => self.take_up(draft, store, &understood.recorded.of(is_new)),
             }
         }
         let remarks = survey.remarks.iter().map(|text| Remark { version: None, text: text.clone() });

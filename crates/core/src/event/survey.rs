@@ -113,11 +113,16 @@ pub struct Recorded {
 impl Recorded {
     /// What is recorded of these versions, which is not all.
     #[must_use]
-    pub fn of(mut self, which: impl Fn(&VersionId) -> bool) -> Self {
-        self.publications.retain(|publication| which(&publication.version));
-        self.pins.retain(|version, _| which(version));
-        self.tags.retain(|_, tag| which(&tag.version));
-        Self { as_of: None, ..self }
+    pub fn of(&self, which: impl Fn(&VersionId) -> bool) -> Self {
+        let publications = self.publications.iter().filter(|publication| which(&publication.version));
+        let pins = self.pins.iter().filter(|(version, _)| which(version));
+        let tags = self.tags.iter().filter(|(_, tag)| which(&tag.version));
+        Self {
+            as_of: None,
+            publications: publications.cloned().collect(),
+            pins: pins.map(|(version, pin)| (version.clone(), pin.clone())).collect(),
+            tags: tags.map(|(name, tag)| (name.clone(), tag.clone())).collect(),
+        }
     }
 
     /// Whether a pin or a tag that was set at an instant is older than what is recorded here: then that counts.

@@ -66,13 +66,12 @@ impl Entry {
 
     /// The publication of this number, if it is one of these.
     pub(super) fn publication(&self, number: u64) -> Option<&Publication> {
-        let place = self.publications.binary_search_by_key(&number, |publication| publication.number).ok()?;
-        self.publications.get(place)
+        self.publication_and_before(number).map(|(publication, _)| publication)
     }
 
     /// The publication of this number, if it is one of these, with those before it.
     #[must_use]
-    pub fn publication_after(&self, number: u64) -> Option<(&Publication, &[Publication])> {
+    pub fn publication_and_before(&self, number: u64) -> Option<(&Publication, &[Publication])> {
         let place = self.publications.binary_search_by_key(&number, |publication| publication.number).ok()?;
         Some((self.publications.get(place)?, self.publications.get(..place)?))
     }
