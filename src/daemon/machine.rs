@@ -278,6 +278,7 @@ impl Machine {
         while archive.compact(&mut pace)?.more && !self.stopping.load(Ordering::Relaxed) {
             let _ = archive.wait_for_writer(Duration::from_secs(1));
         }
+        self.notices.tell_archived();
         // What lies elsewhere now is read before a publication relies on it; if it cannot be, that one tries again.
         if let Err(problem) = self.read_newest(store) {
             tracing::debug!(store = %store, %problem, "{store}: what was compacted is not read yet");

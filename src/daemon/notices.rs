@@ -75,7 +75,7 @@ impl Notices {
         self.all.subscribe()
     }
 
-    /// Tells those who wait for it that something has come into an archive.
+    /// Tells those who wait for it that something has come into an archive, or was merged there.
     pub(super) fn tell_archived(&self) {
         self.archived.send_replace(());
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -16,8 +17,8 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, RetryConfig,
-    WriteMultipart,
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
+    RetryConfig, WriteMultipart,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -41,6 +42,8 @@ const READS_AT_ONCE: usize = 16;
 
 /// How many bytes of parts are in memory at once, whatever is stored. One object is stored in any case.
 const BUDGET_BYTES: u64 = 64 << 20;
+/// An object that is not longer than this is stored with one request: in parts it takes two more than it has parts.
+const WHOLE_BYTES: u64 = BUDGET_BYTES;
 
 /// Ends what is under way, from any thread.
 #[derive(Clone, Debug)]
@@ -108,6 +111,7 @@ pub struct Service {
     folder: Option<PathBuf>,
     requests: Requests,
     budget: Budget,
+    whole_bytes: u64,
 }
 
 impl Service {
@@ -156,7 +160,14 @@ impl Service {
             folder: (scheme == "file").then(|| PathBuf::from(place)),
             requests: Requests::default(),
             budget: Budget::default(),
+            whole_bytes: WHOLE_BYTES,
         })
+    }
+
+    /// The same, if objects that are longer than this are stored in parts: 64 MiB else.
+    #[must_use]
+    pub fn in_parts_above(self, bytes: u64) -> Self {
+        Self { whole_bytes: bytes, ..self }
     }
 
     /// What was asked of the service.
@@ -231,13 +242,34 @@ impl Service {
         Err(Error::Service { doing, key: key.to_owned(), url: self.url.clone(), what })
     }
 
+    /// Stores an object whose parts are all in memory, with one request. If a slow line or a server that takes no long ones does not let that
+    /// through, it is stored in parts.
+    async fn store_whole(&self, key: &str, parts: Vec<Bytes>) -> Result<(), Error> {
+        count(&self.requests.writes, 1);
+        count(&self.requests.sent_bytes, parts.iter().map(Bytes::len).sum());
+        let whole = parts.iter().cloned().collect::<PutPayload>();
+        let stored = self.store.put(&Path::from(key), whole).await.map_err(self.failed("store", key));
+        match (stored, parts.split_first()) {
+            (Err(Error::Service { .. }), Some((first, rest @ [_, ..]))) => {
+                let mut rest = rest.iter().cloned().map(Ok);
+                self.store_in_parts(key, first.clone(), &mut rest).await
+            }
+            (stored, _) => stored.map(drop),
+        }
+    }
+
     /// Stores an object in parts; the first one was taken already.
-    async fn store_in_parts(&self, key: &str, first: Vec<u8>, parts: &mut Parts<'_>) -> Result<(), Error> {
+    async fn store_in_parts(
+        &self,
+        key: &str,
+        first: Bytes,
+        rest: &mut dyn Iterator<Item = Result<Bytes, asat_archive::Error>>,
+    ) -> Result<(), Error> {
         let failed = self.failed("store", key);
         let upload = self.store.put_multipart(&Path::from(key)).await.map_err(&failed)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, first.len());
         count(&self.requests.writes, 2);
-        let mut part: Option<Result<Vec<u8>, asat_archive::Error>> = Some(Ok(first));
+        let mut part: Option<Result<Bytes, asat_archive::Error>> = Some(Ok(first));
         while let Some(taken) = part {
             let sent = match taken {
                 Ok(bytes) => upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(&failed).map(|()| bytes),
@@ -247,7 +279,7 @@ impl Service {
                 Ok(bytes) => {
                     count(&self.requests.writes, 1);
                     count(&self.requests.sent_bytes, bytes.len());
-                    upload.put(bytes.into());
+                    upload.put(bytes);
                 }
                 Err(error) => {
                     // If even this fails, the parts stay with the service until its own rules remove them.
@@ -255,7 +287,7 @@ impl Service {
                     return Err(error);
                 }
             }
-            part = parts.next();
+            part = rest.next();
         }
         upload.finish().await.map(drop).map_err(failed)
     }
@@ -351,18 +383,16 @@ impl Bucket for Service {
 
     fn store(&self, key: &str, bytes: u64, parts: &mut Parts<'_>) -> Result<(), Error> {
         self.must_be_there("store", key)?;
-        let parts_at_once = u64::try_from(PARTS_AT_ONCE + 1).unwrap_or(u64::MAX);
-        let _reserved = self.reserve(bytes.min(part_bytes(bytes).saturating_mul(parts_at_once)))?;
-        let first = parts.next().transpose()?.unwrap_or_default();
-        if bytes > part_bytes(bytes) {
-            return self.wait(self.store_in_parts(key, first, parts));
+        let mut parts = parts.map(|part| part.map(Bytes::from));
+        if bytes <= self.whole_bytes.max(part_bytes(bytes)) {
+            let _reserved = self.reserve(bytes)?;
+            let parts = parts.collect::<Result<Vec<Bytes>, _>>()?;
+            return self.wait(self.store_whole(key, parts));
         }
-        count(&self.requests.writes, 1);
-        count(&self.requests.sent_bytes, first.len());
-        let path = Path::from(key);
-        self.wait(async {
-            self.store.put(&path, first.into()).await.map(drop).map_err(self.failed("store", key))
-        })
+        let parts_at_once = u64::try_from(PARTS_AT_ONCE + 1).unwrap_or(u64::MAX);
+        let _reserved = self.reserve(part_bytes(bytes).saturating_mul(parts_at_once))?;
+        let first = parts.next().transpose()?.unwrap_or_default();
+        self.wait(self.store_in_parts(key, first, &mut parts))
     }
 
     fn read(&self, key: &str, take: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<bool, Error> {

@@ -24,6 +24,8 @@ use crate::daemon::{Handle, Machine, failed};
 
 /// After how long something that failed is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// For how long it waits for a merge that begins with what has come: the bucket then gets what that makes alone, and not what goes into it too.
+const MERGE: Duration = Duration::from_millis(500);
 /// How long it may take until what moves within an archive, or is given up, is so in the bucket, if nothing is published: it comes there
 /// with the next publication else, which saves requests.
 const MOVED: Duration = Duration::from_secs(3600);
@@ -148,6 +150,13 @@ impl Pusher {
         let mut archived = self.shared.handle.archived();
         let mut stopped = self.shared.stopped.subscribe();
         loop {
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                    _ = tokio::time::timeout(MERGE, self.merged(&mut archived)) => {}
+                }
+            });
             archived.mark_unchanged();
             let pause = self.push();
             let wake = runtime.block_on(async {
@@ -167,6 +176,12 @@ impl Pusher {
                 Wake::Stop => return,
             }
         }
+    }
+
+    /// Waits until the archive has nothing to merge.
+    async fn merged(&self, archived: &mut watch::Receiver<()>) {
+        let Ok(archive) = self.shared.machine.archives().of(&self.store) else { return };
+        while archive.is_worth_compacting() && archived.changed().await.is_ok() {}
     }
 
     /// Whether it looks at once when something has come. What fails is tried again in its time.

@@ -161,8 +161,11 @@ fn the_model_does() {
 
 #[test]
 fn a_folder_does() {
-    let folder = tempfile::tempdir().unwrap();
-    hold_all(&Service::open(&format!("file://{}", folder.path().display()), Stop::new()).unwrap());
+    for whole_bytes in [0, 64 << 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", folder.path().display());
+        hold_all(&Service::open(&url, Stop::new()).unwrap().in_parts_above(whole_bytes));
+    }
 }
 
 /// A service of a server, with a prefix of its own.
@@ -186,7 +189,7 @@ fn service_with(server: &Server, prefix: &str, more: &[(&str, &str)]) -> Service
 fn moto_does() {
     let server = servers::moto();
     server.bucket("history");
-    hold(&service(&server, "a/prefix"));
+    hold(&service(&server, "a/prefix").in_parts_above(0));
     hold(&service(&server, ""));
 }
 
@@ -195,5 +198,6 @@ fn versitygw_does() {
     let server = servers::versitygw();
     server.bucket("history");
     hold_all(&service(&server, "a/prefix"));
+    hold(&service(&server, "parts").in_parts_above(0));
     hold(&service_with(&server, "checksums", &[("checksum_algorithm", "sha256")]));
 }

@@ -53,7 +53,8 @@ fn users<const USERS: usize>(server: &Server, kind: &str, policies: [Value; USER
             ("allow_http", "true"),
             ("checksum_algorithm", "sha256"),
         ];
-        Arc::new(Service::open_with("s3://history/reports", Stop::new(), &options).unwrap())
+        let service = Service::open_with("s3://history/reports", Stop::new(), &options).unwrap();
+        Arc::new(service.in_parts_above(0))
     });
     let policy = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
     server.boto(include_str!("bucket.py"), &[kind, &policy]);

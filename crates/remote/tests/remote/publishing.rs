@@ -2005,6 +2005,32 @@ fn what_others_have_in_the_same_bucket_does_no_harm() {
 }
 
 #[test]
+fn what_does_not_get_through_with_one_request_is_stored_in_parts() {
+    for refused in [Some("413 Content Too Large"), None] {
+        let server = Hostile::new(move |head| {
+            let line = head.lines().next().unwrap();
+            let begun =
+                "<InitiateMultipartUploadResult><UploadId>x</UploadId></InitiateMultipartUploadResult>";
+            let ended = "<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>";
+            match line.split(' ').next().unwrap() {
+                "post" if line.contains("uploads") => answer("200 OK", "", begun.as_bytes()),
+                "post" => answer("200 OK", "", ended.as_bytes()),
+                _ if line.contains("partnumber=") => answer("200 OK", "ETag: \"x\"\r\n", b""),
+                _ => refused.and_then(|status| answer(status, "", b"")),
+            }
+        });
+        let service = server.service();
+        let mut parts = [8 << 20, 8 << 20, 1].into_iter().map(|bytes| Ok(vec![7; bytes]));
+        service.store("s/report/f/1", (16 << 20) + 1, &mut parts).unwrap();
+        // What is short has no parts.
+        assert_is!(
+            service.store("s/report/f/1", 1, &mut [Ok(vec![7])].into_iter()),
+            Err(Error::Service { .. })
+        );
+    }
+}
+
+#[test]
 fn a_server_that_hangs_is_given_up_after_the_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
