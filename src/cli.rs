@@ -15,8 +15,10 @@ mod diff;
 mod doctor;
 mod document;
 mod events;
+mod exec;
 mod exit;
 mod export;
+mod find;
 mod history;
 mod keep;
 mod leases;
@@ -40,6 +42,7 @@ mod tag;
 mod token;
 mod typed;
 mod versions;
+mod when;
 mod why;
 
 use std::future::Future;
@@ -86,6 +89,7 @@ pub fn run() -> ExitCode {
         Err(Failure::DamageFound) => ExitCode::from(exit_code(Code::Damaged)),
         Err(Failure::Differ) => ExitCode::from(exit::DIFFER),
         Err(Failure::AlarmOn) => ExitCode::from(exit::ALARM),
+        Err(Failure::Exit(code)) => ExitCode::from(code),
         Err(Failure::Interrupted(signal)) => ExitCode::from(exit::INTERRUPTED.saturating_add(signal)),
     }
 }
@@ -110,7 +114,12 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Problem::new(Code::Internal, e.to_string(), ""))?;
-            let result = runtime.block_on(until_interrupted(ask(command, &cli.globals, output)));
+            let asking = ask(command, &cli.globals, output);
+            // What `exec` runs hears of the signals, and ends before the lease is given back.
+            let result = match command {
+                Command::Exec(_) => runtime.block_on(asking),
+                _ => runtime.block_on(until_interrupted(asking)),
+            };
             // A look-up of a host's name cannot be cancelled, and nobody waits for it any more.
             runtime.shutdown_background();
             result
@@ -133,12 +142,13 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
     let bars = Bars::new(&client, globals.json);
     match command {
         Command::Publish(args) => publish::publish(args, &client, &bars, output).await,
-        Command::Versions(args) => versions::versions(args, &client, output).await,
+        Command::Ls(args) => versions::ls(args, &client, output).await,
         Command::Show(args) => versions::show(args, &client, output).await,
         Command::AsOf(args) => versions::as_of(args, &client, output).await,
         Command::Diff(args) => diff::diff(args, &client, output).await,
         Command::History(args) => history::history(args, &client, output).await,
         Command::Sql(args) => sql::sql(args, &client, output).await,
+        Command::Exec(args) => exec::exec(args, &client, &bars, output).await,
         Command::Open(args) => open::open(args, &client, &bars, output).await,
         Command::Close(args) => open::close(args, &client, output).await,
         Command::Renew(args) => open::renew(args, &client, output).await,

@@ -4,7 +4,9 @@ mod access;
 mod archive;
 mod changes;
 mod clock;
+mod find;
 mod keep;
+mod open;
 mod program;
 mod publish;
 mod remote;
@@ -21,8 +23,9 @@ use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::exit;
-use super::typed::{VersionArg, VersionChoice, attribute, day_begins, day_ends, duration, key, seconds};
+use super::typed::{VersionArg, VersionChoice, attribute, duration, key};
+use super::when::{day, day_begins, day_ends};
+use super::{exit, when};
 pub(super) use access::{AuditArgs, LeasesArgs, LeasesCommand};
 pub(super) use archive::{
     ArchiveArgs, ArchiveCommand, PlanArgs, RetentionArgs, RetentionCommand, UpgradeArgs,
@@ -30,7 +33,9 @@ pub(super) use archive::{
 use asat_client::Server;
 pub(super) use changes::{DiffArgs, DiffFormat, HistoryArgs, SqlArgs, SqlFormat};
 pub(super) use clock::{ClockArgs, ClockCommand};
+pub(super) use find::{AsOfArgs, FindArgs};
 pub(super) use keep::{PinArgs, RestoreArgs};
+pub(super) use open::{ExecArgs, LeaseArgs, OpenArgs, RenewArgs};
 pub(super) use program::{
     BackupArgs, BrakeArgs, CompletionsArgs, ConfigurationArgs, DoctorArgs, ManArgs, RebuildArgs, ServeArgs,
     StoreWorkerArgs,
@@ -45,7 +50,7 @@ pub(super) use transfer::{ExportArgs, ImportArgs};
 
 /// Keeps a SQLite store's history as it was at each certified moment.
 #[derive(Debug, Parser)]
-#[command(name = "asat", version, max_term_width = 100, after_help = exit::help())]
+#[command(name = "asat", version, max_term_width = 100, after_help = after_help())]
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) globals: Globals,
@@ -59,7 +64,7 @@ pub(super) struct Cli {
 pub(super) struct Globals {
     /// Where the daemon listens: unix:PATH or http://HOST:PORT
     #[arg(
-        long, global = true, env = "ASAT_SERVER", hide_env_values = true, value_name = "ADDRESS",
+        long, short, global = true, env = "ASAT_SERVER", hide_env_values = true, value_name = "ADDRESS",
         default_value = Server::DEFAULT
     )]
     pub(super) server: Server,
@@ -67,7 +72,7 @@ pub(super) struct Globals {
     #[arg(long, global = true, env = "ASAT_TOKEN_FILE", hide_env_values = true, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
     /// Print JSON: the answer on standard output, a problem on standard error, each on one line
-    #[arg(long, global = true)]
+    #[arg(long, short, global = true)]
     pub(super) json: bool,
     /// How long to wait for an answer, and for each further piece of a long one, for example 90s; without it
     /// 30s, and without end for publish, open, retire, restore, verify, export and events
@@ -83,7 +88,8 @@ pub(super) enum Command {
     /// Certify a store: keep it as it is now
     Publish(PublishArgs),
     /// List versions, newest first
-    Versions(VersionsArgs),
+    #[command(visible_alias = "versions")]
+    Ls(LsArgs),
     /// Show everything about a version
     Show(OneVersion),
     /// Show the newest version cut at or before an instant
@@ -95,8 +101,10 @@ pub(super) enum Command {
     /// Ask one query over as many versions as you like: report@12.valuation is a table of a version, report.history_valuation has each state
     /// of each row
     Sql(SqlArgs),
-    /// Open a version for reading, and print the path of its copy
+    /// Open a version for reading, and print the path of its file
     Open(OpenArgs),
+    /// Run a command on a version, which is open as long as the command runs
+    Exec(ExecArgs),
     /// Give a lease back
     Close(LeaseArgs),
     /// Give a lease more time
@@ -167,17 +175,17 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct VersionsArgs {
+pub(super) struct LsArgs {
     /// Only this store's
     pub(super) store: Option<StoreName>,
     /// Only those published under this label
-    #[arg(long)]
+    #[arg(long, short)]
     pub(super) label: Option<String>,
     /// Only those published with this person's word for it
     #[arg(long, value_name = "NAME")]
     pub(super) certified_by: Option<String>,
     /// Only those published for this business day
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, short, value_name = "DAY", value_parser = day, allow_hyphen_values = true)]
     pub(super) business_date: Option<Date>,
     /// Only those published with exactly this note
     #[arg(long)]
@@ -189,22 +197,22 @@ pub(super) struct VersionsArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) set: Option<SetName>,
     /// Only those published with a set as of this instant, which is the set's cut
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
+    #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(super) set_cut_at: Option<Timestamp>,
     /// Only those cut at or after this instant; a date alone means its beginning, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
+    #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(super) from: Option<Timestamp>,
     /// Only those cut at or before this instant; a date alone means its end, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(super) to: Option<Timestamp>,
     /// Only those in these states, or in any; without it, those that are ready or lost
     #[arg(long, value_delimiter = ',', value_parser = states())]
     pub(super) state: Vec<String>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: u32,
     /// All of them
-    #[arg(long, conflicts_with = "limit")]
+    #[arg(long, short, conflicts_with = "limit")]
     pub(super) all: bool,
 }
 
@@ -219,7 +227,7 @@ pub(super) struct RetireArgs {
     /// The version: report@12 or report@latest
     pub(super) version: VersionArg,
     /// Why; it stands in the audit trail
-    #[arg(long, value_name = "WHY")]
+    #[arg(long, short, value_name = "WHY")]
     pub(super) reason: Option<String>,
     /// Say what would happen, and do nothing
     #[arg(long)]
@@ -227,8 +235,8 @@ pub(super) struct RetireArgs {
     /// Let its pages go at once, so that nobody can bring it back
     #[arg(long)]
     pub(super) now: bool,
-    /// Do not ask
-    #[arg(long, conflicts_with = "dry_run")]
+    /// Do it without asking; needed if nobody can be asked
+    #[arg(long, short, conflicts_with = "dry_run")]
     pub(super) yes: bool,
 }
 
@@ -237,50 +245,8 @@ pub(super) struct UnretireArgs {
     /// The version: report@12
     pub(super) version: VersionArg,
     /// Why; it stands in the audit trail
-    #[arg(long, value_name = "WHY")]
+    #[arg(long, short, value_name = "WHY")]
     pub(super) reason: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct AsOfArgs {
-    /// The instant: 2026-11-19T17:00:00+01:00, or in UTC 2026-11-19 17:00; a date alone means its end
-    #[arg(value_parser = day_ends, required_unless_present = "business_date")]
-    pub(super) timestamp: Option<Timestamp>,
-    /// Instead of an instant, the business day that the version was published for, or else the last one before it
-    #[arg(long, value_name = "DATE", conflicts_with = "timestamp")]
-    pub(super) business_date: Option<Date>,
-    /// The store; may be left out where there is only one
-    #[arg(long)]
-    pub(super) store: Option<StoreName>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct OpenArgs {
-    /// The version: report@12, report@latest or report@TAG
-    pub(super) version: VersionArg,
-    /// Who will read it; without it, USER@HOST
-    #[arg(long)]
-    pub(super) holder: Option<String>,
-    /// For how long, for example 90m or 2d
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
-    pub(super) ttl: u32,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct LeaseArgs {
-    /// The version: report@12
-    pub(super) version: VersionArg,
-    /// The lease, as `open` printed it
-    pub(super) lease: String,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RenewArgs {
-    #[command(flatten)]
-    pub(super) lease: LeaseArgs,
-    /// For how long from now, for example 90m or 2d
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
-    pub(super) ttl: u32,
 }
 
 #[derive(Debug, Args)]
@@ -311,8 +277,13 @@ pub(super) struct WhyArgs {
     /// The version: report@12, report@latest or report@TAG
     pub(super) version: VersionArg,
     /// At most this many actions, the newest
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,
+}
+
+/// What stands below the help of the program: how times are written, and what the exit codes say.
+fn after_help() -> String {
+    format!("{}\n\n{}", when::GRAMMAR, exit::help())
 }
 
 /// What may be written for a state.
@@ -341,14 +312,24 @@ mod tests {
             "asat publish",
             "asat publish report --label close --business-date 2026-11-19 --key k",
             "asat publish --attribute batch=41 --attribute a=b=c",
-            "asat versions --attribute batch=41",
-            "asat versions --all --json",
-            "asat versions report --state ready,lost --limit 3",
+            "asat ls --attribute batch=41",
+            "asat ls --all --json",
+            "asat ls report --state ready,lost --limit 3",
             "asat --server http://localhost:7878 show report@latest",
+            "asat versions report",
+            "asat ls --from -7d --to yesterday",
+            "asat as-of -7d",
+            "asat as-of 2026-11-19 report",
+            "asat as-of --business-date month-end report",
             "asat open report@12 --ttl 90m --timeout 5s",
+            "asat open report --as-of yesterday",
+            "asat open report --business-date -7d",
+            "asat open --label close",
+            "asat exec report@12 -- sqlite3 {}",
+            "asat exec report --as-of -7d -- sqlite3 -readonly {} --json",
             "asat diff report@11 report@12",
             "asat diff report@12 --rows --table valuation --by currency,day --limit 3",
-            "asat diff --as-of 2026-10-31 --as-of 2026-11-30 --store report --format sql",
+            "asat diff report --as-of 2026-10-31 --as-of month-end --format sql",
             "asat history report valuation 7",
             "asat history report valuation --all",
             "asat history report delta -7 --column price --all",
@@ -391,12 +372,16 @@ mod tests {
             "asat publish --attribute batch",
             "asat publish --attribute =41",
             "asat publish --business-date 2026-02-30",
-            "asat versions --all --limit 3",
-            "asat versions --limit 0",
-            "asat versions --state happy",
+            "asat ls --all --limit 3",
+            "asat ls --limit 0",
+            "asat ls --state happy",
             "asat show report",
             "asat show report@0",
             "asat open report@1 --ttl 0s",
+            "asat open report --as-of yesterday --label close",
+            "asat open report --business-date -7h",
+            "asat exec report@1",
+            "asat exec report@1 sqlite3",
             "asat pin report@1",
             "asat diff report@1 report@2 report@3",
             "asat diff report@1 --rows --format sql",

@@ -2,14 +2,16 @@
 
 use std::io::{self, IsTerminal as _};
 
-use asat_core::{Code, Problem};
+use asat_core::{Code, Problem, StoreName};
 
 use super::args::{DiffArgs, DiffFormat};
+use super::find::{self, Moment};
 use super::lines::Lines;
 use super::marks::{Mark, is_coloured};
 use super::output::{Failure, Output, Pieces};
 use super::pager::Pager;
 use super::table;
+use super::typed::Wanted;
 use crate::text::{clean, counted, rows};
 use asat_client::{Client, Request, Stream};
 use asat_wire::{Diff, DiffLine, Fields, SchemaChange, Side, TableDiff, Version, VersionList};
@@ -31,13 +33,14 @@ pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> R
 /// The names of the two versions.
 async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Failure> {
     let mut sides = Vec::new();
+    let store = store(args)?;
     for at in &args.as_of {
-        let request = Request::get(&["as-of", &at.to_string()]);
-        let version: Version =
-            client.ask(&request.query("store", args.store.as_ref().map(|store| store.as_str()))).await?;
-        sides.push(version.id);
+        sides.push(find::at(Moment::At(*at), store, client).await?.id);
     }
-    sides.extend(args.versions.iter().map(|version| version.text().to_owned()));
+    sides.extend(args.versions.iter().filter_map(|wanted| match wanted {
+        Wanted::Version(version) => Some(version.text().to_owned()),
+        Wanted::Store(_) => None,
+    }));
     match sides.as_slice() {
         [from, to] => Ok((from.clone(), to.clone())),
         [only] => before(only, client).await,
@@ -47,6 +50,26 @@ async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Fai
             let detail = format!("{} versions are named, and two are compared", sides.len());
             Err(Problem::new(Code::Invalid, detail, hint).into())
         }
+    }
+}
+
+/// The store of --as-of.
+fn store(args: &DiffArgs) -> Result<Option<&StoreName>, Problem> {
+    let mut stores = args.versions.iter().filter_map(|wanted| match wanted {
+        Wanted::Store(store) => Some(store),
+        Wanted::Version(_) => None,
+    });
+    match (stores.next(), stores.next()) {
+        (Some(store), None) if args.as_of.is_empty() => {
+            let detail = format!("it is not said which versions of {store} are compared");
+            let hint = format!("write {store}@latest, or {store} with --as-of TIME twice");
+            Err(Problem::new(Code::Invalid, detail, hint))
+        }
+        (Some(_), Some(_)) => {
+            let hint = "write asat diff report@11 report@12, or report --as-of TIME --as-of TIME";
+            Err(Problem::new(Code::Invalid, "two stores are named, and versions of one are compared", hint))
+        }
+        (store, _) => Ok(store),
     }
 }
 

@@ -1,8 +1,12 @@
 //! `open`, `close` and `renew`: leases on as-at copies.
 
+use std::io::{self, IsTerminal as _};
+
+use asat_core::Problem;
 use jiff::Timestamp;
 
-use super::args::{LeaseArgs, OpenArgs, RenewArgs};
+use super::args::{FindArgs, LeaseArgs, OpenArgs, RenewArgs};
+use super::find;
 use super::output::{Failure, Output};
 use super::progress::Bars;
 use crate::text::{both, clean};
@@ -15,13 +19,35 @@ pub(super) async fn open(
     bars: &Bars<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
-    let holder = args.holder.clone().unwrap_or_else(user_at_host);
-    let body = MountRequest { holder, ttl_seconds: args.ttl };
-    let request = Request::post(&["versions", args.version.text(), "mounts"]).json(&body)?.long();
-    let what = format!("opening {}", args.version);
-    let concerns = |version: &str| args.version.may_be(version);
-    let mount: Mount = bars.during(&what, concerns, client.ask(&request)).await?;
-    output.answer(&mount, |mount| text(mount, client.server(), Timestamp::now()))
+    let mount = lease(&args.find, args.holder.as_deref(), args.ttl, client, bars).await?;
+    let told = text(&mount, client.server(), Timestamp::now());
+    if io::stdout().is_terminal() {
+        return output.answer(&mount, |_| told);
+    }
+    // What reads the output wants to open the file. A person who sees the rest must learn how to give the lease back.
+    output.answer(&mount, |mount| clean(&mount.path))?;
+    if io::stderr().is_terminal() {
+        told.lines().skip(1).for_each(|line| output.remark(line.trim_start()));
+    }
+    Ok(())
+}
+
+/// Finds a version and leases it.
+///
+/// # Errors
+/// What the daemon says; or that it is not said which version is meant.
+pub(super) async fn lease(
+    find: &FindArgs,
+    holder: Option<&str>,
+    ttl_seconds: u32,
+    client: &Client,
+    bars: &Bars<'_>,
+) -> Result<Mount, Problem> {
+    let version = find::version(find, client).await?;
+    let body = MountRequest { holder: holder.map_or_else(user_at_host, str::to_owned), ttl_seconds };
+    let request = Request::post(&["versions", version.text(), "mounts"]).json(&body)?.long();
+    let what = format!("opening {version}");
+    bars.during(&what, |other: &str| version.may_be(other), client.ask(&request)).await
 }
 
 pub(super) async fn renew(args: &RenewArgs, client: &Client, output: &Output) -> Result<(), Failure> {
@@ -38,7 +64,7 @@ pub(super) async fn close(args: &LeaseArgs, client: &Client, output: &Output) ->
     output.answer(&closed, |_| format!("{} closed", args.version))
 }
 
-/// The path first, on a line of its own, for `$(asat open … | head -1)`.
+/// The path first, and how the lease is given back at last.
 fn text(mount: &Mount, server: &Server, now: Timestamp) -> String {
     let (version, lease) = (clean(&mount.version), clean(&mount.lease));
     let elsewhere = match server.to_string() {

@@ -1,6 +1,6 @@
 //! Printing: the one place that writes to standard output and standard error.
 //!
-//! A reader who has seen enough (`asat versions | head -1`) closes the pipe. That is no error: the command ends
+//! A reader who has seen enough (`asat ls | head -1`) closes the pipe. That is no error: the command ends
 //! quietly. Whatever the answer holds, no control character in it reaches a terminal.
 
 use std::fmt::Write as _;
@@ -24,6 +24,8 @@ pub(super) enum Failure {
     DamageFound,
     /// Something was printed that somebody must look after.
     AlarmOn,
+    /// A program that it ran ended with this code.
+    Exit(u8),
     /// A signal of this number stopped it.
     Interrupted(u8),
 }

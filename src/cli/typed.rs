@@ -1,11 +1,11 @@
-//! What people type: instants, durations, versions and keys, each refused with an example of how it is written.
+//! What people type: durations, versions and keys, each refused with an example of how it is written.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use asat_core::{NameError, StoreName, VersionId, VersionRef, instant};
-use jiff::Timestamp;
+use asat_core::{NameError, StoreName, VersionId, VersionRef};
+use jiff::{Span, SpanRelativeTo};
 
 /// A version as it was typed, known to be well written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,32 @@ impl FromStr for VersionChoice {
     }
 }
 
+/// A version by its name, or the store that one is to be found in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// This version.
+    Version(VersionArg),
+    /// One of this store's.
+    Store(StoreName),
+}
+
+impl FromStr for Wanted {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if text.contains('@') { text.parse().map(Self::Version) } else { text.parse().map(Self::Store) }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => version.fmt(f),
+            Self::Store(store) => f.write_str(store.as_str()),
+        }
+    }
+}
+
 /// What is exported: one version, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExportChoice {
@@ -117,60 +143,25 @@ impl FromStr for ExportChoice {
     }
 }
 
-/// Reads an instant; a date alone means the beginning of that day. UTC unless an offset is written.
-pub(super) fn day_begins(text: &str) -> Result<Timestamp, String> {
-    instant::day_begins(text.trim()).ok_or_else(no_instant)
-}
-
-/// Reads an instant; a date alone means the end of that day. UTC unless an offset is written.
-pub(super) fn day_ends(text: &str) -> Result<Timestamp, String> {
-    instant::day_ends(text.trim()).ok_or_else(no_instant)
-}
-
-fn no_instant() -> String {
-    "write it as 2026-11-19T17:00:00Z, 2026-11-19 17:00 (in UTC) or 2026-11-19".to_owned()
-}
-
-/// Reads a duration: `45`, `90s`, `1h30m`, `2d`. A number alone is in seconds.
+/// Reads a duration, such as `45`, `90s`, `1h30m`, `2d` or `1w`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     seconds(text).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// Reads a duration in seconds.
+/// Reads a duration in seconds, as the configuration does; a number alone is in seconds.
 pub(super) fn seconds(text: &str) -> Result<u32, String> {
-    let wrong = || "write it as 90s, 15m, 1h30m or 2d; at least a second".to_owned();
     let total = match text.parse::<u32>() {
         Ok(seconds) if !text.starts_with('+') => Some(seconds),
-        _ => sum_of_parts(text),
+        _ => length(text),
     };
+    let wrong = || "write it as 90s, 15m, 1h30m, 2d or 1w; at least a second".to_owned();
     total.filter(|&seconds| seconds > 0).ok_or_else(wrong)
 }
 
-fn sum_of_parts(text: &str) -> Option<u32> {
-    let mut total = 0u32;
-    let mut number = String::new();
-    let mut last_unit = u32::MAX;
-    for c in text.chars() {
-        if c.is_ascii_digit() {
-            number.push(c);
-            continue;
-        }
-        let unit = match c {
-            'd' => 86_400,
-            'h' => 3_600,
-            'm' => 60,
-            's' => 1,
-            _ => return None,
-        };
-        // Each unit once, the largest first: "1m1h" is more likely a slip than a duration.
-        if unit >= last_unit {
-            return None;
-        }
-        last_unit = unit;
-        total = number.parse::<u32>().ok()?.checked_mul(unit)?.checked_add(total)?;
-        number.clear();
-    }
-    number.is_empty().then_some(total)
+fn length(text: &str) -> Option<u32> {
+    let span: Span = text.parse().ok().filter(|_| !text.starts_with(['+', '-']))?;
+    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    u32::try_from(length.as_secs()).ok()
 }
 
 /// Reads an idempotency key: it travels in a header, so only visible ASCII will do.
@@ -195,21 +186,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_around_an_instant_are_none_of_it() {
-        assert_eq!(day_begins(" 2026-11-19 ").unwrap().to_string(), "2026-11-19T00:00:00Z");
-        assert!(day_ends("yesterday").unwrap_err().starts_with("write it as 2026-11-19T17:00:00Z"));
-    }
-
-    #[test]
     fn durations() {
-        for (typed, expected) in
-            [("45", 45), ("90s", 90), ("15m", 900), ("1h", 3600), ("1h30m", 5400), ("2d", 172_800)]
-        {
+        for (typed, expected) in [
+            ("45", 45),
+            ("90s", 90),
+            ("15m", 900),
+            ("1h", 3600),
+            ("1h30m", 5400),
+            ("2d", 172_800),
+            ("1w", 604_800),
+            ("15 minutes", 900),
+        ] {
             assert_eq!(seconds(typed), Ok(expected), "{typed}");
         }
-        for typed in
-            ["", "0", "0s", "-1", "+1", "1m1h", "1h1h", "h", "1w", "1.5h", "1h30", "4294967296", "99999d"]
-        {
+        for typed in [
+            "",
+            "0",
+            "0s",
+            "-1",
+            "+1",
+            "1m1h",
+            "1h1h",
+            "h",
+            "1y",
+            "1mo",
+            "1h 30",
+            "0.5s",
+            "4294967296",
+            "99999d",
+        ] {
             assert!(seconds(typed).is_err(), "{typed}");
         }
     }
@@ -220,6 +225,11 @@ mod tests {
         assert_eq!(choice("12"), Ok(VersionChoice::Number(12)));
         assert!(matches!(choice("report@latest"), Ok(VersionChoice::Named(_))));
         assert!(choice("0").is_err() && choice("+1").is_err() && choice("").is_err());
+
+        let wanted = |text: &str| text.parse::<Wanted>();
+        assert!(matches!(wanted("report@12"), Ok(Wanted::Version(_))));
+        assert!(matches!(wanted("report"), Ok(Wanted::Store(_))));
+        assert!(wanted("report@").is_err() && wanted("../x").is_err() && wanted("").is_err());
 
         let exact: VersionArg = "report@12".parse().unwrap();
         assert!(exact.may_be("report@12") && !exact.may_be("report@13"));

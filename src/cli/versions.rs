@@ -1,14 +1,16 @@
-//! `versions`, `show` and `as-of`: what is kept.
+//! `ls`, `show` and `as-of`: what is kept.
 
 use std::fmt::Write as _;
 
 use asat_core::version::{State, plain};
-use asat_core::{Code, Problem, StoreName};
+use asat_core::{Code, NameError, Problem, StoreName};
 use jiff::Timestamp;
 
-use super::args::{AsOfArgs, OneVersion, VersionsArgs};
+use super::args::{AsOfArgs, LsArgs, OneVersion};
+use super::find::{self, Moment};
 use super::output::{Failure, Output};
 use super::table;
+use super::when::day_ends;
 use crate::text::{absolute, both, clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{OfSet, Pin, Publication, Version, VersionList};
@@ -16,7 +18,7 @@ use asat_wire::{OfSet, Pin, Publication, Version, VersionList};
 /// Versions asked for at once.
 const PAGE: usize = 100;
 
-pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Output) -> Result<(), Failure> {
+pub(super) async fn ls(args: &LsArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let wanted = if args.all { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
     let list = list(args, wanted, client).await?;
     output.answer(&list, |list| table::versions(&list.versions, Timestamp::now()))?;
@@ -29,7 +31,7 @@ pub(super) async fn versions(args: &VersionsArgs, client: &Client, output: &Outp
 }
 
 /// Why a list is empty: nothing was published yet, or nothing is as it was asked for.
-fn nothing_listed(args: &VersionsArgs) -> String {
+fn nothing_listed(args: &LsArgs) -> String {
     let unfiltered = args.label.is_none()
         && args.certified_by.is_none()
         && args.business_date.is_none()
@@ -50,7 +52,7 @@ fn nothing_listed(args: &VersionsArgs) -> String {
 /// Every version of a store that can be read or was lost, oldest first.
 pub(super) async fn ready_or_lost(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
     let state = [State::Ready, State::Lost].map(|state| state.text().to_owned()).into();
-    let args = VersionsArgs {
+    let args = LsArgs {
         store: Some(store.clone()),
         label: None,
         certified_by: None,
@@ -71,7 +73,7 @@ pub(super) async fn ready_or_lost(store: &StoreName, client: &Client) -> Result<
 }
 
 /// Follows the cursors until enough versions are there, or no more.
-async fn list(args: &VersionsArgs, wanted: usize, client: &Client) -> Result<VersionList, Problem> {
+async fn list(args: &LsArgs, wanted: usize, client: &Client) -> Result<VersionList, Problem> {
     let mut list = VersionList { versions: Vec::new(), next_cursor: None };
     loop {
         let missing = wanted.saturating_sub(list.versions.len());
@@ -96,7 +98,7 @@ async fn list(args: &VersionsArgs, wanted: usize, client: &Client) -> Result<Ver
     }
 }
 
-fn page(args: &VersionsArgs, limit: usize, cursor: Option<&str>) -> Request {
+fn page(args: &LsArgs, limit: usize, cursor: Option<&str>) -> Request {
     let states = (!args.state.is_empty()).then(|| args.state.join(","));
     Request::get(&["versions"])
         .query("store", args.store.as_ref().map(|store| store.as_str()))
@@ -120,18 +122,28 @@ pub(super) async fn show(args: &OneVersion, client: &Client, output: &Output) ->
 }
 
 pub(super) async fn as_of(args: &AsOfArgs, client: &Client, output: &Output) -> Result<(), Failure> {
-    let (request, at) = match (args.business_date, args.timestamp) {
-        (Some(date), _) => {
-            (Request::get(&["as-of-business-date", &date.to_string()]), format!("business day {date}"))
+    let (moment, store, at) = match (args.business_date, args.time.as_deref()) {
+        // What would be the time is the store then.
+        (Some(day), store) => {
+            let store = store.map(str::parse).transpose().map_err(not_a_store)?;
+            (Moment::BusinessDay(day), store, format!("business day {day}"))
         }
-        (None, at) => {
-            let at = at.unwrap_or_else(Timestamp::now);
-            (Request::get(&["as-of", &at.to_string()]), absolute(at))
+        (None, time) => {
+            let time = time.unwrap_or("now");
+            let at = day_ends(time).map_err(|hint| no_time(time, hint))?;
+            (Moment::At(at), args.store.clone(), absolute(at))
         }
     };
-    let request = request.query("store", args.store.as_ref().map(|store| store.as_str()));
-    let version: Version = client.ask(&request).await?;
+    let version = find::at(moment, store.as_ref(), client).await?;
     output.answer(&version, |version| format!("As of {at}:\n{}", describe(version, Timestamp::now())))
+}
+
+fn not_a_store(error: NameError) -> Problem {
+    Problem::new(Code::Invalid, error.to_string(), "write asat as-of --business-date 2026-11-19 STORE")
+}
+
+fn no_time(text: &str, hint: String) -> Problem {
+    Problem::new(Code::Invalid, format!("{:?} is no time", clean(text)), hint)
 }
 
 /// Everything about a version.

@@ -4,6 +4,7 @@
 
 mod access;
 mod changes;
+mod opening;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -110,8 +111,8 @@ fn a_version_is_published_found_and_shown() {
 #[test]
 fn versions_are_listed_as_the_api_lists_them() {
     let world = world_with_history();
-    assert_eq!(answered(&world, &["versions"]), world.get("/versions").json());
-    assert_eq!(answered(&world, &["versions", "--all"]), world.get("/versions").json());
+    assert_eq!(answered(&world, &["ls"]), world.get("/versions").json());
+    assert_eq!(answered(&world, &["ls", "--all"]), world.get("/versions").json());
     let ids = |arguments: &[&str]| {
         let list = answered(&world, arguments);
         list["versions"]
@@ -121,17 +122,17 @@ fn versions_are_listed_as_the_api_lists_them() {
             .map(|v| v["id"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&["versions", "report"]), ["report@2", "report@1"]);
-    assert_eq!(ids(&["versions", "--label", "first"]), ["report@1"]);
-    assert_eq!(ids(&["versions", "--limit", "1"]), ["report@2"]);
-    assert_eq!(ids(&["versions", "--to", "2020-01-01"]), [""; 0]);
-    assert_eq!(ids(&["versions", "--state", "retired"]), [""; 0]);
+    assert_eq!(ids(&["ls", "report"]), ["report@2", "report@1"]);
+    assert_eq!(ids(&["ls", "--label", "first"]), ["report@1"]);
+    assert_eq!(ids(&["ls", "--limit", "1"]), ["report@2"]);
+    assert_eq!(ids(&["ls", "--to", "2020-01-01"]), [""; 0]);
+    assert_eq!(ids(&["ls", "--state", "retired"]), [""; 0]);
     let cut_at = world.get("/versions/report@2").json()["cut_at"].as_str().unwrap().to_owned();
-    assert_eq!(ids(&["versions", "--from", &cut_at]), ["report@2"]);
+    assert_eq!(ids(&["ls", "--from", &cut_at]), ["report@2"]);
 
-    let table = done(&world, &["versions"]);
+    let table = done(&world, &["ls"]);
     assert!(table.find("report@2").unwrap() < table.find("report@1").unwrap(), "{table}");
-    let cut_short = world.asat(&["versions", "--limit", "1"]);
+    let cut_short = world.asat(&["ls", "--limit", "1"]);
     assert!(text(&cut_short.stderr).contains("--all"), "{cut_short:?}");
 }
 
@@ -146,7 +147,7 @@ fn an_instant_leads_to_the_version_of_that_moment() {
         let found = answered(&world, &["as-of", &at]);
         assert_eq!(found, world.get(&format!("/as-of/{at}")).json());
         assert_eq!(found["id"], version);
-        assert!(done(&world, &["as-of", &at, "--store", "report"]).contains(version));
+        assert!(done(&world, &["as-of", &at, "report"]).contains(version));
     }
     assert_eq!(answered(&world, &["as-of", "2999-01-01"])["id"], "report@2");
     refused(&world, &["as-of", "2020-01-01"], 4, "before_first");
@@ -155,12 +156,12 @@ fn an_instant_leads_to_the_version_of_that_moment() {
 #[test]
 fn a_version_is_opened_read_renewed_and_closed() {
     let world = world_with_history();
-    let printed = done(&world, &["open", "report@1", "--holder", "month end"]);
+    // Somebody at a terminal sees the path, and at last the command that closes the lease.
+    let printed = at_a_terminal(&world, "", &["open", "report@1", "--holder", "month end"]);
+    let printed = text(&printed.stdout).replace('\r', "");
     let (path, rest) = printed.split_once('\n').unwrap();
     assert_eq!(sum(path), "1");
     assert!(rest.contains("month end"), "{rest}");
-
-    // The last line is the command that closes the lease.
     let (_, close) = rest.lines().last().unwrap().split_once("asat ").unwrap();
     let close: Vec<&str> = close.split(' ').collect();
     let [_, version, lease] = close[..] else { panic!("{close:?}") };
@@ -243,16 +244,19 @@ sys.stdout.buffer.write(said)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
 
+/// Runs a command as somebody does who sits at a terminal, and answers what it asks.
+fn at_a_terminal(world: &World, answer: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("python3");
+    command.env("ASAT_SERVER", format!("unix:{}", world.socket().display()));
+    command.args(["-c", AT_A_TERMINAL, answer, env!("CARGO_BIN_EXE_asat")]).args(arguments).output().unwrap()
+}
+
 #[test]
 fn at_a_terminal_somebody_is_asked_before_a_version_is_given_up() {
     let world = world_with_history();
     let state = || world.get("/versions/report@1").json()["state"].clone();
     for (answer, code, expected) in [("n", 3, "ready"), (" ", 3, "ready"), ("yes", 0, "retired")] {
-        let asked = Command::new("python3")
-            .env("ASAT_SERVER", format!("unix:{}", world.socket().display()))
-            .args(["-c", AT_A_TERMINAL, answer, env!("CARGO_BIN_EXE_asat"), "retire", "report@1"])
-            .output()
-            .unwrap();
+        let asked = at_a_terminal(&world, answer, &["retire", "report@1"]);
         let said = text(&asked.stdout);
         assert!(said.contains("report@1") && said.contains("[y/N]"), "{asked:?}");
         assert_eq!((asked.status.code(), state()), (Some(code), expected.into()), "{said}");
@@ -270,7 +274,7 @@ fn a_tag_is_set_listed_used_and_deleted() {
     assert!(list.contains("report@month-end  report@1"), "{list}");
     let shown = done(&world, &["show", "report@month-end"]);
     assert!(shown.starts_with("report@1\n") && shown.contains("tags         month-end"), "{shown}");
-    assert!(done(&world, &["versions"]).contains("tagged month-end"));
+    assert!(done(&world, &["ls"]).contains("tagged month-end"));
     refused(&world, &["retire", "report@month-end", "--yes"], 5, "tagged");
     let copy = world.path("copy.db");
     done(&world, &["export", "report@month-end", "--to", copy.to_str().unwrap()]);
@@ -295,9 +299,9 @@ fn attributes_of_ones_own_are_published_shown_and_found() {
     assert_eq!(published["publication"]["attributes"], json!({ "batch": "41", "run": "a=b" }));
     let shown = done(&world, &["show", "report@1"]);
     assert!(shown.contains("    batch: 41\n") && shown.contains("    run: a=b\n"), "{shown}");
-    let found = answered(&world, &["versions", "--attribute", "run=a=b"]);
+    let found = answered(&world, &["ls", "--attribute", "run=a=b"]);
     assert_eq!(found["versions"][0]["id"], "report@1");
-    assert_eq!(answered(&world, &["versions", "--note", "none"])["versions"], json!([]));
+    assert_eq!(answered(&world, &["ls", "--note", "none"])["versions"], json!([]));
     refused(&world, &["publish", "--attribute", "a=1", "--attribute", "a=2"], 3, "invalid");
     refused(&world, &["publish", "--attribute", "asat.a=1"], 3, "invalid");
     refused(&world, &["publish", "--label", "CLOSE"], 5, "label_taken");
@@ -476,7 +480,7 @@ fn what_is_wrong_with_a_request_is_told_by_the_exit_code() {
     let world = world_with_history();
     refused(&world, &["show", "report@9"], 4, "unknown_version");
     refused(&world, &["publish", "nothing"], 4, "unknown_store");
-    refused(&world, &["versions", "nothing"], 4, "unknown_store");
+    refused(&world, &["ls", "nothing"], 4, "unknown_store");
     refused(&world, &["publish", "--label", " "], 3, "invalid");
     refused(&world, &["open", "report@1", "--ttl", "400d"], 3, "invalid");
     refused(&world, &["pin", "report@1", "--reason", "late", "--until", "2020-01-01"], 3, "invalid");
@@ -540,11 +544,11 @@ fn a_token_lets_its_holder_do_what_its_role_allows() {
         world.asat(&[arguments, &common].concat()).status.code()
     };
     assert_eq!(with("publish", &["publish"]), Some(0));
-    assert_eq!(with("read", &["versions"]), Some(0));
+    assert_eq!(with("read", &["ls"]), Some(0));
     assert_eq!(with("read", &["publish"]), Some(11));
     assert_eq!(with("publish", &["retire", "report@1", "--yes"]), Some(11));
-    assert_eq!(with("unknown", &["versions"]), Some(11));
-    assert_eq!(world.asat(&["versions", "--server", address]).status.code(), Some(11));
+    assert_eq!(with("unknown", &["ls"]), Some(11));
+    assert_eq!(world.asat(&["ls", "--server", address]).status.code(), Some(11));
 }
 
 fn digest(token: &str) -> String {

@@ -83,7 +83,7 @@ impl Lost {
         let Self { newest, .. } = self;
         format!(
             "docs/recover.md says how a lost version comes back; to do without it: asat retire {newest}; all are listed by: \
-             asat versions {} --state lost",
+             asat ls {} --state lost",
             newest.store
         )
     }

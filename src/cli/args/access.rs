@@ -6,7 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
-use crate::cli::typed::{VersionArg, day_begins, day_ends};
+use crate::cli::typed::VersionArg;
+use crate::cli::when::{day_begins, day_ends};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AuditArgs {
@@ -22,16 +23,16 @@ pub(in crate::cli) struct AuditArgs {
     #[arg(long, value_parser = actions())]
     pub(in crate::cli) action: Option<String>,
     /// Only what was done at or after this instant; a date alone means its beginning, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_begins)]
+    #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(in crate::cli) from: Option<Timestamp>,
     /// Only what was done at or before this instant; a date alone means its end, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) to: Option<Timestamp>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) limit: u32,
     /// All of them
-    #[arg(long, conflicts_with = "limit")]
+    #[arg(long, short, conflicts_with = "limit")]
     pub(in crate::cli) all: bool,
     /// Instead of a list, say whether the whole trail is what was written, and where it ends; exits with 9 where it is not
     #[arg(
@@ -62,7 +63,6 @@ pub(in crate::cli) struct LeasesArgs {
     #[command(subcommand)]
     pub(in crate::cli) command: Option<LeasesCommand>,
     /// Only those on versions of this store
-    #[arg(long)]
     pub(in crate::cli) store: Option<StoreName>,
     /// Only those of this holder
     #[arg(long)]
@@ -76,7 +76,7 @@ pub(in crate::cli) enum LeasesCommand {
         /// The lease, as `leases` shows it
         lease: String,
         /// Why; it stands in the audit trail
-        #[arg(long)]
+        #[arg(long, short)]
         reason: String,
     },
 }
@@ -98,7 +98,7 @@ mod tests {
             &format!("audit --noted {place}"),
             &format!("audit --verify --noted {place}"),
             "leases",
-            "leases --store report --holder ann",
+            "leases report --holder ann",
             "leases revoke 0193 --reason incident",
         ];
         for line in taken {
@@ -113,10 +113,9 @@ mod tests {
             "audit --verify --limit 1",
             "audit --noted 37",
             &format!("audit --noted {}", &place[..place.len() - 1]),
-            "leases report",
             "leases revoke",
             "leases revoke 0193",
-            "leases --store report revoke 0193 --reason incident",
+            "leases --holder ann revoke 0193 --reason incident",
         ];
         for line in refused {
             assert!(Cli::try_parse_from(format!("asat {line}").split(' ')).is_err(), "{line}");

@@ -7,19 +7,18 @@ use asat_core::StoreName;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use crate::cli::typed::{VersionArg, day_ends, duration};
+use crate::cli::typed::{Wanted, duration};
+use crate::cli::when::day_ends;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
-    /// The two versions, the older one first: report@11 report@12, report@latest, report@TAG; one alone is compared with the one before it
-    #[arg(num_args = 0..=2, value_name = "VERSION")]
-    pub(in crate::cli) versions: Vec<VersionArg>,
-    /// Instead of a version, the newest one cut at or before this instant; a date alone means its end
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    /// The two versions, the older one first: report@11 report@12, report@latest, report@TAG; one alone is compared with the one before it.
+    /// With --as-of twice, the store; it may be left out if there is only one
+    #[arg(num_args = 0..=2, value_name = "VERSION|STORE")]
+    pub(in crate::cli) versions: Vec<Wanted>,
+    /// Instead of a version, the newest one cut at or before this time; a day alone means its end
+    #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) as_of: Vec<Timestamp>,
-    /// The store of --as-of; may be left out where there is only one
-    #[arg(long, requires = "as_of")]
-    pub(in crate::cli) store: Option<StoreName>,
     /// Show the rows that differ, and not only how many
     #[arg(long, conflicts_with = "format")]
     pub(in crate::cli) rows: bool,
@@ -36,7 +35,7 @@ pub(in crate::cli) struct DiffArgs {
     #[arg(long)]
     pub(in crate::cli) all: bool,
     /// At most this many rows
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(in crate::cli) limit: Option<u64>,
 }
 
@@ -70,10 +69,10 @@ pub(in crate::cli) struct HistoryArgs {
     #[arg(long, value_name = "NAME", requires = "key")]
     pub(in crate::cli) column: Option<String>,
     /// At most this many changes, the newest
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) limit: u32,
     /// All of them
-    #[arg(long, conflicts_with = "limit")]
+    #[arg(long, short, conflicts_with = "limit")]
     pub(in crate::cli) all: bool,
 }
 
@@ -88,7 +87,7 @@ pub(in crate::cli) struct SqlArgs {
     #[arg(long, value_enum)]
     pub(in crate::cli) format: Option<SqlFormat>,
     /// At most this many rows
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(in crate::cli) limit: Option<u64>,
     /// End the query after this time, for example 30s
     #[arg(long, value_name = "DURATION", value_parser = duration)]

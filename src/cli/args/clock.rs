@@ -12,11 +12,11 @@ pub(in crate::cli) struct ClockArgs {
 pub(in crate::cli) enum ClockCommand {
     /// Go by what the machine's clock says; what ends by it ends at once
     Accept {
-        /// Do it without asking; needed where nobody can be asked
-        #[arg(long)]
+        /// Do it without asking; needed if nobody can be asked
+        #[arg(long, short)]
         yes: bool,
         /// Why; it stands in the audit trail
-        #[arg(long)]
+        #[arg(long, short)]
         reason: Option<String>,
     },
 }

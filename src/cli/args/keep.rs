@@ -10,13 +10,13 @@ pub(in crate::cli) struct PinArgs {
     /// The version: report@12, report@latest or report@TAG
     pub(in crate::cli) version: VersionArg,
     /// Why it must stay
-    #[arg(long)]
+    #[arg(long, short)]
     pub(in crate::cli) reason: String,
     /// Who wants it
     #[arg(long)]
     pub(in crate::cli) owner: Option<String>,
     /// When the pin stops counting, never without it; a date alone means its end, in UTC
-    #[arg(long, value_name = "TIMESTAMP", value_parser = day_ends)]
+    #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) until: Option<Timestamp>,
     /// Keep its snapshot too, where it has one
     #[arg(long)]
@@ -27,8 +27,8 @@ pub(in crate::cli) struct PinArgs {
 pub(in crate::cli) struct RestoreArgs {
     /// The version: report@12, report@latest or report@TAG
     pub(in crate::cli) version: VersionArg,
-    /// Do it without asking; needed where nobody can be asked
-    #[arg(long)]
+    /// Do it without asking; needed if nobody can be asked
+    #[arg(long, short)]
     pub(in crate::cli) yes: bool,
     /// Who vouches for it
     #[arg(long, value_name = "WHO")]

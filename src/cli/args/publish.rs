@@ -4,7 +4,7 @@ use asat_core::{SetName, StoreName};
 use clap::Args;
 use jiff::civil::Date;
 
-use super::{attribute, key};
+use super::{attribute, day, key};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PublishArgs {
@@ -14,13 +14,13 @@ pub(in crate::cli) struct PublishArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "store")]
     pub(in crate::cli) set: Option<SetName>,
     /// What the publication is called
-    #[arg(long)]
+    #[arg(long, short)]
     pub(in crate::cli) label: Option<String>,
     /// Who vouches for it
     #[arg(long, value_name = "WHO")]
     pub(in crate::cli) certified_by: Option<String>,
     /// The business day that it stands for
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, short, value_name = "DAY", value_parser = day, allow_hyphen_values = true)]
     pub(in crate::cli) business_date: Option<Date>,
     /// Anything else worth saying
     #[arg(long)]

@@ -14,8 +14,8 @@ pub(in crate::cli) struct ExportArgs {
     /// The file to write; of a range, the folder to make
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) to: PathBuf,
-    /// Replace the file where it exists
-    #[arg(long)]
+    /// Replace the file if it exists
+    #[arg(long, short)]
     pub(in crate::cli) force: bool,
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn export(
     let lost: Vec<String> = lost.into_iter().map(|version| version.id).collect();
     if versions.is_empty() {
         let detail = format!("no version of {} in that range can be read", range.store);
-        return Err(Problem::new(Code::UnknownVersion, detail, "asat versions lists them").into());
+        return Err(Problem::new(Code::UnknownVersion, detail, "asat ls lists them").into());
     }
     let mut entries = Vec::with_capacity(versions.len());
     for version in &versions {

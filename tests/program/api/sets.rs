@@ -317,11 +317,11 @@ fn the_client_publishes_a_set() {
     assert!(text.contains("\n  ledger@1 published") && text.contains("\n  report@1 published"), "{text}");
     let instant = text.split_whitespace().nth(4).unwrap().trim_end_matches(',').to_owned();
     for (store, id) in [("ledger", "ledger@1"), ("report", "report@1")] {
-        let said = world.asat(&["as-of", &instant, "--store", store, "--json"]);
+        let said = world.asat(&["as-of", &instant, store, "--json"]);
         let found: Value = serde_json::from_slice(&said.stdout).unwrap();
         assert_eq!(found["id"], id);
     }
-    let said = world.asat(&["versions", "--set", "month-end", "--set-cut-at", &instant, "--json"]);
+    let said = world.asat(&["ls", "--set", "month-end", "--set-cut-at", &instant, "--json"]);
     let found: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!(found["versions"].as_array().unwrap().len(), 2, "{found}");
     let said = world.asat(&["show", "report@1"]);

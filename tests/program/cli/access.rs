@@ -63,7 +63,7 @@ fn who_holds_what_is_listed_and_an_administrator_takes_it_back() {
     let lease = mount["lease"].as_str().unwrap();
     let list = answered(&world, &["leases"]);
     assert_eq!(list, world.get("/leases").json());
-    let table = done(&world, &["leases", "--store", "report", "--holder", "month-end"]);
+    let table = done(&world, &["leases", "report", "--holder", "month-end"]);
     assert!(table.contains(lease) && table.contains("month-end") && table.contains("uid "), "{table}");
     let output = world.asat(&["retire", "report@1", "--yes"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");

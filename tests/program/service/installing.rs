@@ -60,7 +60,7 @@ fn both_write() {
             "application" => application.kill().unwrap(),
             "daemon" => {
                 typed("systemctl kill --signal=KILL asat");
-                wait_until("the daemon is back", || tried("asat", &["versions"]).status.success());
+                wait_until("the daemon is back", || tried("asat", &["ls"]).status.success());
                 // Whatever was open, the application goes on.
                 writeln!(application.stdin.as_mut().unwrap(), "{write};").unwrap();
             }
@@ -122,12 +122,12 @@ fn nspawn_the_installation_goes_as_its_document_says() {
         assert!(typed(wal).contains("report@3"));
         both_write();
         typed(upgrade);
-        assert!(typed("asat versions").contains("2026-11-21 close"));
+        assert!(typed("asat ls").contains("2026-11-21 close"));
         assert!(typed(handing).contains("2026-11-21 close"));
         assert!(typed(remove).contains("the history in /var/lib/asat is kept"));
         typed(bare);
         typed("systemctl is-active asat");
         // Its configuration is new, and its history is the one that was kept.
-        assert!(typed("asat versions").contains("2026-11-21 close"));
+        assert!(typed("asat ls").contains("2026-11-21 close"));
     });
 }

@@ -41,7 +41,7 @@ fn nspawn_lines_in_the_journal_are_found_by_version_and_by_request() {
         // A configuration chooses otherwise, and the journal takes the lines as they are.
         configure(&config("[log]\nformat = \"json\""));
         run("systemctl", &["restart", "asat"]);
-        asat(&["versions"]);
+        asat(&["ls"]);
         let lines = journal(&["_TRANSPORT=stdout"]);
         let ready =
             lines.iter().filter_map(|line| serde_json::from_str::<Value>(line["MESSAGE"].as_str()?).ok());

@@ -64,7 +64,7 @@ fn nspawn_the_package_is_installed_upgraded_removed_and_purged_and_history_stays
         assert_eq!(run("dpkg-query", &["--show", "--showformat=${Version}", "asat"]), "0.1.0");
         write(STORE, "insert into sale values (2)");
         run("asat", &["publish", "--label", "after"]);
-        let versions = run("asat", &["versions"]);
+        let versions = run("asat", &["ls"]);
         assert!(versions.contains("before") && versions.contains("after"), "{versions}");
 
         run("dpkg", &["--remove", "asat"]);
@@ -78,7 +78,7 @@ fn nspawn_the_package_is_installed_upgraded_removed_and_purged_and_history_stays
         assert!(told.contains("the history in /var/lib/asat is kept"), "{told}");
         // What was kept can be read again, though nobody names the store any more.
         run("dpkg", &["--install", &now]);
-        assert_eq!(run("asat", &["versions"]), versions);
+        assert_eq!(run("asat", &["ls"]), versions);
         run("asat", &["verify", "report"]);
     });
 }

@@ -161,7 +161,7 @@ fn nspawn_a_stop_amid_a_publication_breaks_it_off_and_undoes_it() {
         run("systemctl", &["start", "asat"]);
         std::thread::scope(|scope| {
             let client = scope.spawn(|| tried(PROGRAM, &["publish", "--label", "never"]));
-            wait_until("it is under way", || asat(&["versions", "--state", "cutting"]).contains("report@1"));
+            wait_until("it is under way", || asat(&["ls", "--state", "cutting"]).contains("report@1"));
             run("systemctl", &["stop", "asat"]);
             let answer = client.join().unwrap();
             assert_eq!(

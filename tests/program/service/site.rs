@@ -82,7 +82,7 @@ pub fn asat(arguments: &[&str]) -> String {
 /// The names of the versions that can be read, newest first.
 pub fn versions() -> Vec<String> {
     let answer: serde_json::Value =
-        serde_json::from_str(&asat(&["versions", "--state", "ready", "--json"])).unwrap();
+        serde_json::from_str(&asat(&["ls", "--state", "ready", "--json"])).unwrap();
     let found = answer["versions"].as_array().unwrap_or_else(|| panic!("{answer:#}"));
     found.iter().map(|version| version["id"].as_str().unwrap().to_owned()).collect()
 }
