@@ -26,6 +26,7 @@ pub mod boundary;
 mod by;
 mod line;
 pub mod names;
+mod nearest;
 pub mod problem;
 pub mod units;
 

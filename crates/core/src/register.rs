@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use crate::clock::Anchor;
 use crate::event::{Change, EffectId, Intent};
 use crate::harm::Harm;
+use crate::nearest::choose;
 use crate::version::{Lease, LeaseId, Publication, Version};
 use crate::{Code, Problem, StoreName, VersionId, VersionRef};
 
@@ -177,12 +178,11 @@ impl Register {
     /// [`Code::UnknownStore`], naming the stores that there are.
     pub fn history(&self, name: &StoreName) -> Result<&History, Problem> {
         self.stores.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.stores.keys().map(StoreName::as_str).take(20).collect();
-            Problem::new(
-                Code::UnknownStore,
-                format!("there is no store {name}"),
-                format!("the stores are: {}", known.join(", ")),
-            )
+            let hint = match self.stores.len() {
+                0 => "none is configured: add a [[store]] section to the configuration".to_owned(),
+                _ => choose("the stores are", name.as_str(), self.stores.keys().map(StoreName::as_str)),
+            };
+            Problem::new(Code::UnknownStore, format!("there is no store {name}"), hint)
         })
     }
 

@@ -8,6 +8,7 @@ use super::Digest;
 use super::versions::Versions;
 use crate::harm::{Harm, Lost};
 use crate::labels::folded;
+use crate::nearest::choose;
 use crate::version::{Attributes, Publication, State, Store, Tag, Version};
 use crate::{Code, Problem, TagName};
 
@@ -136,10 +137,9 @@ impl History {
     /// [`Code::UnknownTag`], naming the tags that there are.
     pub fn tag(&self, name: &TagName) -> Result<&Tag, Problem> {
         self.tags.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.tags.keys().map(TagName::as_str).take(20).collect();
-            let hint = match known.as_slice() {
-                [] => "no version of it has a tag".to_owned(),
-                known => format!("its tags are: {}", known.join(", ")),
+            let hint = match self.tags.len() {
+                0 => "no version of it has a tag".to_owned(),
+                _ => choose("its tags are", name.as_str(), self.tags.keys().map(TagName::as_str)),
             };
             Problem::new(Code::UnknownTag, format!("store {} has no tag {name}", self.store.name), hint)
         })
