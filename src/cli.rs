@@ -20,10 +20,13 @@ mod exit;
 mod export;
 mod find;
 mod history;
+mod init;
 mod keep;
 mod leases;
 mod lines;
 mod marks;
+mod mistakes;
+mod new_token;
 mod open;
 mod output;
 mod pager;
@@ -35,6 +38,7 @@ mod restore;
 mod retention;
 mod retire;
 mod sql;
+mod status;
 mod store_worker;
 mod stores;
 mod table;
@@ -54,7 +58,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use args::{
     ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, RemoteArgs,
-    RemoteCommand, ServeArgs, UpgradeArgs,
+    RemoteCommand, ServeArgs, TokenArgs, TokenCommand, UpgradeArgs,
 };
 pub use exit::exit_code;
 use output::{Failure, Output};
@@ -73,6 +77,9 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version arrive here too. Nobody is left to be told where even this cannot be printed.
             let _ = error.print();
+            if let Some(hint) = mistakes::hint(&error) {
+                Output::new(false).beside(&format!("hint: {}", text::clean(&hint)));
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
@@ -98,7 +105,7 @@ pub fn run() -> ExitCode {
 fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
     match &cli.command {
         Command::Serve(args) if args.check => check(args, output),
-        Command::Serve(args) => Ok(crate::daemon::main(&args.config)?),
+        Command::Serve(args) => Ok(crate::daemon::main(&args.config.file)?),
         Command::Brake(args) => brake::brake(args, output),
         Command::StoreWorker(args) => store_worker::work(args),
         Command::QueryWorker => query_worker::work(),
@@ -107,6 +114,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         Command::RebuildCatalogue(args) => rebuild(args, output),
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Upgrade(args) }) => upgrade(args, output),
         Command::Remote(RemoteArgs { command }) if !asks(command) => remote::work(command, output),
+        Command::Init(args) => init::init(args, output),
+        Command::Token(TokenArgs { command: TokenCommand::New(args) }) => new_token::make(args, output),
         Command::Doctor(args) => doctor::doctor(args, output),
         Command::Configuration(args) => document::configuration(args.markdown, output),
         Command::Completions(args) => document::completions(args.shell, output),
@@ -159,6 +168,7 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         Command::Retire(args) => retire::retire(args, &client, output).await,
         Command::Unretire(args) => retire::unretire(args, &client, output).await,
         Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
+        Command::Status => status::status(&client, output).await,
         Command::Stores => stores::stores(&client, output).await,
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Stats { store } }) => {
             archive::archive(store.as_ref(), &client, output).await
@@ -181,6 +191,8 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Brake(_)
         | Command::StoreWorker(_)
         | Command::QueryWorker
+        | Command::Init(_)
+        | Command::Token(_)
         | Command::Doctor(_)
         | Command::Configuration(_)
         | Command::Completions(_)
@@ -190,16 +202,16 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
 
 /// Reads the configuration as the daemon would.
 fn check(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
-    let stores: Vec<StoreName> = Config::load(&args.config)?.stores.into_keys().collect();
+    let stores: Vec<StoreName> = Config::load(&args.config.file)?.stores.into_keys().collect();
     output.answer(&stores, |stores| {
         let stores = text::counted(u64::try_from(stores.len()).unwrap_or(u64::MAX), "store");
-        format!("{} is sound, and has {stores}", args.config.display())
+        format!("{} is sound, and has {stores}", args.config.file.display())
     })
 }
 
 /// Takes exported versions in, in the place of the daemon.
 fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
-    let imported = crate::daemon::import(&args.config, &args.folder, &|text| output.remark(text))?;
+    let imported = crate::daemon::import(&args.config.file, &args.folder, &|text| output.remark(text))?;
     output.answer(&imported, |Imported { store, imported, recovered, there_already }| {
         let [new, back, known] = [imported, recovered, there_already]
             .map(|versions| u64::try_from(versions.len()).unwrap_or(u64::MAX));
@@ -214,7 +226,7 @@ fn import(args: &ImportArgs, output: &Output) -> Result<(), Failure> {
 
 /// Copies the catalogue.
 fn backup(args: &BackupArgs, output: &Output) -> Result<(), Failure> {
-    let copy = crate::daemon::back_up(&args.config, &args.to)?;
+    let copy = crate::daemon::back_up(&args.config.file, &args.to)?;
     output.answer(&copy, |BackedUp { path, audit_head, .. }| {
         format!("the catalogue is copied to {path}; its audit trail ends at {audit_head}")
     })
@@ -224,7 +236,7 @@ fn backup(args: &BackupArgs, output: &Output) -> Result<(), Failure> {
 fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
     let RebuildArgs { config, replace, installation } = args;
     let rebuilt =
-        crate::daemon::rebuild(config, *replace, installation.as_deref(), &|text| output.remark(text))?;
+        crate::daemon::rebuild(&config.file, *replace, installation.as_deref(), &|text| output.remark(text))?;
     output.answer(&rebuilt, |Rebuilt { versions, damaged, kept, .. }| {
         let versions = text::counted(u64::try_from(versions.len()).unwrap_or(u64::MAX), "version");
         let lost = match damaged.as_slice() {
@@ -242,7 +254,7 @@ fn rebuild(args: &RebuildArgs, output: &Output) -> Result<(), Failure> {
 fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
     let UpgradeArgs { config, store, leave_damaged } = args;
     let upgraded =
-        crate::daemon::upgrade(config, store.as_ref(), *leave_damaged, &|text| output.remark(text))?;
+        crate::daemon::upgrade(&config.file, store.as_ref(), *leave_damaged, &|text| output.remark(text))?;
     output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
     let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::DamageFound) }

@@ -22,7 +22,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +36,7 @@ use asat_core::{Backing, Code, LeaseBounds, Policy, Problem, SetName, StoreName,
 
 use jiff::SignedDuration;
 
-pub use access::{PeerRule, Role, Token, Who};
+pub use access::{PeerRule, Role, Token, Who, check_tokens};
 pub use follow::FollowConfig;
 pub use fuse::FuseConfig;
 pub use guard::{AlarmConfig, GuardConfig};
@@ -153,7 +153,13 @@ impl Config {
     pub fn load(file: &Path) -> Result<Self, Problem> {
         let (opened, text) = read(file).map_err(|error| {
             let detail = format!("cannot read the configuration {}: {error}", file.display());
-            Problem::new(Code::Configuration, detail, "name a readable file with --config FILE")
+            let hint = match error.kind() {
+                ErrorKind::NotFound => {
+                    "make one with asat init --store PATH, or name another one with --config FILE"
+                }
+                _ => "name a readable file with --config FILE",
+            };
+            Problem::new(Code::Configuration, detail, hint)
         })?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let folder = absolute.parent().unwrap_or(Path::new("/"));

@@ -4,12 +4,14 @@ mod access;
 mod archive;
 mod changes;
 mod clock;
+mod config;
 mod find;
 mod keep;
 mod open;
 mod program;
 mod publish;
 mod remote;
+mod setup;
 mod tag;
 mod transfer;
 
@@ -45,6 +47,7 @@ pub(super) use remote::{
     PruneArgs, RemoteArgs, RemoteCommand, RemoteCostArgs, RemoteInitArgs, RemoteRestoreArgs,
     RemoteVerifyArgs, RepositoryArgs,
 };
+pub(super) use setup::{InitArgs, NewTokenArgs, TokenArgs, TokenCommand};
 pub(super) use tag::TagArgs;
 pub(super) use transfer::{ExportArgs, ImportArgs};
 
@@ -83,6 +86,10 @@ pub(super) struct Globals {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Write a first configuration, and say what was found and what to type next
+    Init(InitArgs),
+    /// Show how everything stands on one screen, and what to do next; exits with 13 if something is wrong
+    Status,
     /// Run the daemon
     Serve(ServeArgs),
     /// Certify a store: keep it as it is now
@@ -152,6 +159,8 @@ pub(super) enum Command {
     Why(WhyArgs),
     /// List who did what, newest first, or say whether that is what was written down
     Audit(AuditArgs),
+    /// Make tokens for callers over TCP
+    Token(TokenArgs),
     /// Print what happens, as it happens
     Events,
     /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot
@@ -350,6 +359,8 @@ mod tests {
             "asat why report@latest --limit 3",
             "asat retention plan",
             "asat retention plan report --config other.toml --all --json",
+            "asat serve",
+            "asat backup copy.db -c asat.toml",
             "asat serve --config asat.toml",
             "asat serve --config asat.toml --check",
             "asat completions bash",

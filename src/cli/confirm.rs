@@ -7,9 +7,9 @@ use asat_core::{Code, Problem};
 /// Asks the person at the terminal. `change` says what is about to be done, and `refusal` that it was not.
 ///
 /// # Errors
-/// [`Code::Invalid`] where nobody can be asked, or the answer is not yes.
+/// [`Code::Invalid`] if nobody can be asked, or the answer is not yes.
 pub(super) async fn confirm(question: &str, change: &str, refusal: &str) -> Result<(), Problem> {
-    let refused = |detail: String| Problem::new(Code::Invalid, detail, "say --yes where it is meant");
+    let refused = |detail: String| Problem::new(Code::Invalid, detail, "add --yes if you mean it");
     if !io::stdin().is_terminal() {
         return Err(refused(format!("{change}, and nobody can be asked")));
     }

@@ -11,8 +11,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::args::Cli;
-use super::exit;
 use super::output::{Failure, Output};
+use super::{exit, when};
 use crate::config::reference;
 
 pub(super) fn completions(shell: Shell, output: &Output) -> Result<(), Failure> {
@@ -70,6 +70,11 @@ fn with_commands(command: clap::Command) -> Vec<clap::Command> {
 /// A page with its parts in the usual order, and the exit codes in a section of their own.
 fn page(command: clap::Command) -> io::Result<(String, Vec<u8>)> {
     let has_commands = command.has_subcommands();
+    // The help of the program ends with the exit codes, which have a section of their own here.
+    let notes = match command.get_name() {
+        "asat" => Some(when::GRAMMAR.to_owned()),
+        _ => command.get_after_help().map(ToString::to_string),
+    };
     let man =
         Man::new(command.after_help("")).manual("asat").source(concat!("asat ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
@@ -81,8 +86,22 @@ fn page(command: clap::Command) -> io::Result<(String, Vec<u8>)> {
     if has_commands {
         man.render_subcommands_section(&mut page)?;
     }
+    if let Some(notes) = notes {
+        as_it_stands("NOTES", &notes).to_writer(&mut page)?;
+    }
     exit_status().to_writer(&mut page)?;
     Ok((man.get_filename(), page))
+}
+
+/// A section whose lines are not filled.
+fn as_it_stands(title: &str, text: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", [title]).control("nf", []);
+    for line in text.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    roff
 }
 
 fn exit_status() -> Roff {
@@ -129,6 +148,11 @@ mod tests {
         for name in ["asat.1", "asat-publish.1", "asat-as-of.1", "asat-verify.1"] {
             assert!(names.contains(&name), "{names:?}");
         }
+        let page = |wanted: &str| {
+            let (_, page) = pages.iter().find(|(name, _)| name == wanted).unwrap();
+            String::from_utf8_lossy(page).into_owned()
+        };
+        assert!(page("asat.1").contains("month\\-end") && page("asat-exec.1").contains("ASAT_PATH"));
         for (name, page) in &pages {
             let page = String::from_utf8_lossy(page);
             assert!(page.contains(".SH \"EXIT STATUS\"") && page.contains("no room"), "{name}\n{page}");

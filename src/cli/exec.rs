@@ -1,11 +1,13 @@
 //! `exec`: a command runs on a version, which is leased for exactly as long.
 
 use std::ffi::{OsStr, OsString};
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::{Child, Command, ExitStatus};
+use std::task::Poll;
 use std::time::Duration;
 
 use asat_client::{Client, Request};
@@ -166,34 +168,41 @@ fn code(status: ExitStatus) -> u8 {
     status.code().or_else(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// The signals that ask a program to end.
-struct Signals {
-    interrupt: Listener,
-    terminate: Listener,
-    hang_up: Listener,
-    quit: Listener,
-}
+/// The signals that ask a program to end, each with its number.
+struct Signals(Vec<(Signal, u8, Listener)>);
 
 impl Signals {
+    /// Listens for all of them that are not ignored: after `nohup`, the command must go on as well.
     fn listen() -> Result<Self, Problem> {
-        let listen = |kind| signal(kind).map_err(|e| Problem::new(Code::Internal, e.to_string(), ""));
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-            quit: listen(SignalKind::quit())?,
-        })
+        let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let all = [
+            (Signal::HUP, 1, SignalKind::hangup()),
+            (Signal::INT, 2, SignalKind::interrupt()),
+            (Signal::QUIT, 3, SignalKind::quit()),
+            (Signal::TERM, 15, SignalKind::terminate()),
+        ];
+        let heard = all.into_iter().filter(|(_, number, _)| ignored >> (number - 1) & 1 == 0);
+        let listening = heard.map(|(name, number, kind)| Ok((name, number, signal(kind)?)));
+        let listening: io::Result<Vec<_>> = listening.collect();
+        listening.map(Self).map_err(|error| Problem::new(Code::Internal, error.to_string(), ""))
     }
 
     /// The next one, and its number.
     async fn next(&mut self) -> (Signal, u8) {
-        tokio::select! {
-            _ = self.interrupt.recv() => (Signal::INT, 2),
-            _ = self.terminate.recv() => (Signal::TERM, 15),
-            _ = self.hang_up.recv() => (Signal::HUP, 1),
-            _ = self.quit.recv() => (Signal::QUIT, 3),
-        }
+        poll_fn(|context| {
+            let came = self.0.iter_mut().find_map(|(name, number, listener)| {
+                listener.poll_recv(context).is_ready().then_some((*name, *number))
+            });
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
+}
+
+/// The signals that this process ignores, one a bit (`proc(5)`, `SigIgn`).
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -227,5 +236,11 @@ mod tests {
         assert!(is_foreground("7 (a) b) S 1 7 7 34816 7 4194304 0"));
         assert!(!is_foreground("7 (a) b) S 1 7 7 34816 9 4194304 0"));
         assert!(!is_foreground("7 (asat) S 1 7 7 0 -1 4194304 0") && !is_foreground(""));
+    }
+
+    #[test]
+    fn what_is_ignored_is_read_from_the_mask() {
+        assert_eq!(ignored("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"), 0x1001);
+        assert_eq!((ignored("SigIgn:\tx"), ignored("")), (0, 0));
     }
 }

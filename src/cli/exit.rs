@@ -30,7 +30,7 @@ pub(super) const MEANINGS: [(u8, &str); 16] = [
     (10, "the daemon cannot be reached"),
     (11, "not allowed: no token, or its role is too small"),
     (12, "the version was retired or cannot be read"),
-    (ALARM, "an alarm is on that nobody has acknowledged, or the guard is kept from its work"),
+    (ALARM, "something needs somebody: an alarm that nobody has acknowledged, or what `status` marks with !"),
     (14, "the store does not meet a check; nothing was published"),
     (78, "the configuration is wrong"),
 ];

@@ -84,8 +84,8 @@ fn from_environment(server: &Server) -> bool {
     std::env::var("ASAT_SERVER").is_ok_and(|address| address.parse().as_ref() == Ok(server))
 }
 
-/// Whoever runs this, and where.
-fn user_at_host() -> String {
+/// The user that runs this, and on which machine.
+pub(super) fn user_at_host() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     let user = named
         .filter(|name| !name.trim().is_empty())

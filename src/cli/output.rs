@@ -116,6 +116,14 @@ impl Output {
         }
     }
 
+    /// Says something beside the answer in lines that are copied as they stand, to people only.
+    pub(super) fn beside(&self, text: &str) {
+        if !self.json {
+            // What cannot be shown is not worth failing for.
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        }
+    }
+
     /// Says what went wrong and what to do.
     pub(super) fn problem(&self, problem: &Problem) {
         let text = match json_line(problem) {

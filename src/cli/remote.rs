@@ -15,6 +15,7 @@ use super::args::{
 };
 use super::output::{Failure, Output};
 use crate::config::{Config, RepositoryPlace, recipients};
+use crate::doctor::DEFAULT_CONFIG;
 use crate::text::{absolute, clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{
@@ -119,9 +120,14 @@ pub(super) fn work(command: &RemoteCommand, output: &Output) -> Result<(), Failu
 
 /// The repository that is meant, and to whom a configuration that publishes to it has it encrypted.
 fn place(args: &RepositoryArgs) -> Result<(RepositoryPlace, Vec<String>), Problem> {
-    let (mut place, recipients) = match &args.config {
-        Some(file) => configured(file)?,
-        None => (RepositoryPlace::default(), Vec::new()),
+    let (mut place, recipients) = match (&args.config, &args.url) {
+        (Some(file), _) => configured(file)?,
+        (None, Some(_)) => (RepositoryPlace::default(), Vec::new()),
+        (None, None) => configured(Path::new(DEFAULT_CONFIG)).map_err(|problem| {
+            let hint =
+                "name the repository with --url, or a configuration that has it with --config".to_owned();
+            Problem { hint, ..problem }
+        })?,
     };
     place.url = args.url.clone().unwrap_or(place.url);
     Ok((place, recipients))

@@ -2,19 +2,23 @@
 
 use asat_core::Problem;
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::args::{RetireArgs, UnretireArgs};
 use super::confirm::confirm;
 use super::output::{Failure, Output};
-use crate::text::{both, clean, counted};
+use crate::text::{both, clean, counted, size};
 use asat_client::{Client, Request};
-use asat_wire::Version;
+use asat_wire::{ArchiveStats, Version};
 
 pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.dry_run {
         let version = ask(args, args.version.text(), true, client).await?;
-        return output
-            .answer(&version, |version| format!("nothing was done; {}", retired(version, "would be")));
+        let gives_back_bytes = gives_back(&version, client).await;
+        return output.answer(&WouldRetire { version, gives_back_bytes }, |would| {
+            let back = given_back(would.gives_back_bytes);
+            format!("nothing was done; {}{back}", retired(&would.version, "would be"))
+        });
     }
     // What is asked about is what is retired, wherever a name leads by then.
     let id = match args.yes {
@@ -23,6 +27,27 @@ pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) 
     };
     let version = ask(args, &id, false, client).await?;
     output.answer(&version, |version| retired(version, "is"))
+}
+
+/// What would become of a version, and what that gives back.
+#[derive(Serialize)]
+struct WouldRetire {
+    #[serde(flatten)]
+    version: Version,
+    /// How much comes back at least when its pages are let go; nothing if that is not known.
+    gives_back_bytes: Option<u64>,
+}
+
+/// What only this version needs.
+async fn gives_back(version: &Version, client: &Client) -> Option<u64> {
+    // That it cannot be told is no reason not to retire it.
+    let request = Request::get(&["stores", &version.store, "archive"]).long();
+    let stats: ArchiveStats = client.ask(&request).await.ok()?;
+    stats.versions.iter().find(|kept| kept.id == version.id).map(|kept| kept.only_bytes)
+}
+
+fn given_back(bytes: Option<u64>) -> String {
+    bytes.map_or_else(String::new, |bytes| format!("; its pages give back at least {}", size(bytes)))
 }
 
 async fn ask(args: &RetireArgs, version: &str, dry_run: bool, client: &Client) -> Result<Version, Problem> {
@@ -48,7 +73,9 @@ async fn asked(args: &RetireArgs, client: &Client) -> Result<String, Problem> {
             Err(_) => version.clone(),
         };
     let id = clean(&version.id);
-    let question = format!("{}{}. Retire it?", about(&version, newest.id == version.id), until(&would));
+    let about = about(&version, newest.id == version.id);
+    let back = given_back(gives_back(&version, client).await);
+    let question = format!("{about}{}{back}. Retire it?", until(&would));
     confirm(&question, &format!("{id} would be given up"), &format!("{id} was not retired")).await?;
     Ok(version.id)
 }

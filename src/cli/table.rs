@@ -5,6 +5,7 @@ use comfy_table::{Table, presets};
 use jiff::Timestamp;
 
 use super::diff::remarks;
+use super::status::in_bucket;
 use crate::text::{absolute, clean, relative, short, size};
 use asat_wire::{
     ArchivedVersion, AuditEntry, CapacityTarget, Lease, RetentionVerdict, Store, TableDiff, Tag, Version,
@@ -46,6 +47,21 @@ pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
         ]
     });
     table(["STORE", "VERSIONS", "NEWEST", "CUT", "KEPT", "BACKEND", "PATH"], rows)
+}
+
+/// How each store stands.
+pub(super) fn standing(stores: &[Store], now: Timestamp) -> String {
+    let rows = stores.iter().map(|store| {
+        [
+            clean(&store.name),
+            store.newest.as_deref().map_or_else(|| "never published".to_owned(), clean),
+            store.newest_cut_at.map_or_else(String::new, |at| relative(at, now)),
+            store.versions.to_string(),
+            size(store.archive_bytes),
+            in_bucket(store, now),
+        ]
+    });
+    table(["STORE", "NEWEST", "CUT", "VERSIONS", "KEPT", "BUCKET"], rows)
 }
 
 /// The tables that differ between two versions.

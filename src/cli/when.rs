@@ -12,11 +12,11 @@ use super::typed::seconds;
 /// How times are written, for the help of the whole program.
 pub(super) const GRAMMAR: &str = "\
 Times:
-  2026-11-19T17:00:00+01:00  an instant; without an offset it is in UTC: 2026-11-19 17:00
-  2026-11-19                 a day in UTC; as a time it means its end, or its beginning after --from
+  2026-11-19T17:00:00+01:00  an instant; in UTC: 2026-11-19 17:00
+  2026-11-19                 a day in UTC: its end; after --from its beginning
   today, yesterday           these days
   month-end                  the last day of the month before this one
-  now, -90m, -7d, +30d       this instant, so long ago, and in so long; -7d is also the business day seven days ago
+  now, -90m, -7d, +30d       now, so long ago, and in so long
 
 Durations:
   90s, 15m, 1h30m, 2d, 1w    a number alone is in seconds";

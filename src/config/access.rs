@@ -96,6 +96,19 @@ pub(super) fn tokens(raw: &raw::Config, folder: &Path) -> Result<Vec<Token>, Pro
     Ok(tokens)
 }
 
+/// Whether this is the text of a file of tokens; answers whose they are.
+///
+/// # Errors
+/// [`Code::Configuration`], naming the key.
+pub fn check_tokens(text: &str) -> Result<Vec<String>, Problem> {
+    let file: raw::Tokens = toml::from_str(text).map_err(|error| {
+        // What stands in that file is nobody's business, so the line is not shown.
+        let detail = error.message().to_owned();
+        Problem::new(Code::Configuration, detail, "write [[token]] sections, and nothing else")
+    })?;
+    file.token.iter().map(|raw| token(raw).map(|token| token.name)).collect()
+}
+
 fn token(raw: &raw::Token) -> Result<Token, Problem> {
     check_line("token.name", Some(&raw.name), 100)
         .map_err(|problem| wrong("token", problem.detail, "choose a short name that says whose it is"))?;

@@ -4,7 +4,9 @@
 
 mod access;
 mod changes;
+mod mistakes;
 mod opening;
+mod setup;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -244,11 +246,17 @@ sys.stdout.buffer.write(said)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
 
-/// Runs a command as somebody does who sits at a terminal, and answers what it asks.
-fn at_a_terminal(world: &World, answer: &str, arguments: &[&str]) -> Output {
+/// A command as somebody types it at a terminal, who answers what it asks.
+fn terminal(world: &World, answer: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("python3");
     command.env("ASAT_SERVER", format!("unix:{}", world.socket().display()));
-    command.args(["-c", AT_A_TERMINAL, answer, env!("CARGO_BIN_EXE_asat")]).args(arguments).output().unwrap()
+    command.args(["-c", AT_A_TERMINAL, answer, env!("CARGO_BIN_EXE_asat")]).args(arguments);
+    command
+}
+
+/// Runs it.
+fn at_a_terminal(world: &World, answer: &str, arguments: &[&str]) -> Output {
+    terminal(world, answer, arguments).output().unwrap()
 }
 
 #[test]

@@ -573,7 +573,7 @@ impl Story {
         let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
         assert!(verified.status.success() && report["findings"] == json!([]), "{verified:?}");
         let to = self.machines.publisher.path("back");
-        let restored = self.machines.remote(&["restore", "--store", "report", "--to", to.to_str().unwrap()]);
+        let restored = self.machines.remote(&["restore", "report", "--to", to.to_str().unwrap()]);
         assert!(restored.status.success(), "{restored:?}");
         assert_eq!(live_in(to), self.kept());
     }

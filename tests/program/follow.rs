@@ -273,7 +273,7 @@ fn it_goes_on_after_a_kill_with_its_leases_and_reads_what_another_machine_has_ta
         assert!(done.status.success(), "{done:?}");
     };
     let (bucket_url, to) = (url(bucket.path()), archive.to_str().unwrap().to_owned());
-    run(&["remote", "restore", "--url", &bucket_url, "--store", "report", "--to", &to]);
+    run(&["remote", "restore", "report", "--url", &bucket_url, "--to", &to]);
     run(&["rebuild-catalogue", "--config", second.write_config().to_str().unwrap()]);
     second.start();
     let taken = second.asat(&["remote", "take-over", "report"]);

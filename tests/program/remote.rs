@@ -116,8 +116,7 @@ fn what_is_published_is_in_the_bucket_and_any_machine_restores_it() {
     let other = machine(bucket.path());
     let archive = other.path("state/archive/report");
     fs::create_dir_all(archive.parent().unwrap()).unwrap();
-    let restored =
-        answer(&remote(&bucket, &["restore", "--store", "report", "--to", archive.to_str().unwrap()]));
+    let restored = answer(&remote(&bucket, &["restore", "report", "--to", archive.to_str().unwrap()]));
     assert_eq!((&restored["versions"], &restored["newest"]), (&json!(3), &json!("report@4")));
     let mut other = other;
     let config = other.write_config();
@@ -146,7 +145,7 @@ fn of_two_machines_only_one_publishes_until_the_other_is_told_to_take_over() {
     let mut second = machine(bucket.path());
     let archive = second.path("state/archive/report");
     fs::create_dir_all(archive.parent().unwrap()).unwrap();
-    answer(&remote(&bucket, &["restore", "--store", "report", "--to", archive.to_str().unwrap()]));
+    answer(&remote(&bucket, &["restore", "report", "--to", archive.to_str().unwrap()]));
     let config = second.write_config();
     answer(
         &Command::new(ASAT).args(["--json", "rebuild-catalogue", "--config"]).arg(&config).output().unwrap(),
@@ -312,8 +311,7 @@ fn a_bucket_that_has_lost_something_says_so_and_gets_it_again() {
         found["findings"].as_array().unwrap().iter().map(|found| found["what"].as_str().unwrap()).collect();
     assert_eq!(whats, ["it is missing", "its bytes do not have the hash that its footer says"], "{found}");
     let to = world.path("back");
-    let (code, said) =
-        refusal(&remote(&bucket, &["restore", "--store", "report", "--to", to.to_str().unwrap()]));
+    let (code, said) = refusal(&remote(&bucket, &["restore", "report", "--to", to.to_str().unwrap()]));
     assert!(code == 9 && said.contains("s/report/f/000001-000000000001-"), "{said}");
     assert!(!to.exists());
     // What is missing is put back at the next start.
@@ -428,7 +426,7 @@ fn a_server_that_speaks_s3_does_as_well_and_may_go_away() {
     let said = format!("{log}{}{trouble}", world.get("/stores"));
     assert!(!said.contains(servers::SECRET_KEY), "{said}");
     let to = world.path("back");
-    let restored = answer(&asat(&world, &["restore", "--store", "report", "--to", to.to_str().unwrap()]));
+    let restored = answer(&asat(&world, &["restore", "report", "--to", to.to_str().unwrap()]));
     assert_eq!(restored["versions"], 2);
 }
 
@@ -448,13 +446,9 @@ fn commands_name_the_mistake_and_what_to_do() {
         (&["list", "--url", "s3://"], 78, "it names no bucket"),
         (&["list", "--url", "s3://user:hunter2@bucket/x"], 78, "credentials come from the environment"),
         (&["list", "--url", "file:///nowhere/at/all"], 78, "/nowhere/at/all"),
-        (&["list"], 2, "--url"),
-        (&["verify", "--url", &url(&bucket), "--store", "other"], 4, "has nothing of other"),
-        (
-            &["restore", "--url", &url(&bucket), "--store", "other", "--to", "/tmp/x-nothing"],
-            4,
-            "has nothing of other",
-        ),
+        (&["list"], 78, "--url"),
+        (&["verify", "--url", &url(&bucket), "other"], 4, "has nothing of other"),
+        (&["restore", "--url", &url(&bucket), "other", "--to", "/tmp/x-nothing"], 4, "has nothing of other"),
     ];
     for (arguments, code, said) in cases {
         let (found, text) = run(arguments);

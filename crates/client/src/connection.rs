@@ -76,7 +76,7 @@ async fn connected<S>(
     let hint = if denied {
         "its socket is open to the group asat: are you in it?"
     } else {
-        "is the daemon running? --server or ASAT_SERVER says where it listens"
+        "start it with systemctl start asat, or asat serve; --server or ASAT_SERVER says where it listens"
     };
     let detail = format!("cannot reach the daemon at {server}: {why}");
     Err(Problem::new(Code::Unreachable, detail, hint))

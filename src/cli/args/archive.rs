@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use asat_core::StoreName;
 use clap::{Args, Subcommand};
 
+use super::config::ConfigArgs;
+
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ArchiveArgs {
     #[command(subcommand)]
@@ -25,11 +27,9 @@ pub(in crate::cli) enum ArchiveCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UpgradeArgs {
-    /// The daemon's configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: PathBuf,
-    /// The store; every store where left out
-    #[arg(long, value_name = "NAME")]
+    #[command(flatten)]
+    pub(in crate::cli) config: ConfigArgs,
+    /// The store; every store if left out
     pub(in crate::cli) store: Option<StoreName>,
     /// Leave out versions that cannot be read, which are lost then; exits with 9 if there are any
     #[arg(long)]
@@ -53,9 +53,9 @@ pub(in crate::cli) struct PlanArgs {
     /// The store; every store where left out
     pub(in crate::cli) store: Option<StoreName>,
     /// Go by the rules in this configuration file instead of those that the daemon runs with
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub(in crate::cli) config: Option<PathBuf>,
     /// Show the versions that stay, too
-    #[arg(long)]
+    #[arg(long, short)]
     pub(in crate::cli) all: bool,
 }

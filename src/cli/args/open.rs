@@ -22,7 +22,8 @@ pub(in crate::cli) struct OpenArgs {
 
 /// What is typed most.
 const OPEN_EXAMPLES: &str = "\
-If the output is no terminal, it is the path alone:
+The lease ends by itself after --ttl, or with `asat close`; `asat leases` lists it. If the output is no terminal, it is the path
+alone:
   sqlite3 -readonly \"$(asat open report --as-of month-end)\" 'select count(*) from sale'";
 
 #[derive(Debug, Args)]

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use asat_host::worker::Identity;
 use clap::Args;
 
+use super::config::ConfigArgs;
+
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ServeArgs {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: PathBuf,
+    #[command(flatten)]
+    pub(in crate::cli) config: ConfigArgs,
     /// Only check the configuration, as a reload by SIGHUP does; exits with 78 where it is wrong
     #[arg(long)]
     pub(in crate::cli) check: bool,
@@ -17,8 +18,8 @@ pub(in crate::cli) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DoctorArgs {
-    /// The configuration file; without it /etc/asat/asat.toml, where that is there
-    #[arg(long, value_name = "FILE")]
+    /// The configuration file; if left out /etc/asat/asat.toml, if that is there
+    #[arg(long, short, value_name = "FILE")]
     pub(in crate::cli) config: Option<PathBuf>,
 }
 
@@ -60,16 +61,14 @@ pub(in crate::cli) struct StoreWorkerArgs {
 pub(in crate::cli) struct BackupArgs {
     /// The file to write; there must be none
     pub(in crate::cli) to: PathBuf,
-    /// The daemon's configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: PathBuf,
+    #[command(flatten)]
+    pub(in crate::cli) config: ConfigArgs,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RebuildArgs {
-    /// The daemon's configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: PathBuf,
+    #[command(flatten)]
+    pub(in crate::cli) config: ConfigArgs,
     /// Replace a catalogue that is there, and keep it beside the new one
     #[arg(long)]
     pub(in crate::cli) replace: bool,

@@ -46,13 +46,13 @@ pub(in crate::cli) enum RemoteCommand {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "place", required = true, multiple = false)]
+#[group(id = "place", multiple = false)]
 pub(in crate::cli) struct RepositoryArgs {
     /// The repository: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER. Credentials come from the environment
     #[arg(long)]
     pub(in crate::cli) url: Option<String>,
-    /// The daemon's configuration file, which names the repository
-    #[arg(long, value_name = "FILE")]
+    /// The daemon's configuration file, which names the repository; without it and --url, /etc/asat/asat.toml
+    #[arg(long, short, value_name = "FILE")]
     pub(in crate::cli) config: Option<PathBuf>,
 }
 
@@ -74,7 +74,6 @@ pub(in crate::cli) struct RemoteVerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) identity: Option<PathBuf>,
     /// The store; every store if left out
-    #[arg(long, value_name = "NAME")]
     pub(in crate::cli) store: Option<StoreName>,
     /// Read every byte too
     #[arg(long, conflicts_with = "sample")]
@@ -89,7 +88,6 @@ pub(in crate::cli) struct PruneArgs {
     #[command(flatten)]
     pub(in crate::cli) repository: RepositoryArgs,
     /// The store; every store if left out
-    #[arg(long, value_name = "NAME")]
     pub(in crate::cli) store: Option<StoreName>,
     /// How long what was superseded is kept, as 7d
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration)]
@@ -131,7 +129,6 @@ pub(in crate::cli) struct RemoteRestoreArgs {
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) identity: Option<PathBuf>,
     /// The store
-    #[arg(long, value_name = "NAME")]
     pub(in crate::cli) store: StoreName,
     /// The folder of the archive, which must not exist: archive/STORE in the state folder of a daemon
     #[arg(long, value_name = "FOLDER")]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::config::ConfigArgs;
+
 use crate::cli::typed::ExportChoice;
 
 #[derive(Debug, Args)]
@@ -23,7 +25,6 @@ pub(in crate::cli) struct ExportArgs {
 pub(in crate::cli) struct ImportArgs {
     /// The folder that `asat export` has written of a range: a version alone is one, as report@12..12
     pub(in crate::cli) folder: PathBuf,
-    /// The daemon's configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: PathBuf,
+    #[command(flatten)]
+    pub(in crate::cli) config: ConfigArgs,
 }

@@ -130,6 +130,21 @@ fn a_signal_ends_the_command_and_the_lease() {
 }
 
 #[test]
+fn a_command_that_goes_on_without_its_terminal_does_so_here() {
+    let world = world_with_history();
+    let mut asat = Command::new("sh");
+    asat.env("ASAT_SERVER", format!("unix:{}", world.socket().display())).stdin(Stdio::null());
+    let command = "trap '' HUP; exec \"$0\" exec report@1 -- sh -c 'echo; exec sleep 1000'";
+    let mut child =
+        asat.args(["-c", command, env!("CARGO_BIN_EXE_asat")]).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143), "it ends by the second signal");
+    assert_eq!(leases(&world), json!([]));
+}
+
+#[test]
 fn a_lease_is_renewed_as_long_as_the_command_runs() {
     let world = world_with_history();
     let mut child = waiting(&world, &["--ttl", "2s"], &["sh", "-c", "echo; exec sleep 1000"]);

@@ -102,7 +102,7 @@ fn it_is_restored_with_the_identity_or_by_hand_with_age_and_refused_without() {
     publish(&site.publisher, "a");
     publish(&site.publisher, "b");
     let to = site.keys.path().join("restored");
-    let restore = ["restore", "--url", &site.url(), "--store", "report", "--to", text(&to)];
+    let restore = ["restore", "--url", &site.url(), "report", "--to", text(&to)];
     let refused = remote(&restore);
     assert!(!refused.status.success() && !to.exists());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("identity"), "{refused:?}");

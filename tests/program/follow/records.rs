@@ -70,7 +70,7 @@ fn a_machine_that_is_put_back_from_the_bucket_knows_what_was_said_later_and_goes
     fs::create_dir(publisher.path("state")).unwrap();
     let to = publisher.path("state/archive/report");
     let mut restore = Command::new(ASAT);
-    restore.args(["remote", "restore", "--url", &url(bucket.path()), "--store", "report", "--to"]).arg(&to);
+    restore.args(["remote", "restore", "--url", &url(bucket.path()), "report", "--to"]).arg(&to);
     let restored = restore.output().unwrap();
     assert!(restored.status.success(), "{restored:?}");
     publisher.start();

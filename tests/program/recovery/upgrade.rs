@@ -54,7 +54,7 @@ fn an_archive_of_the_asat_before_is_refused_taken_over_and_read() {
     assert_eq!(daemon.exit().code(), Some(12), "{log}");
     assert!(log.contains("has format version 4") && log.contains("asat archive upgrade"), "{log}");
     assert!(!world.path("state/catalogue.db").exists(), "a start that is refused makes no catalogue");
-    let upgraded = answer(&asat(&world, &["archive", "upgrade", "--store", "report"]));
+    let upgraded = answer(&asat(&world, &["archive", "upgrade", "report"]));
     let report = &upgraded[0];
     assert_eq!((&report["store"], &report["versions"]), (&"report".into(), &described.len().into()));
     assert!(

@@ -1,0 +1,259 @@
+//! `init`: a first configuration for a store, and what to type next.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use asat_client::Server;
+use asat_core::{Code, Problem, StoreName};
+use serde::Serialize;
+
+use super::args::InitArgs;
+use super::output::{Failure, Output};
+use crate::config::Config;
+use crate::doctor::{self, DEFAULT_CONFIG, Finding, Group, Level};
+use crate::text::clean;
+
+/// How the file of a SQLite database begins (<https://www.sqlite.org/fileformat2.html>).
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// So much of the file says what it is: byte 18 says whether it is in WAL mode.
+const HEAD: usize = 20;
+/// What byte 18 is then.
+const WAL: u8 = 2;
+/// The service of the package.
+const SERVICE: &str = "asat.service";
+
+/// What was written and found.
+#[derive(Serialize)]
+struct Begun {
+    config: PathBuf,
+    store: String,
+    path: PathBuf,
+    /// `wal`, `rollback`, or nothing if the file is empty yet.
+    journal: Option<&'static str>,
+    /// Whether asat can work so.
+    ok: bool,
+    findings: Vec<Finding>,
+    /// The commands to type next.
+    next: Vec<String>,
+}
+
+pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
+    let (path, journal) = database(&args.store)?;
+    let store = args.name.clone().map_or_else(|| named_after(&path), Ok)?;
+    let config = std::path::absolute(&args.config.file).unwrap_or_else(|_| args.config.file.clone());
+    let server = write(args, &config, &store, &path)?;
+
+    let report = doctor::examine(Some(&config));
+    let tells = |finding: &Finding| [Group::Store, Group::State].contains(&finding.group);
+    let mut findings: Vec<Finding> = report.findings.into_iter().filter(tells).collect();
+    findings.extend(journal.map(|journal| of_journal(journal, &store)));
+    let ok = findings.iter().all(|finding| finding.level != Level::Problem);
+    let next = next(&config, &server, &store);
+    let begun = Begun { config, store: store.to_string(), path, journal, ok, findings, next };
+    output.answer(&begun, text)?;
+    if ok {
+        return Ok(());
+    }
+    let detail = format!("{} is written, and asat cannot work so yet", begun.config.display());
+    Err(Problem::new(Code::Configuration, detail, "do what the findings of the level `problem` say").into())
+}
+
+/// The path of the database, and its journal mode if it has one already.
+fn database(path: &Path) -> Result<(PathBuf, Option<&'static str>), Problem> {
+    let shown = path.display();
+    let unreadable = |code, error: io::Error| {
+        Problem::new(
+            code,
+            format!("cannot read {shown}: {error}"),
+            "name the file of the database with --store",
+        )
+    };
+    let path = fs::canonicalize(path).map_err(|error| unreadable(Code::StoreMissing, error))?;
+    if !path.is_file() {
+        let detail = format!("{shown} is no file, and so no database");
+        return Err(Problem::new(
+            Code::StoreUnreadable,
+            detail,
+            "name the file of the database with --store",
+        ));
+    }
+    let mut head = Vec::with_capacity(HEAD);
+    File::open(&path)
+        .and_then(|file| file.take(20).read_to_end(&mut head))
+        .map_err(|error| unreadable(Code::StoreUnreadable, error))?;
+    match (head.get(..MAGIC.len()), head.get(18)) {
+        _ if head.is_empty() => Ok((path, None)),
+        (Some(magic), Some(mode)) if magic == MAGIC => {
+            Ok((path, Some(if *mode == WAL { "wal" } else { "rollback" })))
+        }
+        _ => {
+            let detail = format!("{shown} is no SQLite database: it does not begin as one");
+            let hint = "name the file of the database; one that is encrypted as a whole cannot be kept";
+            Err(Problem::new(Code::StoreUnreadable, detail, hint))
+        }
+    }
+}
+
+/// A name for the store, after its file.
+fn named_after(path: &Path) -> Result<StoreName, Problem> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name: String = stem.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+    name.parse().map_err(|_| {
+        let detail = format!("no name for the store can be made of {:?}", clean(&stem));
+        Problem::new(Code::Invalid, detail, "choose one with --name")
+    })
+}
+
+/// Writes the configuration once it is known to be right. Answers where the daemon listens by it.
+fn write(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Result<Server, Problem> {
+    let there = fs::symlink_metadata(config).ok();
+    if there.is_some() && !args.force {
+        let detail = format!("there is a configuration at {}, and nothing was changed", config.display());
+        let hint =
+            "add a [[store]] section to it, name another file with --config, or replace it with --force";
+        return Err(Problem::new(Code::Invalid, detail, hint));
+    }
+    let folder = config.parent().unwrap_or(Path::new("/"));
+    let is_default = config == Path::new(DEFAULT_CONFIG);
+    let state = match &args.state {
+        Some(state) => std::path::absolute(state).unwrap_or_else(|_| state.clone()),
+        None if is_default => PathBuf::from("/var/lib/asat"),
+        None => folder.join("state"),
+    };
+    let socket = if is_default { PathBuf::from("/run/asat/asat.sock") } else { folder.join("asat.sock") };
+    let content = content(store, path, &state, &socket)?;
+    Config::parse(&content, folder)?;
+    put(config, folder, &content, there.as_ref()).map_err(|error| {
+        let detail = format!("cannot write {}: {error}", config.display());
+        Problem::new(
+            Code::Configuration,
+            detail,
+            "run it as root, or name a file of your own with --config FILE",
+        )
+    })?;
+    Ok(Server::Unix(socket))
+}
+
+fn content(store: &StoreName, path: &Path, state: &Path, socket: &Path) -> Result<String, Problem> {
+    let quoted = |path: &Path| {
+        // A text in JSON is one in TOML.
+        let text = path.to_str().and_then(|text| serde_json::to_string(text).ok());
+        text.ok_or_else(|| {
+            let detail = format!("{} is not written in UTF-8, as the configuration is", path.display());
+            Problem::new(Code::Invalid, detail, "rename it, or make a symbolic link to it")
+        })
+    };
+    Ok(format!(
+        "# The configuration of asat. `asat configuration` prints every key with its default and what it is for.\n\
+         state = {}\n\n[listen]\nunix = {}\n\n[[store]]\nname = \"{store}\"\npath = {}\n",
+        quoted(state)?,
+        quoted(socket)?,
+        quoted(path)?
+    ))
+}
+
+/// Puts the file in its place in one step. One that is replaced gives it its owner and mode.
+fn put(config: &Path, folder: &Path, content: &str, before: Option<&fs::Metadata>) -> io::Result<()> {
+    let mut file = tempfile::Builder::new()
+        .prefix(".asat-init-")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(content.as_bytes())?;
+    if let Some(before) = before {
+        chown(file.path(), Some(before.uid()), Some(before.gid()))?;
+        file.as_file().set_permissions(Permissions::from_mode(before.mode() & 0o7777))?;
+    }
+    file.as_file().sync_all()?;
+    match before {
+        Some(_) => file.persist(config).map_err(|error| error.error)?,
+        // Nobody's file is replaced that came meanwhile.
+        None => file.persist_noclobber(config).map_err(|error| error.error)?,
+    };
+    File::open(folder)?.sync_all()
+}
+
+/// What the journal mode means for those who write.
+fn of_journal(journal: &str, store: &StoreName) -> Finding {
+    let (level, what, advice) = if journal == "wal" {
+        (Level::Ok, "in WAL mode: nobody who writes waits for a publication", None)
+    } else {
+        let what =
+            "in a rollback-journal mode: a commit waits while the store is read, for at most `max_hold`";
+        (Level::Note, what, Some("use WAL mode if that matters: pragma journal_mode = wal"))
+    };
+    Finding {
+        group: Group::Store,
+        subject: Some(store.to_string()),
+        check: "journal",
+        level,
+        what: what.to_owned(),
+        advice: advice.map(str::to_owned),
+    }
+}
+
+fn next(config: &Path, server: &Server, store: &StoreName) -> Vec<String> {
+    let is_default = config == Path::new(DEFAULT_CONFIG);
+    let units = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+    let is_service = units.iter().any(|folder| Path::new(folder).join(SERVICE).exists());
+    let start = match (is_default, is_service) {
+        (true, true) => "systemctl restart asat".to_owned(),
+        (true, false) => "asat serve".to_owned(),
+        (false, _) => format!("asat serve --config {}", config.display()),
+    };
+    let elsewhere = (!is_default).then(|| format!("export ASAT_SERVER={server}"));
+    let publish = format!("asat publish {store} --label first");
+    let open = format!("asat open {store}@latest");
+    [Some(start), elsewhere, Some(publish), Some("asat status".to_owned()), Some(open)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn text(begun: &Begun) -> String {
+    let mut text =
+        format!("{} is written, with the store {}\n\nFound\n", begun.config.display(), begun.store);
+    for finding in &begun.findings {
+        let _ = writeln!(text, "  {:<7}  {}", finding.level.text(), clean(&finding.what));
+        if let Some(advice) = finding.advice.as_deref().filter(|advice| !advice.is_empty()) {
+            let _ = writeln!(text, "           hint: {}", clean(advice));
+        }
+    }
+    text.push_str("\nNext\n");
+    for command in &begun.next {
+        let _ = writeln!(text, "  {}", clean(command));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_named_after_its_file() {
+        for (path, expected) in [
+            ("/srv/report.db", Some("report")),
+            ("/srv/daily report (new).sqlite3", Some("daily-report--new-")),
+            ("/srv/größe.db", Some("gr--e")),
+            ("/srv/.hidden", None),
+        ] {
+            let name = named_after(Path::new(path)).ok();
+            assert_eq!(name.as_ref().map(StoreName::as_str), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_a_configuration() {
+        let store = "report".parse().unwrap();
+        let [path, state, socket] =
+            ["/srv/a \"b\"\\c.db", "/var/lib/asat", "/run/asat/asat.sock"].map(Path::new);
+        let config =
+            Config::parse(&content(&store, path, state, socket).unwrap(), Path::new("/etc/asat")).unwrap();
+        assert_eq!((config.state.as_path(), config.listen.unix.as_deref()), (state, Some(socket)));
+        assert_eq!(config.stores.get(&store).unwrap().path, path);
+    }
+}

@@ -1,0 +1,132 @@
+//! Usual mistakes on the command line, and what to type instead.
+//!
+//! The parser of the arguments says what it does not take. This says what was probably meant.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::typed::seconds;
+
+/// Words that other programs have for what a command does.
+const OTHER_WORDS: [(&[&str], &str); 9] = [
+    (&["list", "log", "snapshots"], "asat ls lists versions"),
+    (&["snapshot", "commit", "save", "certify", "create"], "asat publish makes a version"),
+    (&["mount", "checkout", "get", "cat"], "asat open opens a version"),
+    (&["umount", "unmount", "release"], "asat close gives a lease back"),
+    (&["rm", "delete", "remove", "drop"], "asat retire gives a version up"),
+    (&["run", "start", "daemon"], "asat serve runs the daemon"),
+    (&["setup", "config", "configure"], "asat init writes a first configuration"),
+    (&["health", "info", "top"], "asat status shows how everything stands"),
+    (&["version"], "asat --version shows the version of asat"),
+];
+
+/// What to type instead, if that can be told.
+pub(super) fn hint(error: &clap::Error) -> Option<String> {
+    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::MissingSubcommand => {
+            Some("asat status shows how everything stands; asat --help lists the commands".to_owned())
+        }
+        ErrorKind::InvalidSubcommand => other_word(text(error, ContextKind::InvalidSubcommand)?),
+        ErrorKind::UnknownArgument => unknown(argument, &error.to_string()),
+        ErrorKind::ValueValidation if argument.contains("STORE]") || argument.contains("STORE>") => {
+            no_store(argument, value)
+        }
+        ErrorKind::ValueValidation if argument.contains("VERSION") => Some(no_version(value)),
+        ErrorKind::ValueValidation if argument.contains("ADDRESS") && value.starts_with('/') => {
+            Some(format!("write unix:{value}"))
+        }
+        ErrorKind::ValueValidation if argument.contains("TIME>") || argument.contains("DAY>") => {
+            let is_length = seconds(value).is_ok() && value.parse::<u32>().is_err();
+            is_length.then(|| format!("write -{value} for so long ago"))
+        }
+        _ => None,
+    }
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn other_word(typed: &str) -> Option<String> {
+    let typed = typed.to_lowercase();
+    let (_, meant) = OTHER_WORDS.into_iter().find(|(words, _)| words.contains(&typed.as_str()))?;
+    Some(meant.to_owned())
+}
+
+fn unknown(argument: &str, said: &str) -> Option<String> {
+    if said.contains("asat exec") && !argument.starts_with('-') {
+        return Some(format!("put -- before the command: -- {argument}"));
+    }
+    match argument {
+        "--store" => Some("write the store without --store".to_owned()),
+        _ if said.contains("asat open") && argument.contains('@') => {
+            Some("one version is opened at a time".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn no_store(argument: &str, value: &str) -> Option<String> {
+    match value.split_once('@') {
+        _ if value.contains('/') => {
+            Some("write the store's name, and not its file; asat stores lists the names".to_owned())
+        }
+        Some(_) if argument.contains("VERSION") => Some(no_version(value)),
+        Some((store, _)) => Some(format!("write the store alone: {store}")),
+        None => None,
+    }
+}
+
+fn no_version(value: &str) -> String {
+    match value.split_once('@') {
+        None if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("write the store before the number: STORE@{value}")
+        }
+        None => format!("{value}@latest is the newest version; asat ls {value} lists the others"),
+        Some((store, _)) => {
+            format!("asat ls {store} lists the versions, and asat tag --list {store} the tags")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::args::Cli;
+
+    #[test]
+    fn a_mistake_is_told_with_what_to_type() {
+        for (line, expected) in [
+            ("list", Some("asat ls lists versions")),
+            ("Delete report@1", Some("asat retire gives a version up")),
+            ("show report", Some("report@latest is the newest version; asat ls report lists the others")),
+            ("show 12", Some("write the store before the number: STORE@12")),
+            ("show report@0", Some("asat ls report lists the versions, and asat tag --list report the tags")),
+            ("open report@0", Some("asat ls report lists the versions, and asat tag --list report the tags")),
+            ("ls report@1", Some("write the store alone: report")),
+            ("tag report@1 month-end", Some("write the store alone: report")),
+            (
+                "publish /srv/report.db",
+                Some("write the store's name, and not its file; asat stores lists the names"),
+            ),
+            ("exec report@1 sqlite3 {}", Some("put -- before the command: -- sqlite3")),
+            ("open report@1 report@2", Some("one version is opened at a time")),
+            ("leases --store report", Some("write the store without --store")),
+            ("stores --server /run/asat/asat.sock", Some("write unix:/run/asat/asat.sock")),
+            ("ls --from 7d", Some("write -7d for so long ago")),
+            ("ls -b 1w", Some("write -1w for so long ago")),
+            ("ls --from 7", None),
+            ("publish --lable x", None),
+            ("export report@1", None),
+        ] {
+            let error = Cli::try_parse_from(format!("asat {line}").split(' ')).unwrap_err();
+            assert_eq!(hint(&error).as_deref(), expected, "{line}");
+        }
+    }
+}
