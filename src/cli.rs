@@ -14,6 +14,7 @@ mod confirm;
 mod diff;
 mod doctor;
 mod document;
+mod environment;
 mod events;
 mod exec;
 mod exit;
@@ -146,8 +147,8 @@ fn asks(command: &RemoteCommand) -> bool {
 
 /// Runs a command that talks to the daemon.
 async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<(), Failure> {
-    let token = globals.token_file.as_deref().map(token::read).transpose()?;
-    let client = Client::new(&globals.server, token, globals.timeout);
+    let token = environment::token_file(globals).as_deref().map(token::read).transpose()?;
+    let client = Client::new(&environment::server(globals)?, token, globals.timeout);
     let bars = Bars::new(&client, globals.json);
     match command {
         Command::Publish(args) => publish::publish(args, &client, &bars, output).await,

@@ -65,20 +65,17 @@ pub(super) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Globals {
-    /// Where the daemon listens: unix:PATH or http://HOST:PORT
-    #[arg(
-        long, short, global = true, env = "ASAT_SERVER", hide_env_values = true, value_name = "ADDRESS",
-        default_value = Server::DEFAULT
-    )]
-    pub(super) server: Server,
-    /// A file with the token to present; a token is never an argument, which others could see
-    #[arg(long, global = true, env = "ASAT_TOKEN_FILE", hide_env_values = true, value_name = "FILE")]
+    /// Where the daemon listens: unix:PATH or http://HOST:PORT. If left out, what ASAT_SERVER says, or unix:/run/asat/asat.sock
+    #[arg(long, short, global = true, value_name = "ADDRESS")]
+    pub(super) server: Option<Server>,
+    /// A file with the token to present; a token is never an argument, which others could see. If left out, what ASAT_TOKEN_FILE says
+    #[arg(long, global = true, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
     /// Print JSON: the answer on standard output, a problem on standard error, each on one line
     #[arg(long, short, global = true)]
     pub(super) json: bool,
-    /// How long to wait for an answer, and for each further piece of a long one, for example 90s; without it
-    /// 30s, and without end for publish, open, retire, restore, verify, export and events
+    /// How long to wait for an answer, and for each further piece of a long one, for example 90s. If left out,
+    /// 30s, and without end for publish, open, exec, retire, restore, verify, export and events
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
 }
@@ -99,7 +96,7 @@ pub(super) enum Command {
     Ls(LsArgs),
     /// Show everything about a version
     Show(OneVersion),
-    /// Show the newest version cut at or before an instant
+    /// Show the newest version cut at or before a time
     AsOf(AsOfArgs),
     /// Show what changed between two versions; exits with 1 if they differ
     Diff(DiffArgs),
@@ -148,12 +145,12 @@ pub(super) enum Command {
     Backup(BackupArgs),
     /// Make a lost catalogue anew from what the archives and snapshots say, for a daemon that does not run
     RebuildCatalogue(RebuildArgs),
-    /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 where an
+    /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 if an
     /// alarm is on that nobody has acknowledged, or the guard is kept from its work
     Capacity(CapacityArgs),
     /// Say that an alarm is known, so that it is not repeated
     Acknowledge(AcknowledgeArgs),
-    /// Show which time asat goes by, or accept what the machine's clock says; exits with 13 where the clock is doubted
+    /// Show which time asat goes by, or accept what the machine's clock says; exits with 13 if the clock is doubted
     Clock(ClockArgs),
     /// Show what the guard did for a version or with it, and why
     Why(WhyArgs),
@@ -163,7 +160,7 @@ pub(super) enum Command {
     Token(TokenArgs),
     /// Print what happens, as it happens
     Events,
-    /// Look at this machine and a configuration, and say what does not fit; exits with 78 where asat cannot
+    /// Look at this machine and a configuration, and say what does not fit; exits with 78 if asat cannot
     /// work
     Doctor(DoctorArgs),
     /// Print a configuration with every key, what it does and its default
@@ -190,7 +187,7 @@ pub(super) struct LsArgs {
     /// Only those published under this label
     #[arg(long, short)]
     pub(super) label: Option<String>,
-    /// Only those published with this person's word for it
+    /// Only those that this person has certified
     #[arg(long, value_name = "NAME")]
     pub(super) certified_by: Option<String>,
     /// Only those published for this business day
@@ -208,10 +205,10 @@ pub(super) struct LsArgs {
     /// Only those published with a set as of this instant, which is the set's cut
     #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(super) set_cut_at: Option<Timestamp>,
-    /// Only those cut at or after this instant; a date alone means its beginning, in UTC
+    /// Only those cut at or after this time; a day alone means its beginning
     #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(super) from: Option<Timestamp>,
-    /// Only those cut at or before this instant; a date alone means its end, in UTC
+    /// Only those cut at or before this time; a day alone means its end
     #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(super) to: Option<Timestamp>,
     /// Only those in these states, or in any; without it, those that are ready or lost

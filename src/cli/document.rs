@@ -87,20 +87,23 @@ fn page(command: clap::Command) -> io::Result<(String, Vec<u8>)> {
         man.render_subcommands_section(&mut page)?;
     }
     if let Some(notes) = notes {
-        as_it_stands("NOTES", &notes).to_writer(&mut page)?;
+        section("NOTES", &notes).to_writer(&mut page)?;
     }
     exit_status().to_writer(&mut page)?;
     Ok((man.get_filename(), page))
 }
 
-/// A section whose lines are not filled.
-fn as_it_stands(title: &str, text: &str) -> Roff {
+/// A section of paragraphs; lines that are set in stay as they are.
+fn section(title: &str, text: &str) -> Roff {
     let mut roff = Roff::new();
-    roff.control("SH", [title]).control("nf", []);
-    for line in text.lines() {
-        roff.text([roman(line)]);
+    roff.control("SH", [title]);
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if line.starts_with(' ') {
+            roff.control("nf", []).text([roman(line)]).control("fi", []);
+        } else {
+            roff.control("PP", []).text([roman(line)]);
+        }
     }
-    roff.control("fi", []);
     roff
 }
 

@@ -24,9 +24,6 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
-        ErrorKind::MissingSubcommand => {
-            Some("asat status shows how everything stands; asat --help lists the commands".to_owned())
-        }
         ErrorKind::InvalidSubcommand => other_word(text(error, ContextKind::InvalidSubcommand)?),
         ErrorKind::UnknownArgument => unknown(argument, &error.to_string()),
         ErrorKind::ValueValidation if argument.contains("STORE]") || argument.contains("STORE>") => {

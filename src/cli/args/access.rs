@@ -16,16 +16,16 @@ pub(in crate::cli) struct AuditArgs {
     /// Only what was done to this version: report@12, or report@latest
     #[arg(long)]
     pub(in crate::cli) version: Option<VersionArg>,
-    /// Only what this one did, written as the trail has him: "uid 1000 (ann)", "token report server" or "asat"
+    /// Only what this one did, written as in the trail: "uid 1000 (ann)", "token report server" or "asat"
     #[arg(long, value_name = "WHO")]
     pub(in crate::cli) actor: Option<String>,
     /// Only this
     #[arg(long, value_parser = actions())]
     pub(in crate::cli) action: Option<String>,
-    /// Only what was done at or after this instant; a date alone means its beginning, in UTC
+    /// Only what was done at or after this time; a day alone means its beginning
     #[arg(long, value_name = "TIME", value_parser = day_begins, allow_hyphen_values = true)]
     pub(in crate::cli) from: Option<Timestamp>,
-    /// Only what was done at or before this instant; a date alone means its end, in UTC
+    /// Only what was done at or before this time; a day alone means its end
     #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) to: Option<Timestamp>,
     /// At most this many
@@ -34,7 +34,7 @@ pub(in crate::cli) struct AuditArgs {
     /// All of them
     #[arg(long, short, conflicts_with = "limit")]
     pub(in crate::cli) all: bool,
-    /// Instead of a list, say whether the whole trail is what was written, and where it ends; exits with 9 where it is not
+    /// Instead of a list, say whether the whole trail is what was written, and where it ends; exits with 9 if it is not
     #[arg(
         long,
         conflicts_with_all = ["store", "version", "actor", "action", "from", "to", "limit", "all"],

@@ -17,10 +17,10 @@ pub(in crate::cli) struct ArchiveArgs {
 pub(in crate::cli) enum ArchiveCommand {
     /// Show what each version takes, and what of it only that version needs
     Stats {
-        /// The store; every store where left out
+        /// The store; every store if left out
         store: Option<StoreName>,
     },
-    /// Take archives that an older asat wrote over into today's format, for a daemon that does not run; if it is interrupted, it goes on
+    /// Take archives that an older asat wrote over into today's format, for a daemon that does not run; if it is interrupted, it continues
     /// when it is typed again
     Upgrade(UpgradeArgs),
 }
@@ -50,7 +50,7 @@ pub(in crate::cli) enum RetentionCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PlanArgs {
-    /// The store; every store where left out
+    /// The store; every store if left out
     pub(in crate::cli) store: Option<StoreName>,
     /// Go by the rules in this configuration file instead of those that the daemon runs with
     #[arg(long, short, value_name = "FILE")]

@@ -15,10 +15,10 @@ pub(in crate::cli) struct PinArgs {
     /// Who wants it
     #[arg(long)]
     pub(in crate::cli) owner: Option<String>,
-    /// When the pin stops counting, never without it; a date alone means its end, in UTC
+    /// When the pin ends, for example 2027-06-30 or +30d; if left out, never; a day alone means its end
     #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) until: Option<Timestamp>,
-    /// Keep its snapshot too, where it has one
+    /// Keep its snapshot too, if it has one
     #[arg(long)]
     pub(in crate::cli) hot: bool,
 }

@@ -22,8 +22,8 @@ pub(in crate::cli) struct OpenArgs {
 
 /// What is typed most.
 const OPEN_EXAMPLES: &str = "\
-The lease ends by itself after --ttl, or with `asat close`; `asat leases` lists it. If the output is no terminal, it is the path
-alone:
+The lease ends by itself after --ttl, or with `asat close`; `asat leases` lists it. If the output is no terminal, it is the \
+path alone:
   sqlite3 -readonly \"$(asat open report --as-of month-end)\" 'select count(*) from sale'";
 
 #[derive(Debug, Args)]
@@ -44,9 +44,9 @@ pub(in crate::cli) struct ExecArgs {
 
 /// What is typed most, and how it ends.
 const EXEC_EXAMPLES: &str = "\
-The command finds the path in ASAT_PATH and the version's name in ASAT_VERSION. The lease is renewed as long as the command runs, and
-given back when it ends. The exit status is the command's; 128 and the signal's number if a signal ended it; 127 if there is no
-such command, and 126 if it cannot be run.
+The command finds the path in ASAT_PATH and the version's name in ASAT_VERSION. The lease is renewed as long as the command \
+runs, and given back when it ends. The exit status is the command's; 128 and the signal's number if a signal ended it; 127 if \
+there is no such command, and 126 if it cannot be run.
 
   asat exec report@12 -- sqlite3 -readonly {} 'select count(*) from sale'
   asat exec report --as-of month-end -- sh -c 'python3 audit.py \"$ASAT_PATH\"'";

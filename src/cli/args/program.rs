@@ -11,7 +11,7 @@ use super::config::ConfigArgs;
 pub(in crate::cli) struct ServeArgs {
     #[command(flatten)]
     pub(in crate::cli) config: ConfigArgs,
-    /// Only check the configuration, as a reload by SIGHUP does; exits with 78 where it is wrong
+    /// Only check the configuration, as a reload by SIGHUP does; exits with 78 if it is wrong
     #[arg(long)]
     pub(in crate::cli) check: bool,
 }
@@ -31,7 +31,7 @@ pub(in crate::cli) struct CompletionsArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManArgs {
-    /// The folder to write them to; it is made where it does not exist
+    /// The folder to write them to; it is made if it does not exist
     #[arg(long)]
     pub(in crate::cli) dir: PathBuf,
 }
@@ -72,7 +72,7 @@ pub(in crate::cli) struct RebuildArgs {
     /// Replace a catalogue that is there, and keep it beside the new one
     #[arg(long)]
     pub(in crate::cli) replace: bool,
-    /// Take over the snapshots of this installation, which no other daemon goes by; `lvs -o lv_name,lv_tags @asat` shows the ids. Without it
+    /// Take over the snapshots of this installation, which no other daemon uses; `lvs -o lv_name,lv_tags @asat` shows the ids. Without it
     /// they are those of the installation that the state folder is of
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) installation: Option<String>,

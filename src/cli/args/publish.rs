@@ -8,7 +8,7 @@ use super::{attribute, day, key};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PublishArgs {
-    /// The store; may be left out where there is only one
+    /// The store; may be left out if there is only one
     pub(in crate::cli) store: Option<StoreName>,
     /// A set of stores, instead of one: all as they are at one instant, or none
     #[arg(long, value_name = "NAME", conflicts_with = "store")]

@@ -25,7 +25,7 @@ const MISTAKES: [Mistake; 34] = [
     ("list", 2, "'list'", "asat ls lists versions"),
     ("mount report@1", 2, "'mount'", "asat open opens a version"),
     ("delete report@1", 2, "'delete'", "asat retire gives a version up"),
-    ("", 2, "subcommand", "asat --help lists the commands"),
+    ("", 2, "Usage: asat", "Show how everything stands"),
     // Something is left out, or is too much.
     ("open report", 3, "which version of report", "report@latest is the newest"),
     ("show report", 2, "not a version", "report@latest is the newest version"),
