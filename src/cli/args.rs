@@ -83,7 +83,7 @@ pub(super) struct Globals {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Write a first configuration, and say what was found and what to type next
+    /// Write a first configuration, or add the first store to one, and say what was found and what to type next
     Init(InitArgs),
     /// Show how everything stands on one screen, and what to do next; exits with 13 if something is wrong
     Status,

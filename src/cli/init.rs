@@ -33,6 +33,9 @@ struct Begun {
     path: PathBuf,
     /// `wal`, `rollback`, or nothing if the file is empty yet.
     journal: Option<&'static str>,
+    /// Whether the store was added to a configuration that was there and had none.
+    #[serde(rename = "added")]
+    is_added: bool,
     /// Whether asat can work so.
     ok: bool,
     findings: Vec<Finding>,
@@ -44,15 +47,17 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     let (path, journal) = database(&args.store)?;
     let store = args.name.clone().map_or_else(|| named_after(&path), Ok)?;
     let config = std::path::absolute(&args.config.file).unwrap_or_else(|_| args.config.file.clone());
-    let server = write(args, &config, &store, &path)?;
+    let plan = plan(args, &config, &store, &path)?;
+    put(&config, &plan).map_err(|error| cannot_write(&config, &error))?;
 
     let report = doctor::examine(Some(&config));
     let tells = |finding: &Finding| [Group::Store, Group::State].contains(&finding.group);
     let mut findings: Vec<Finding> = report.findings.into_iter().filter(tells).collect();
     findings.extend(journal.map(|journal| of_journal(journal, &store)));
     let ok = findings.iter().all(|finding| finding.level != Level::Problem);
-    let next = next(&config, &server, &store);
-    let begun = Begun { config, store: store.to_string(), path, journal, ok, findings, next };
+    let next = next(&config, plan.socket.as_deref(), &store);
+    let is_added = plan.is_added;
+    let begun = Begun { config, store: store.to_string(), path, journal, is_added, ok, findings, next };
     output.answer(&begun, text)?;
     if ok {
         return Ok(());
@@ -108,14 +113,22 @@ fn named_after(path: &Path) -> Result<StoreName, Problem> {
     })
 }
 
-/// Writes the configuration once it is known to be right. Answers where the daemon listens by it.
-fn write(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Result<Server, Problem> {
-    let there = fs::symlink_metadata(config).ok();
-    if there.is_some() && !args.force {
-        let detail = format!("there is a configuration at {}, and nothing was changed", config.display());
-        let hint =
-            "add a [[store]] section to it, name another file with --config, or replace it with --force";
-        return Err(Problem::new(Code::Invalid, detail, hint));
+/// What is to be written, and where the daemon listens by it.
+struct Plan {
+    content: String,
+    socket: Option<PathBuf>,
+    /// Whether the store is added to a configuration that had none.
+    is_added: bool,
+    /// The file that gives way.
+    before: Option<fs::Metadata>,
+}
+
+/// Says what is to be written, once it is known to be right.
+fn plan(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Result<Plan, Problem> {
+    let section = format!("[[store]]\nname = \"{store}\"\npath = {}\n", quoted(path)?);
+    let before = fs::symlink_metadata(config).ok();
+    if before.is_some() && !args.force {
+        return added(args, config, &section, before);
     }
     let folder = config.parent().unwrap_or(Path::new("/"));
     let is_default = config == Path::new(DEFAULT_CONFIG);
@@ -125,50 +138,71 @@ fn write(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Resu
         None => folder.join("state"),
     };
     let socket = if is_default { PathBuf::from("/run/asat/asat.sock") } else { folder.join("asat.sock") };
-    let content = content(store, path, &state, &socket)?;
+    let content = format!(
+        "# The configuration of asat. `asat configuration` prints every key with its default and what it is for.\n\
+         state = {}\n\n[listen]\nunix = {}\n\n{section}",
+        quoted(&state)?,
+        quoted(&socket)?,
+    );
     Config::parse(&content, folder)?;
-    put(config, folder, &content, there.as_ref()).map_err(|error| {
-        let detail = format!("cannot write {}: {error}", config.display());
-        Problem::new(
-            Code::Configuration,
-            detail,
-            "run it as root, or name a file of your own with --config FILE",
-        )
-    })?;
-    Ok(Server::Unix(socket))
+    Ok(Plan { content, socket: Some(socket), is_added: false, before })
 }
 
-fn content(store: &StoreName, path: &Path, state: &Path, socket: &Path) -> Result<String, Problem> {
-    let quoted = |path: &Path| {
-        // A text in JSON is one in TOML.
-        let text = path.to_str().and_then(|text| serde_json::to_string(text).ok());
-        text.ok_or_else(|| {
-            let detail = format!("{} is not written in UTF-8, as the configuration is", path.display());
-            Problem::new(Code::Invalid, detail, "rename it, or make a symbolic link to it")
-        })
+/// The configuration that is there, with its first store: a package brings one that has none.
+fn added(
+    args: &InitArgs,
+    config: &Path,
+    section: &str,
+    before: Option<fs::Metadata>,
+) -> Result<Plan, Problem> {
+    let refused = |what: &str, hint: &str| {
+        let detail = format!("{} {what}, and nothing was changed", config.display());
+        Problem::new(Code::Invalid, detail, hint)
     };
-    Ok(format!(
-        "# The configuration of asat. `asat configuration` prints every key with its default and what it is for.\n\
-         state = {}\n\n[listen]\nunix = {}\n\n[[store]]\nname = \"{store}\"\npath = {}\n",
-        quoted(state)?,
-        quoted(socket)?,
-        quoted(path)?
-    ))
+    let found = Config::load(config)?;
+    if !found.stores.is_empty() || found.follow.is_some() {
+        let hint =
+            "add a [[store]] section to it, name another file with --config, or replace it with --force";
+        return Err(refused("is there already", hint));
+    }
+    if args.state.is_some() {
+        return Err(refused("says already which folder `state` is", "leave --state out, or change it there"));
+    }
+    let text = fs::read_to_string(config).map_err(|error| cannot_write(config, &error))?;
+    let content = format!("{}\n\n{section}", text.trim_end());
+    Config::parse(&content, config.parent().unwrap_or(Path::new("/")))?;
+    Ok(Plan { content, socket: found.listen.unix, is_added: true, before })
+}
+
+/// A path as it is written in the configuration.
+fn quoted(path: &Path) -> Result<String, Problem> {
+    // A text in JSON is one in TOML.
+    let text = path.to_str().and_then(|text| serde_json::to_string(text).ok());
+    text.ok_or_else(|| {
+        let detail = format!("{} is not written in UTF-8, as the configuration is", path.display());
+        Problem::new(Code::Invalid, detail, "rename it, or make a symbolic link to it")
+    })
+}
+
+fn cannot_write(config: &Path, error: &io::Error) -> Problem {
+    let detail = format!("cannot write {}: {error}", config.display());
+    Problem::new(Code::Configuration, detail, "run it as root, or name a file of your own with --config FILE")
 }
 
 /// Puts the file in its place in one step. One that is replaced gives it its owner and mode.
-fn put(config: &Path, folder: &Path, content: &str, before: Option<&fs::Metadata>) -> io::Result<()> {
+fn put(config: &Path, plan: &Plan) -> io::Result<()> {
+    let folder = config.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new()
         .prefix(".asat-init-")
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(folder)?;
-    file.write_all(content.as_bytes())?;
-    if let Some(before) = before {
+    file.write_all(plan.content.as_bytes())?;
+    if let Some(before) = &plan.before {
         chown(file.path(), Some(before.uid()), Some(before.gid()))?;
         file.as_file().set_permissions(Permissions::from_mode(before.mode() & 0o7777))?;
     }
     file.as_file().sync_all()?;
-    match before {
+    match plan.before {
         Some(_) => file.persist(config).map_err(|error| error.error)?,
         // Nobody's file is replaced that came meanwhile.
         None => file.persist_noclobber(config).map_err(|error| error.error)?,
@@ -195,7 +229,7 @@ fn of_journal(journal: &str, store: &StoreName) -> Finding {
     }
 }
 
-fn next(config: &Path, server: &Server, store: &StoreName) -> Vec<String> {
+fn next(config: &Path, socket: Option<&Path>, store: &StoreName) -> Vec<String> {
     let is_default = config == Path::new(DEFAULT_CONFIG);
     let units = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
     let is_service = units.iter().any(|folder| Path::new(folder).join(SERVICE).exists());
@@ -204,7 +238,9 @@ fn next(config: &Path, server: &Server, store: &StoreName) -> Vec<String> {
         (true, false) => "asat serve".to_owned(),
         (false, _) => format!("asat serve --config {}", config.display()),
     };
-    let elsewhere = (!is_default).then(|| format!("export ASAT_SERVER={server}"));
+    let server = socket.map(|socket| Server::Unix(socket.to_owned()).to_string());
+    let elsewhere = server.filter(|server| server != Server::DEFAULT);
+    let elsewhere = elsewhere.map(|server| format!("export ASAT_SERVER={server}"));
     let publish = format!("asat publish {store} --label first");
     let open = format!("asat open {store}@latest");
     [Some(start), elsewhere, Some(publish), Some("asat status".to_owned()), Some(open)]
@@ -214,8 +250,8 @@ fn next(config: &Path, server: &Server, store: &StoreName) -> Vec<String> {
 }
 
 fn text(begun: &Begun) -> String {
-    let mut text =
-        format!("{} is written, with the store {}\n\nFound\n", begun.config.display(), begun.store);
+    let how = if begun.is_added { "has now" } else { "is written, with" };
+    let mut text = format!("{} {how} the store {}\n\nFound\n", begun.config.display(), begun.store);
     for finding in &begun.findings {
         let _ = writeln!(text, "  {:<7}  {}", finding.level.text(), clean(&finding.what));
         if let Some(advice) = finding.advice.as_deref().filter(|advice| !advice.is_empty()) {
@@ -247,13 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_a_configuration() {
-        let store = "report".parse().unwrap();
-        let [path, state, socket] =
-            ["/srv/a \"b\"\\c.db", "/var/lib/asat", "/run/asat/asat.sock"].map(Path::new);
-        let config =
-            Config::parse(&content(&store, path, state, socket).unwrap(), Path::new("/etc/asat")).unwrap();
-        assert_eq!((config.state.as_path(), config.listen.unix.as_deref()), (state, Some(socket)));
-        assert_eq!(config.stores.get(&store).unwrap().path, path);
+    fn a_path_is_written_as_the_configuration_reads_it() {
+        let path = Path::new("/srv/a \"b\"\\c.db");
+        let text = format!("state = \"s\"\n[[store]]\nname = \"report\"\npath = {}\n", quoted(path).unwrap());
+        let config = Config::parse(&text, Path::new("/etc/asat")).unwrap();
+        assert_eq!(config.stores.values().next().unwrap().path, path);
     }
 }

@@ -84,6 +84,34 @@ fn a_first_configuration_leads_to_an_opened_version_by_the_commands_that_it_name
 }
 
 #[test]
+fn a_configuration_without_a_store_gets_its_first_one() {
+    let folder = folder();
+    database(&folder.path().join("report.db"), "wal");
+    let config = folder.path().join("asat.toml");
+    let packaged = "# By a package.\nstate = \"s\"\n\n[listen]\nunix = \"other.sock\"\n";
+    fs::write(&config, packaged).unwrap();
+    let init = ["init", "--store", "report.db", "-c", "asat.toml", "--json"];
+    let output = asat(folder.path(), &[&init[..], &["--state", "elsewhere"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_eq!(fs::read_to_string(&config).unwrap(), packaged);
+
+    let output = asat(folder.path(), &init);
+    let begun: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let socket = folder.path().join("other.sock");
+    assert_eq!(
+        (&begun["added"], &begun["next"][1]),
+        (&json!(true), &json!(format!("export ASAT_SERVER=unix:{}", socket.display())))
+    );
+    let written = fs::read_to_string(&config).unwrap();
+    assert!(
+        written.starts_with(packaged) && written.contains("\n[[store]]\nname = \"report\"\n"),
+        "{written}"
+    );
+    assert_eq!(asat(folder.path(), &init).status.code(), Some(3));
+    assert_eq!(fs::read_to_string(&config).unwrap(), written);
+}
+
+#[test]
 fn what_is_found_in_a_rollback_mode_and_in_an_empty_file() {
     let folder = folder();
     database(&folder.path().join("a.db"), "delete");
