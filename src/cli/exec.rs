@@ -52,7 +52,8 @@ pub(super) async fn exec(
         Ok(status) => Err(Failure::Exit(code(status))),
         Err(error) => {
             let command = args.command.first().map_or_else(String::new, |name| name.display().to_string());
-            output.remark(&format!("cannot run {command}: {error}"));
+            let detail = format!("cannot run {command}: {error}");
+            output.problem(&Problem::new(Code::Invalid, detail, "name a program in PATH, or its whole path"));
             Err(Failure::Exit(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }))
         }
     }

@@ -143,6 +143,11 @@ fn not_a_store(error: NameError) -> Problem {
 }
 
 fn no_time(text: &str, hint: String) -> Problem {
+    // What begins so is taken for a time, as -7d is one.
+    if text.starts_with("--") {
+        let detail = format!("asat as-of has no option {}", clean(text));
+        return Problem::new(Code::Invalid, detail, "asat as-of --help lists those that it has");
+    }
     Problem::new(Code::Invalid, format!("{:?} is no time", clean(text)), hint)
 }
 

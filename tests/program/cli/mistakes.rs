@@ -10,7 +10,7 @@ use crate::common::World;
 /// A mistake: what is typed, the exit code, and what the answer says of the mistake and of what to type.
 type Mistake = (&'static str, i32, &'static str, &'static str);
 
-const MISTAKES: [Mistake; 34] = [
+const MISTAKES: [Mistake; 37] = [
     // Names that are nearly right.
     ("publis", 2, "'publis'", "'publish'"),
     ("publish --lable close", 2, "'--lable'", "'--label'"),
@@ -26,6 +26,9 @@ const MISTAKES: [Mistake; 34] = [
     ("mount report@1", 2, "'mount'", "asat open opens a version"),
     ("delete report@1", 2, "'delete'", "asat retire gives a version up"),
     ("", 2, "Usage: asat", "Show how everything stands"),
+    ("as-of --buisness-date 2026-11-19", 3, "no option --buisness-date", "asat as-of --help"),
+    ("as-of report", 3, "\"report\" is no time", "yesterday"),
+    ("exec report@1 -- sqlite4 {}", 127, "cannot run sqlite4", "name a program in PATH"),
     // Something is left out, or is too much.
     ("open report", 3, "which version of report", "report@latest is the newest"),
     ("show report", 2, "not a version", "report@latest is the newest version"),
@@ -70,7 +73,7 @@ fn an_answer_names_the_mistake_and_what_to_type() {
 
 /// Everything that a mistake could have changed.
 fn stands(world: &World) -> [Value; 4] {
-    ["/versions?state=any", "/stores", "/leases", "/stores/report/tags"].map(|path| world.get(path).json())
+    ["/versions?state=any", "/audit", "/leases", "/stores/report/tags"].map(|path| world.get(path).json())
 }
 
 #[test]
