@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{answered, done, refused, sum, text, world, world_with_history};
+use super::{answered, at_a_terminal, done, refused, sum, text, world, world_with_history};
 use crate::common::{PATIENCE, World};
 
 /// Two versions, each with a label of its own and a business day, and a third one with the label of the second.
@@ -126,6 +126,32 @@ fn a_signal_ends_the_command_and_the_lease() {
         waiting(&world, &[], &["sh", "-c", "trap 'exit 3' TERM; echo; while :; do sleep 0.05; done"]);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(leases(&world), json!([]));
+}
+
+/// Counts how often it is interrupted.
+const INTERRUPTED: &str = "
+import signal, time
+count = 0
+def interrupted(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, interrupted)
+print('[y/N] ', end='', flush=True)
+end = time.monotonic() + 30
+while count == 0 and time.monotonic() < end:
+    time.sleep(0.05)
+time.sleep(0.5)
+print('interrupted', count)
+raise SystemExit(5)
+";
+
+#[test]
+fn what_is_typed_at_the_terminal_reaches_the_command_once() {
+    let world = world_with_history();
+    let output = at_a_terminal(&world, "\u{3}", &["exec", "report@1", "--", "python3", "-c", INTERRUPTED]);
+    let said = text(&output.stdout);
+    assert!(output.status.code() == Some(5) && said.contains("interrupted 1\r\n"), "{output:?}");
     assert_eq!(leases(&world), json!([]));
 }
 
