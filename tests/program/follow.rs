@@ -163,6 +163,9 @@ fn what_is_published_elsewhere_is_listed_opened_compared_and_queried_here() {
     let status = follower.world.asat(&["remote", "status"]);
     let said = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(said.starts_with(&format!("report: followed from {}", url(bucket.path()))), "{said}");
+    let status = follower.world.asat(&["status"]);
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.status.success() && said.contains("followed, seen just now"), "{status:?}");
 }
 
 #[test]

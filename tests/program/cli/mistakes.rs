@@ -10,7 +10,7 @@ use crate::common::World;
 /// A mistake: what is typed, the exit code, and what the answer says of the mistake and of what to type.
 type Mistake = (&'static str, i32, &'static str, &'static str);
 
-const MISTAKES: [Mistake; 37] = [
+const MISTAKES: [Mistake; 38] = [
     // Names that are nearly right.
     ("publis", 2, "'publis'", "'publish'"),
     ("publish --lable close", 2, "'--lable'", "'--label'"),
@@ -49,6 +49,7 @@ const MISTAKES: [Mistake; 37] = [
     ("open report@1 --ttl 1x", 2, "'1x'", "write it as 90s, 15m"),
     // What changes much is not done unasked.
     ("retire report@2", 3, "nobody can be asked", "add --yes"),
+    ("retire report@1 --yes", 5, "has the tag month-end", "asat tag --delete report month-end deletes it"),
     ("restore report@1", 3, "changes the store", "add --yes"),
     // The daemon is somewhere else, or not there.
     ("stores --server /run/asat/asat.sock", 2, "'/run/asat/asat.sock'", "write unix:/run/asat/asat.sock"),

@@ -76,10 +76,12 @@ impl Engine {
         let history = self.register.history(&version.id.store).ok()?;
         let names: Vec<&str> =
             history.tags_on(version.id.number).map(|tag| tag.name.as_str()).take(20).collect();
-        if names.is_empty() {
-            return None;
-        }
+        let first = names.first()?;
         let detail = format!("{} has the tag {}", version.id, names.join(", "));
-        Some(Problem::new(Code::Tagged, detail, "move the tag to another version, or delete it"))
+        let tag = format!("{} {first}", version.id.store);
+        let hint = format!(
+            "asat tag {tag} VERSION has it lead to another version, and asat tag --delete {tag} deletes it"
+        );
+        Some(Problem::new(Code::Tagged, detail, hint))
     }
 }
