@@ -192,6 +192,10 @@ fn cannot_write(config: &Path, error: &io::Error) -> Problem {
 /// Puts the file in its place in one step. One that is replaced gives it its owner and mode.
 fn put(config: &Path, plan: &Plan) -> io::Result<()> {
     let folder = config.parent().unwrap_or(Path::new("/"));
+    if config == Path::new(DEFAULT_CONFIG) {
+        // A package makes this folder; without one, nobody has.
+        fs::create_dir_all(folder)?;
+    }
     let mut file = tempfile::Builder::new()
         .prefix(".asat-init-")
         .permissions(Permissions::from_mode(0o644))

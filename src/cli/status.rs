@@ -140,8 +140,8 @@ fn text(status: &Status, now: Timestamp) -> String {
     let unknown = status.alarms.iter().filter(|alarm| alarm.acknowledged_at.is_none()).count();
     let alarms = match (status.alarms.len(), unknown) {
         (0, _) => "none".to_owned(),
-        (all, 0) => format!("{all}, known to somebody"),
-        (all, unknown) => format!("{all}, of which nobody knows {unknown}"),
+        (all, 0) => format!("{all}, all acknowledged"),
+        (all, unknown) => format!("{all}, of which {unknown} not acknowledged"),
     };
     let _ = writeln!(text, "alarms  {alarms}");
     if stores.is_empty() {

@@ -78,7 +78,7 @@ fn what_is_wrong_comes_with_what_to_do() {
     status.next = next(&status);
     let said = text(&status, now());
     for line in [
-        "alarms  2, of which nobody knows 1\n",
+        "alarms  2, of which 1 not acknowledged\n",
         "  ! no space\n    add a disk; then asat acknowledge 'group vg: short'\n",
         "  ! the machine's clock is doubted, and nothing ends by it\n    asat clock\n",
         "  - a was never published\n    asat publish a --label LABEL\n",
