@@ -371,6 +371,19 @@ impl Inner {
         if is_let_go { Ok(()) } else { self.commit_manifest(|_, _| true).map(drop) }
     }
 
+    /// The number of a state's newest file, if it has nothing but the manifest, and that says what is said in the one before, which is needed
+    /// for what else it has.
+    pub(crate) fn repeats(&self, state: &State) -> Option<u64> {
+        let (newest, before) = (&state.manifest, lock(&self.commit).fallback.clone());
+        let (number, last) = (newest.number, before.number);
+        let has_more = |file: u64| {
+            newest.segments.iter().any(|segment| segment.file == file)
+                || newest.records.iter().any(|records| records.file == file)
+        };
+        let is_said = !has_more(number) && has_more(last) && Manifest { number, ..before } == *newest;
+        (is_said && last < number).then_some(number)
+    }
+
     /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up
     /// must not be kept for want of a block.
     pub(crate) fn commit_manifest(

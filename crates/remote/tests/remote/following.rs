@@ -626,11 +626,7 @@ fn nothing_new_takes_one_read_a_publication_two_and_a_part_for_each_file_and_rea
             |machine| (5..9).for_each(|n| machine.publish(n)),
             &["read", "read", "read part", "read part", "read part", "read part"],
         ),
-        (
-            "segments are merged, in two steps",
-            |machine| compact(machine),
-            &["read", "read", "read part", "read part"],
-        ),
+        ("segments are merged, in two steps", |machine| compact(machine), &["read", "read", "read part"]),
         ("nothing new again", |_| {}, &["read"]),
     ];
     let (world, mut machine) = (World::new(), machine("first"));
