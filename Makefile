@@ -8,7 +8,7 @@
 #                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
 #                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed.
 #                    Last, 500 kills (KILLS=n) of a publisher, of its bucket's server and of a follower; KILLS_FROM=n begins with that seed
-# make bench         the figures of the README, measured here
+# make bench         the figures of docs/benchmarks.md, measured here
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
 # make install       binary, units, manual pages and completions, under PREFIX (default /usr/local)
