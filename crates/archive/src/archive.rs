@@ -373,15 +373,21 @@ impl Inner {
 
     /// The number of a state's newest file, if it has nothing but the manifest, and that says what is said in the one before, which is needed
     /// for what else it has.
-    pub(crate) fn repeats(&self, state: &State) -> Option<u64> {
-        let (newest, before) = (&state.manifest, lock(&self.commit).fallback.clone());
-        let (number, last) = (newest.number, before.number);
-        let has_more = |file: u64| {
-            newest.segments.iter().any(|segment| segment.file == file)
-                || newest.records.iter().any(|records| records.file == file)
+    ///
+    /// # Errors
+    /// What the machine refuses at this moment.
+    pub(crate) fn repeats(&self, state: &State) -> Result<Option<u64>, Error> {
+        let (newest, number) = (&state.manifest, state.manifest.number);
+        let segments = newest.segments.iter().map(|segment| segment.file);
+        let Some(last) = segments.chain(newest.records.iter().map(|records| records.file)).max() else {
+            return Ok(None);
         };
-        let is_said = !has_more(number) && has_more(last) && Manifest { number, ..before } == *newest;
-        (is_said && last < number).then_some(number)
+        if last >= number {
+            return Ok(None);
+        }
+        let said = unless_refused(manifest_of(&*self.objects, last))?;
+        let is_said = said.is_ok_and(|said| Manifest { number, ..said } == *newest);
+        Ok(is_said.then_some(number))
     }
 
     /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up

@@ -108,7 +108,8 @@ impl Archive {
                     Err(error) => return Err(error),
                 }
             }
-            files.repeats = self.inner.repeats(&state);
+            files.repeats = self.inner.repeats(&state)?;
+            files.lost.retain(|lost| Some(*lost) != files.repeats);
             files.versions = state.live_from(0).iter().map(|version| version.number).collect();
             // A file may have been deleted since because another state has followed.
             let has_all = files.lost.is_empty() && state.is_open();

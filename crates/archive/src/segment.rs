@@ -38,10 +38,11 @@ impl Ends {
         let at = len.saturating_sub(END_BYTES);
         let end = object.read_range(at..len)?;
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
-        let footer = if objects.is_near() {
-            Footer::decode(&object.read_range(0..HEADER_LEN)?, footer, len)
-        } else {
-            Footer::decode_end(footer, len)
+        // The header repeats what the end says. Of a file that is somewhere else it is read only if it has to confirm another format.
+        let by_end = (!objects.is_near()).then(|| Footer::decode_end(footer, len));
+        let footer = match by_end.filter(|found| !matches!(found, Err(Unfit::Format(_)))) {
+            Some(found) => found,
+            None => Footer::decode(&object.read_range(0..HEADER_LEN)?, footer, len),
         };
         let footer = footer.map_err(|unfit| match unfit {
             Unfit::Damaged(what) => object.damaged(what),

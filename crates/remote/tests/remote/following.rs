@@ -295,7 +295,7 @@ fn is_needed_to_open(harm: &str) -> bool {
 
 /// The ways in which one comes to harm that is noticed when it is read, each with its name. Of a file of several versions, not each of them
 /// concerns all.
-fn harms() -> [(&'static str, Harm); 9] {
+fn harms() -> [(&'static str, Harm); 10] {
     fn flip(mut bytes: Vec<u8>, at: impl Fn(usize) -> usize) -> Option<Vec<u8>> {
         let at = at(bytes.len());
         bytes[at] ^= 4;
@@ -316,6 +316,7 @@ fn harms() -> [(&'static str, Harm); 9] {
         ("its end is missing", |bytes| Some(bytes[..bytes.len() / 2].to_vec())),
         ("it is empty", |_| Some(Vec::new())),
         ("it is gone", |_| None),
+        ("its end says another format", |bytes| flip(bytes, |len| len - 12)),
     ]
 }
 

@@ -568,6 +568,23 @@ fn a_version_that_is_back_as_its_giving_up_was_lost_here_is_not_said_to_be_store
     );
 }
 
+/// The newest file of an archive may only repeat that a merge is done. The bucket does not have it, and does not need it.
+#[test]
+fn what_only_repeats_that_a_merge_is_done_may_be_lost() {
+    let (world, mut machine) = World::with(8);
+    compact(&machine);
+    machine.push(&world.repository).unwrap();
+    let newest = machine.archive.newest_file();
+    assert!(world.newest().files.iter().all(|named| named.file != newest));
+    fs::remove_file(machine.file(newest)).unwrap();
+    machine.kill();
+    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+    assert_eq!(world.contents(None), machine.versions);
+    machine.publish(9);
+    assert_eq!(machine.push(&world.repository).unwrap(), machine.versions);
+    assert_eq!(world.contents(None), machine.versions);
+}
+
 // What the bucket loses.
 
 #[test]
