@@ -8,7 +8,8 @@
 #                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
 #                    for 20 seconds (FUZZ_SECONDS=n) with what reaches more of its code; what one fails on is kept in a file, and the command that feeds it again is printed.
 #                    Last, 500 kills (KILLS=n) of a publisher, of its bucket's server and of a follower; KILLS_FROM=n begins with that seed
-# make bench         the figures of the README, measured here
+# make bench         the figures of docs/benchmarks.md, measured here
+# make compare       asat beside cp, SQLite's backup, restic, borg and Litestream, on the same work: writes docs/compare.md
 # make bench-lab     the figures of the backends on volumes, and of the guard, in the tests' own kernel
 # make build         the release binary, target/release/asat
 # make install       binary, units, manual pages and completions, under PREFIX (default /usr/local)
@@ -43,6 +44,9 @@ TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:pro
              unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
+# What asat is compared with, besides Litestream, which is measured if Go is here to build it.
+COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup
+LITESTREAM ?= github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
@@ -61,7 +65,7 @@ FUZZ_SECONDS ?= 20
 # How often `sim` kills a publisher, its bucket's server or a follower.
 KILLS ?= 500
 
-.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab install deb sbom clean
+.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab compare install deb sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -127,6 +131,12 @@ bench: build
 	$(BENCH) watch
 	$(BENCH) remote
 	$(BENCH) follow
+
+compare: build
+	@tools/need $(COMPARE_NEEDS)
+	$(CARGO) build --release --locked --package asat-bench
+	if command -v go >/dev/null; then GOBIN=$(abspath $(TARGET))/tmp/compare go install $(LITESTREAM); fi
+	$(BENCH) compare --document docs $(if $(shell command -v go),--litestream $(abspath $(TARGET))/tmp/compare/litestream)
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab: build

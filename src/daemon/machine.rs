@@ -275,10 +275,16 @@ impl Machine {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         };
-        while archive.compact(&mut pace)?.more && !self.stopping.load(Ordering::Relaxed) {
-            let _ = archive.wait_for_writer(Duration::from_secs(1));
-        }
+        let compacted = loop {
+            match archive.compact(&mut pace) {
+                Ok(compacted) if compacted.more && !self.stopping.load(Ordering::Relaxed) => {
+                    let _ = archive.wait_for_writer(Duration::from_secs(1));
+                }
+                compacted => break compacted,
+            }
+        };
         self.notices.tell_archived();
+        compacted?;
         // What lies elsewhere now is read before a publication relies on it; if it cannot be, that one tries again.
         if let Err(problem) = self.read_newest(store) {
             tracing::debug!(store = %store, %problem, "{store}: what was compacted is not read yet");

@@ -6,6 +6,7 @@
 //! crates' own crash tests.
 
 pub mod bank;
+mod records;
 mod repairs;
 mod script;
 mod sets;

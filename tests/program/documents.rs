@@ -1,4 +1,4 @@
-//! What the documents show is true: the quick start of the README, the examples of `docs/publishing.md` and `docs/api.md`, and every piece of
+//! What the documents show is true: the quick start of the README, the examples of `docs/versions.md`, `docs/publishing.md` and `docs/api.md`, and every piece of
 //! configuration in both are run as they stand, but for the paths of the reader's own folders.
 
 use std::fs;
@@ -10,6 +10,7 @@ use asat::config::Config;
 use sha2::{Digest, Sha256};
 
 const README: &str = include_str!("../../README.md");
+const VERSIONS: &str = include_str!("../../docs/versions.md");
 const PUBLISHING: &str = include_str!("../../docs/publishing.md");
 const API: &str = include_str!("../../docs/api.md");
 const CHANGES: &str = include_str!("../../docs/changes.md");
@@ -192,7 +193,7 @@ fn the_clients_of_the_api_document_run_over_tcp_and_over_the_unix_socket() {
 fn every_piece_of_configuration_that_is_shown_is_taken() {
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
     let shown: Vec<&str> =
-        [README, PUBLISHING, CHANGES].into_iter().flat_map(|document| examples(document, "toml")).collect();
+        [VERSIONS, PUBLISHING, CHANGES].into_iter().flat_map(|document| examples(document, "toml")).collect();
     assert!(shown.len() > 5);
     for text in shown {
         let mut whole = String::from("state = \"state\"\n");

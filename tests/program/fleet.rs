@@ -25,8 +25,6 @@ const LONG: Duration = Duration::from_secs(2 * PATIENCE.as_secs());
 const STORY: u32 = 250;
 /// How many kills lie between two looks at everything.
 const LOOK_EVERY: u32 = 5;
-/// A campaign of so many kills waits at its end until a retirement comes into the bucket by itself, which takes a minute.
-const PATIENT: u32 = 100;
 /// How many rounds the rows of one stay in the store.
 const ROUNDS_KEPT: i64 = 40;
 
@@ -41,9 +39,7 @@ fn whoever_is_killed_what_was_answered_stays_true_at_the_publisher_in_the_bucket
         let began = Instant::now();
         let mut story = Story::new(seed);
         story.play(kills);
-        if left == 0 && all >= PATIENT {
-            story.retire_and_wait();
-        }
+        story.retire_and_push();
         story.end();
         let (killed, known) = (story.machines.kills, story.known.len());
         println!("{killed} kills and {known} versions in {:?}", began.elapsed());
@@ -473,11 +469,13 @@ impl Story {
         });
     }
 
-    /// Gives a version up that is in the bucket. Without anything else it comes there, and to the follower.
-    fn retire_and_wait(&mut self) {
+    /// Retires a version that is in the bucket. That comes there, and to the follower, if somebody asks for it, without a publication.
+    fn retire_and_push(&mut self) {
         self.close();
         let oldest = self.kept().into_iter().map(id).next();
         self.retire(oldest);
+        let pushed = self.machines.publisher.send("POST", "/stores/report/remote/push", &json!({}));
+        assert_eq!(pushed.status, 200, "{pushed}");
         let readable = self.look_at_the_publisher();
         self.until_as_readable(&readable);
     }

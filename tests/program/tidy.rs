@@ -240,6 +240,36 @@ fn documents_are_finished_and_sober() {
     expect_none("words that a document can do without", complaints);
 }
 
+/// Words and phrases that readers stumble over, each with what to write.
+const PLAIN: [(&str, &str); 7] = [
+    ("whoever", "the writer, the reader, anybody who"),
+    ("wherever", "in every place that, if"),
+    ("he", "the writer, they"),
+    ("him", "the writer, them"),
+    ("is told", "hears, gets the message"),
+    ("let go", "released"),
+    ("it is looked whether", "asat checks if"),
+];
+
+#[test]
+fn documents_are_in_plain_english() {
+    let complaints =
+        documents().into_iter().filter(|(name, _)| name != "CHANGELOG.md").flat_map(|(name, text)| {
+            // What is code is not prose.
+            let prose: String = text.split("```").step_by(2).collect();
+            let prose: String = prose.split('`').step_by(2).collect();
+            let words: Vec<String> = prose
+                .split(|letter: char| !letter.is_alphabetic())
+                .filter(|word| !word.is_empty())
+                .map(str::to_lowercase)
+                .collect();
+            let prose = format!(" {} ", words.join(" "));
+            let found = PLAIN.into_iter().filter(|(hard, _)| prose.contains(&format!(" {hard} ")));
+            found.map(|(hard, plain)| format!("{name}: {hard}: {plain}")).collect::<Vec<_>>()
+        });
+    expect_none("write it in plain words", complaints);
+}
+
 #[test]
 fn documents_cite_names_and_files_that_exist() {
     let complaints = documents().into_iter().flat_map(|(name, text)| {

@@ -371,6 +371,25 @@ impl Inner {
         if is_let_go { Ok(()) } else { self.commit_manifest(|_, _| true).map(drop) }
     }
 
+    /// The number of a state's newest file, if it has nothing but the manifest, and that says what is said in the one before, which is needed
+    /// for what else it has.
+    ///
+    /// # Errors
+    /// What the machine refuses at this moment.
+    pub(crate) fn repeats(&self, state: &State) -> Result<Option<u64>, Error> {
+        let (newest, number) = (&state.manifest, state.manifest.number);
+        let segments = newest.segments.iter().map(|segment| segment.file);
+        let Some(last) = segments.chain(newest.records.iter().map(|records| records.file)).max() else {
+            return Ok(None);
+        };
+        if last >= number {
+            return Ok(None);
+        }
+        let said = unless_refused(manifest_of(&*self.objects, last))?;
+        let is_said = said.is_ok_and(|said| Manifest { number, ..said } == *newest);
+        Ok(is_said.then_some(number))
+    }
+
     /// Changes nothing but the manifest. On a full disk, the files are deleted before that only the manifest before needs: what is given up
     /// must not be kept for want of a block.
     pub(crate) fn commit_manifest(

@@ -69,6 +69,9 @@ pub struct Files {
     pub lost: Vec<u64>,
     /// The numbers of files that were written last and cannot be read: the archive is what it was before them.
     pub unread: Vec<u64>,
+    /// The number of the newest file, if it only repeats what the one before says: it lets the archive delete what was merged, and a copy of
+    /// the archive is whole without it.
+    pub repeats: Option<u64>,
 }
 
 impl Files {
@@ -105,6 +108,8 @@ impl Archive {
                     Err(error) => return Err(error),
                 }
             }
+            files.repeats = self.inner.repeats(&state)?;
+            files.lost.retain(|lost| Some(*lost) != files.repeats);
             files.versions = state.live_from(0).iter().map(|version| version.number).collect();
             // A file may have been deleted since because another state has followed.
             let has_all = files.lost.is_empty() && state.is_open();

@@ -52,7 +52,6 @@ impl Archive {
         let is_known = |file: &&Arc<dyn FileBytes>| self.inner.state().is_open_in(file.id().number);
         for file in files.iter().filter(|file| !is_known(file)) {
             let bytes = file.id().bytes;
-            file.expect(0, bytes.min(HEADER_LEN));
             file.expect(bytes.saturating_sub(END_BYTES), bytes.min(END_BYTES));
         }
         let ends = Ends::open(&*objects, newest.number)?;
@@ -187,9 +186,8 @@ fn open(file: &Arc<dyn FileBytes>) -> Result<Arc<dyn Object>, Error> {
     if id.bytes < HEADER_LEN + FOOTER_LEN {
         return Ok(object);
     }
-    let header = object.read_range(0..HEADER_LEN)?;
     let footer = object.read_range(id.bytes - FOOTER_LEN..id.bytes)?;
-    match Footer::decode(&header, &footer, id.bytes) {
+    match Footer::decode_end(&footer, id.bytes) {
         Ok(footer) if footer.hash() != id.hash => {
             Err(object.damaged("it is another file than the one that was meant"))
         }

@@ -92,6 +92,17 @@ impl Footer {
     /// Reads both ends of a file that is `file_len` bytes long. What it returns fits into the file.
     pub(crate) fn decode(header: &[u8], footer: &[u8], file_len: u64) -> Result<Self, Unfit> {
         check_versions(header, footer)?;
+        Self::decode_checked(footer, file_len)
+    }
+
+    /// Reads the end of a file that is `file_len` bytes long, without its beginning: that repeats what the end says, and would be one more
+    /// request for a file that is somewhere else.
+    pub(crate) fn decode_end(footer: &[u8], file_len: u64) -> Result<Self, Unfit> {
+        check_versions(&header_of(footer), footer)?;
+        Self::decode_checked(footer, file_len)
+    }
+
+    fn decode_checked(footer: &[u8], file_len: u64) -> Result<Self, Unfit> {
         let damaged = |what: &str| Unfit::Damaged(what.to_owned());
         let short = || damaged("its footer is too short");
         let covered = footer.get(..COVERED).ok_or_else(short)?;
@@ -125,6 +136,12 @@ impl Footer {
         };
         Some((footer, fields.array()?))
     }
+}
+
+/// The header of a file that ends like this.
+fn header_of(footer: &[u8]) -> Vec<u8> {
+    let ending = footer.get(footer.len().saturating_sub(12)..).unwrap_or_default();
+    [&HEADER_MAGIC[..], ending.get(..4).unwrap_or_default()].concat()
 }
 
 /// Tells a foreign file, a damaged one, and one of another format apart by the bytes that keep their meaning: the first 12 and the last 12.

@@ -35,12 +35,16 @@ impl Ends {
         if len < HEADER_LEN + FOOTER_LEN {
             return Err(object.damaged(format!("it is {len} bytes long, too short for a segment")));
         }
-        let mut header = [0; 12];
-        object.read(0, &mut header)?;
         let at = len.saturating_sub(END_BYTES);
         let end = object.read_range(at..len)?;
         let footer = end.get(end.len().saturating_sub(in_memory(FOOTER_LEN))..).unwrap_or_default();
-        let footer = Footer::decode(&header, footer, len).map_err(|unfit| match unfit {
+        // The header repeats what the end says. Of a file that is somewhere else it is read only if it has to confirm another format.
+        let by_end = (!objects.is_near()).then(|| Footer::decode_end(footer, len));
+        let footer = match by_end.filter(|found| !matches!(found, Err(Unfit::Format(_)))) {
+            Some(found) => found,
+            None => Footer::decode(&object.read_range(0..HEADER_LEN)?, footer, len),
+        };
+        let footer = footer.map_err(|unfit| match unfit {
             Unfit::Damaged(what) => object.damaged(what),
             Unfit::Format(found) => Error::Format { path: object.name().to_owned(), found },
         })?;

@@ -46,6 +46,8 @@ pub(super) enum What {
     Remote(RemoteArgs),
     /// A daemon that follows a bucket: how soon and with how many requests it lists and answers
     Follow(FollowArgs),
+    /// asat beside cp, SQLite's backup, restic, borg and Litestream, on the same work in one run
+    Compare(CompareArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
     Guard(GuardArgs),
 }
@@ -221,6 +223,22 @@ pub(super) struct RemoteArgs {
     /// For how many seconds nothing is published in the end
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// How many moments are kept
+    #[arg(long, value_name = "N", default_value_t = 95, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) publications: u32,
+    /// How many rows are written before each
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) rows: u32,
+    /// Measure this program of Litestream, too
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) litestream: Option<PathBuf>,
+    /// Write a document with plots into this folder, which must exist
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) document: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@
 mod api;
 mod args;
 mod callers;
+mod compare;
 mod diff;
 mod disk;
 mod follow;
@@ -148,6 +149,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
         What::Follow(what) => follow::run(what, args.dir.as_deref(), tell).await?,
         What::Remote(what) => remote::run(what, args.dir.as_deref(), tell).await?,
         What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
+        What::Compare(what) => compare::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };
     if let Some(out) = &args.out {

@@ -15,7 +15,7 @@ use super::statistics::{float, ms_since};
 
 /// The kernel tells of processor time in hundredths of a second, whatever it counts in itself: `USER_HZ`, which is part
 /// of its interface on every machine that asat is built for.
-const TICKS_PER_SECOND: f64 = 100.0;
+pub(super) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How long the daemon may take to become ready or to stop.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -170,7 +170,7 @@ impl Daemon {
 
 /// The processor time in a process's `stat`, in the kernel's ticks: its own as a user and in the kernel, and the same of
 /// its children that have ended, which are the 14th to the 17th field (proc_pid_stat(5)).
-fn processor_ticks(stat: &str) -> Option<u64> {
+pub(super) fn processor_ticks(stat: &str) -> Option<u64> {
     // The second field is a name, in brackets, that may have anything in it.
     let (_, fields) = stat.rsplit_once(") ")?;
     let times: Option<Vec<u64>> =

@@ -125,6 +125,16 @@ impl Book {
         self.value_anew(&Run { day: 20_140_101, rows: vec![(investment(nth), 1 << 30, 0.5)] })
     }
 
+    /// How long it is, wherever its pages are.
+    pub(super) fn bytes(&self) -> Result<u64, Problem> {
+        let bytes = self.connection.query_row(
+            "select page_count * page_size from pragma_page_count, pragma_page_size",
+            [],
+            |row| row.get::<_, i64>(0),
+        );
+        bytes.map(|bytes| u64::try_from(bytes).unwrap_or(0)).map_err(|error| failed("read a store", error))
+    }
+
     /// What a report would say of it.
     pub(super) fn totals(&self) -> Result<Totals, Problem> {
         totals(&self.connection)

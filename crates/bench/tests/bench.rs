@@ -45,6 +45,31 @@ fn an_idle_daemon_is_measured_without_watch_mode_and_with_it() {
 }
 
 #[test]
+fn peers_are_measured_on_the_same_work_and_give_back_what_they_kept() {
+    let document = tempfile::tempdir().unwrap();
+    let path = document.path().to_str().unwrap();
+    let report = bench(&["compare", "--publications=3", "--rows=200", "--document", path]);
+    let figures = &report["figures"];
+    let names: Vec<&str> =
+        figures["peers"].as_array().unwrap().iter().map(|peer| peer["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..4], ["asat", "cp", "sqlite3 .backup", "VACUUM INTO"]);
+    for peer in figures["peers"].as_array().unwrap() {
+        for figure in ["writer", "kept_after_ms", "first_answer_ms"] {
+            assert!(number(&peer[figure]["median"]) > 0.0, "{figure}: {peer:#}");
+        }
+        assert!(number(&peer["kept_bytes"]) > 0.0, "{peer:#}");
+    }
+    // Who is not here is named.
+    let missing = figures["missing"].as_array().unwrap();
+    assert!(missing.iter().any(|missing| missing["name"] == "Litestream"), "{report:#}");
+    let text = fs::read_to_string(document.path().join("compare.md")).unwrap();
+    assert!(text.contains("| asat |") && text.contains("- Litestream: "), "{text}");
+    for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+        assert!(fs::read_to_string(document.path().join(link)).unwrap().contains("</svg>"), "{link}");
+    }
+}
+
+#[test]
 fn a_follower_is_measured_with_and_without_encryption() {
     for encrypt in [&[][..], &["--encrypt", "--again"]] {
         let options = ["follow", "--versions=5", "--publications=2", "--seconds=1", "--size=1MB"];

@@ -291,7 +291,7 @@ impl Publisher {
         // A file that was named no more may be about to be deleted under the key that it had.
         let epoch = head.map_or(1, |head| head.manifest.epoch).saturating_add(u64::from(comes_again));
         let mut named = Vec::new();
-        for file in &files.files {
+        for file in needed(files, head) {
             named.push(match named_before(file.id.number) {
                 Some(there) => there.clone(),
                 None => self.place(file, epoch, file.id.number > newest)?,
@@ -532,11 +532,18 @@ fn unfit(head: &Manifest, files: &Files) -> Option<u64> {
 /// Whether the newest manifest names what the archive consists of. What cannot be read here is as good there as ever.
 fn names_all(note: &Note, files: &Files) -> bool {
     let Some(Head { manifest: head, .. }) = &note.head else { return false };
-    let is_named = |file: &ArchiveFile| head.file(file.id.number).is_some_and(|named| named.id() == file.id);
+    let is_named = |file: &&ArchiveFile| head.file(file.id.number).is_some_and(|named| named.id() == file.id);
+    let needed: Vec<&ArchiveFile> = needed(files, note.head.as_ref()).collect();
     let lost = files.lost_numbers().filter(|lost| head.file(*lost).is_some()).count();
-    files.files.iter().all(is_named)
+    needed.iter().all(is_named)
         && files.lost.iter().all(|lost| head.file(*lost).is_some())
-        && files.files.len() + lost == head.files.len()
+        && needed.len() + lost == head.files.len()
+}
+
+/// The files that the bucket is to have: without the newest one if it only repeats what is said before, unless it is there.
+fn needed<'a>(files: &'a Files, head: Option<&Head>) -> impl Iterator<Item = &'a ArchiveFile> {
+    let spare = files.repeats.filter(|number| head.is_none_or(|head| head.manifest.file(*number).is_none()));
+    files.files.iter().filter(move |file| Some(file.id.number) != spare)
 }
 
 /// A file in pieces as they are stored. After one that cannot be read, nothing follows.

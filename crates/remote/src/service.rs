@@ -42,6 +42,8 @@ const READS_AT_ONCE: usize = 16;
 
 /// How many bytes of parts are in memory at once, whatever is stored. One object is stored in any case.
 const BUDGET_BYTES: u64 = 64 << 20;
+/// An object that is not longer than this is short.
+const SHORT_BYTES: u64 = 8 << 20;
 /// An object that is not longer than this is stored with one request: in parts it takes two more than it has parts.
 const WHOLE_BYTES: u64 = BUDGET_BYTES;
 
@@ -111,7 +113,8 @@ pub struct Service {
     folder: Option<PathBuf>,
     requests: Requests,
     budget: Budget,
-    whole_bytes: u64,
+    /// What is not longer than this is stored with one request.
+    whole_bytes: AtomicU64,
 }
 
 impl Service {
@@ -160,14 +163,14 @@ impl Service {
             folder: (scheme == "file").then(|| PathBuf::from(place)),
             requests: Requests::default(),
             budget: Budget::default(),
-            whole_bytes: WHOLE_BYTES,
+            whole_bytes: AtomicU64::new(WHOLE_BYTES),
         })
     }
 
     /// The same, if objects that are longer than this are stored in parts: 64 MiB else.
     #[must_use]
     pub fn in_parts_above(self, bytes: u64) -> Self {
-        Self { whole_bytes: bytes, ..self }
+        Self { whole_bytes: AtomicU64::new(bytes), ..self }
     }
 
     /// What was asked of the service.
@@ -243,7 +246,7 @@ impl Service {
     }
 
     /// Stores an object whose parts are all in memory, with one request. If a slow line or a server that takes no long ones does not let that
-    /// through, it is stored in parts.
+    /// through, it is stored in parts, and so is what is stored after it.
     async fn store_whole(&self, key: &str, parts: Vec<Bytes>) -> Result<(), Error> {
         count(&self.requests.writes, 1);
         count(&self.requests.sent_bytes, parts.iter().map(Bytes::len).sum());
@@ -252,7 +255,9 @@ impl Service {
         match (stored, parts.split_first()) {
             (Err(Error::Service { .. }), Some((first, rest @ [_, ..]))) => {
                 let mut rest = rest.iter().cloned().map(Ok);
-                self.store_in_parts(key, first.clone(), &mut rest).await
+                self.store_in_parts(key, first.clone(), &mut rest).await?;
+                self.whole_bytes.store(0, Ordering::Relaxed);
+                Ok(())
             }
             (stored, _) => stored.map(drop),
         }
@@ -319,7 +324,8 @@ impl Service {
         }
     }
 
-    /// Takes so many bytes of what parts may take in memory, once they are there. It waits for others.
+    /// Takes so many bytes of what parts may take in memory, once they are there. It waits for others; what is short has room of its own, so
+    /// that it does not wait for what is long.
     fn reserve(&self, bytes: u64) -> Result<impl Drop, Error> {
         struct Reserved<'a>(&'a Budget, u64);
         impl Drop for Reserved<'_> {
@@ -329,7 +335,8 @@ impl Service {
             }
         }
         let mut used = self.budget.lock();
-        while *used > 0 && *used + bytes > BUDGET_BYTES {
+        let room = BUDGET_BYTES + if bytes <= SHORT_BYTES { SHORT_BYTES } else { 0 };
+        while *used > 0 && *used + bytes > room {
             if *self.stop.0.borrow() {
                 return Err(Error::Stopped);
             }
@@ -384,7 +391,7 @@ impl Bucket for Service {
     fn store(&self, key: &str, bytes: u64, parts: &mut Parts<'_>) -> Result<(), Error> {
         self.must_be_there("store", key)?;
         let mut parts = parts.map(|part| part.map(Bytes::from));
-        if bytes <= self.whole_bytes.max(part_bytes(bytes)) {
+        if bytes <= self.whole_bytes.load(Ordering::Relaxed).max(part_bytes(bytes)) {
             let _reserved = self.reserve(bytes)?;
             let parts = parts.collect::<Result<Vec<Bytes>, _>>()?;
             return self.wait(self.store_whole(key, parts));

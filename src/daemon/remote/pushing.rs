@@ -25,7 +25,7 @@ use crate::daemon::{Handle, Machine, failed};
 /// After how long something that failed is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// For how long it waits for a merge that begins with what has come: the bucket then gets what that makes alone, and not what goes into it too.
-const MERGE: Duration = Duration::from_millis(500);
+const MERGE: Duration = Duration::from_secs(1);
 /// How long it may take until what moves within an archive, or is given up, is so in the bucket, if nothing is published: it comes there
 /// with the next publication else, which saves requests.
 const MOVED: Duration = Duration::from_secs(3600);
@@ -113,6 +113,7 @@ fn start(shared: &Arc<Shared>, store: StoreName) -> Result<JoinHandle<()>, Probl
         publisher: None,
         pushed: None,
         put_back: BTreeSet::new(),
+        merges_late: false,
         retry: RETRY.0,
     };
     let thread = Builder::new().name("push".to_owned()).spawn(move || {
@@ -131,6 +132,8 @@ struct Pusher {
     pushed: Option<(u64, Instant)>,
     /// Files of the archive that were put back, or are as the bucket has them. The archive sees that when it is opened next.
     put_back: BTreeSet<u64>,
+    /// Whether the last merge that it waited for took too long.
+    merges_late: bool,
     /// After how long the next failure is tried again.
     retry: Duration,
 }
@@ -150,23 +153,22 @@ impl Pusher {
         let mut archived = self.shared.handle.archived();
         let mut stopped = self.shared.stopped.subscribe();
         loop {
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    _ = stopped.wait_for(|stopped| *stopped) => {}
-                    _ = tokio::time::timeout(MERGE, self.merged(&mut archived)) => {}
-                }
-            });
             archived.mark_unchanged();
             let pause = self.push();
             let wake = runtime.block_on(async {
                 tokio::select! {
                     biased;
+                    _ = stopped.wait_for(|stopped| *stopped) => return Wake::Stop,
+                    Some(word) = commands.recv() => return Wake::Command(word),
+                    () = sleep(pause) => return Wake::Look,
+                    Ok(()) = archived.changed(), if self.looks_at_once() => {}
+                    else => return Wake::Stop,
+                }
+                tokio::select! {
+                    biased;
                     _ = stopped.wait_for(|stopped| *stopped) => Wake::Stop,
                     Some(word) = commands.recv() => Wake::Command(word),
-                    () = sleep(pause) => Wake::Look,
-                    Ok(()) = archived.changed(), if self.looks_at_once() => Wake::Look,
-                    else => Wake::Stop,
+                    () = self.until_merged(&mut archived) => Wake::Look,
                 }
             });
             match wake {
@@ -178,10 +180,16 @@ impl Pusher {
         }
     }
 
-    /// Waits until the archive has nothing to merge.
-    async fn merged(&self, archived: &mut watch::Receiver<()>) {
+    /// Waits for a short time until the archive has nothing to merge. If that was not enough, it is not waited for before it was merged: the
+    /// disk may have no room for it, or the segments are long.
+    async fn until_merged(&mut self, archived: &mut watch::Receiver<()>) {
         let Ok(archive) = self.shared.machine.archives().of(&self.store) else { return };
-        while archive.is_worth_compacting() && archived.changed().await.is_ok() {}
+        if !archive.is_worth_compacting() {
+            self.merges_late = false;
+        } else if !self.merges_late {
+            let merged = async { while archive.is_worth_compacting() && archived.changed().await.is_ok() {} };
+            self.merges_late = tokio::time::timeout(MERGE, merged).await.is_err();
+        }
     }
 
     /// Whether it looks at once when something has come. What fails is tried again in its time.

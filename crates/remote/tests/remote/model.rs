@@ -118,6 +118,14 @@ impl Model {
         self.inside.lock().unwrap().next.clear();
     }
 
+    /// Everything that is late arrives.
+    pub(crate) fn arrive(&self) {
+        let mut inside = self.inside.lock().unwrap();
+        for late in mem::take(&mut inside.late) {
+            inside.put(&late.key, late.bytes, late.must_be_new);
+        }
+    }
+
     /// What was asked for since this was asked last.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
         mem::take(&mut self.inside.lock().unwrap().asked)

@@ -270,6 +270,8 @@ impl World {
     fn check(&self) {
         *self.bucket.between.lock().unwrap() = None;
         *self.bucket.faults.lock().unwrap() = 0;
+        // It would arrive between two of the looks that follow.
+        self.bucket.arrive();
         let stored = self.stored.lock().unwrap().1.clone();
         let history = self.repository.history(&store());
         let Some(newest) = history.newest().unwrap() else {

@@ -1,5 +1,5 @@
 //! asat under floods that LVM's own monitor, as its manuals configure it, does not keep up with. What asat must do is tested; both side
-//! by side in one guest are measured for the README.
+//! by side in one guest are measured for docs/benchmarks.md.
 
 use std::time::{Duration, Instant};
 

@@ -176,7 +176,7 @@ fn lab_a_pool_whose_metadata_would_fill_gets_more_in_time() {
 }
 
 #[test]
-#[ignore = "for a table of the README"]
+#[ignore = "for a table of docs/benchmarks.md"]
 fn lab_bench_pools_beside_dmeventd() {
     in_lab(with_dmeventd(), |machine| {
         for load in [DATA, MORE_DATA, METADATA] {

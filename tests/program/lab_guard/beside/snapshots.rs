@@ -76,13 +76,13 @@ fn compare(machine: &Machine, count: usize) {
 }
 
 #[test]
-#[ignore = "for a table of the README"]
+#[ignore = "for a table of docs/benchmarks.md"]
 fn lab_bench_ten_snapshots_beside_dmeventd() {
     in_lab(with_dmeventd(), |machine| compare(machine, 10));
 }
 
 #[test]
-#[ignore = "for a table of the README"]
+#[ignore = "for a table of docs/benchmarks.md"]
 fn lab_bench_twenty_snapshots_beside_dmeventd() {
     in_lab(with_dmeventd(), |machine| compare(machine, 20));
 }
@@ -120,7 +120,7 @@ fn lab_a_group_that_runs_out_gives_the_space_of_archived_versions_to_the_others(
 }
 
 #[test]
-#[ignore = "for a table of the README"]
+#[ignore = "for a table of docs/benchmarks.md"]
 fn lab_bench_a_group_that_runs_out_beside_dmeventd() {
     in_lab(with_dmeventd(), |machine| {
         let dmeventd = lost_with_dmeventd(machine, 6, Some(SCARCE));
