@@ -52,9 +52,11 @@ mod signature;
 mod still;
 mod target;
 mod told;
+mod track;
 mod transaction;
 pub(crate) mod under_way;
 mod wait;
+mod wal;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -83,6 +85,7 @@ pub use signature::{Before, Signature, is_local};
 pub use still::{CommitWait, Still, StillState, Witness, still};
 pub use target::Target;
 pub use told::{Told, Unclear};
+pub use track::{Followed, Following, Tracker};
 use transaction::Transaction;
 use wait::Wait;
 
@@ -135,6 +138,23 @@ pub trait PageSink {
     /// Ends the read with this problem.
     fn same(&mut self, _number: u32) -> Result<bool, Problem> {
         Ok(false)
+    }
+
+    /// The same of several pages, from the first to the last. If not all of them will do, all follow.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn same_run(&mut self, _first: u32, _last: u32) -> Result<bool, Problem> {
+        Ok(false)
+    }
+
+    /// Is told, in the same order, that the pages from the next one to this one should be as they were. They follow all the same, for this to be
+    /// held against them.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn claim(&mut self, _last: u32) -> Result<(), Problem> {
+        Ok(())
     }
 }
 
