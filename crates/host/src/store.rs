@@ -148,12 +148,12 @@ pub trait PageSink {
         Ok(false)
     }
 
-    /// Is told, in the same order, that the pages from the next one to this one should be as they were. They follow all the same, for this to be
+    /// Is told, in the same order, that so many pages from the next one on should be as they were. They follow all the same, for this to be
     /// held against them.
     ///
     /// # Errors
     /// Ends the read with this problem.
-    fn claim(&mut self, _last: u32) -> Result<(), Problem> {
+    fn claim(&mut self, _count: u32) -> Result<(), Problem> {
         Ok(())
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn hand_over_changed(
         if next < page {
             let last = page - 1;
             if changed.audit {
-                sink.claim(last).map_err(Error::Sink)?;
+                sink.claim(page - next).map_err(Error::Sink)?;
             }
             if changed.audit || !sink.same_run(next, last).map_err(Error::Sink)? {
                 (next..page).try_for_each(|number| pages.hand_over(number, sink))?;
