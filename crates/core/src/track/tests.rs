@@ -63,7 +63,10 @@ fn a_span_is_what_must_still_be_there() {
     assert_eq!(span(&from, Guard::Nothing, &next), anew(Some(from)));
     assert_eq!(span(&from, Guard::Nothing, &after_next), Err(Gap::Reset));
     assert_eq!(span(&from.start(), Guard::Nothing, &next), Err(Gap::Reset), "nothing is there to know it by");
-    assert_eq!(span(&place(u32::MAX, 3), Guard::Nothing, &place(0, 2)).unwrap().tail, Some(place(u32::MAX, 3)));
+    assert_eq!(
+        span(&place(u32::MAX, 3), Guard::Nothing, &place(0, 2)).unwrap().tail,
+        Some(place(u32::MAX, 3))
+    );
 }
 
 #[test]

@@ -88,13 +88,22 @@ impl Tracker {
     #[must_use]
     pub fn new(store: impl Into<Target>) -> Self {
         let (changes, state) = (Changes::default(), State::Off);
-        Self { store: store.into(), changes, state, gap: Gap::New, pause: NOTHING, bound: u64::MAX, closes: true }
+        Self {
+            store: store.into(),
+            changes,
+            state,
+            gap: Gap::New,
+            pause: NOTHING,
+            bound: u64::MAX,
+            closes: true,
+        }
     }
 
     /// Keeps the store open, though no other process has it open: they may all be in this one.
     #[must_use]
-    pub fn stay_open(self) -> Self {
-        Self { closes: false, ..self }
+    pub fn stay_open(mut self) -> Self {
+        self.closes = false;
+        self
     }
 
     /// How long to wait before [`Self::tick`].
@@ -234,9 +243,9 @@ impl Tracker {
             }
             State::Open(open) => {
                 self.pause = open.tick(&mut self.changes, self.pause, wait)?;
-                let stamp = if self.closes { open.may_close()? } else { None };
+                let stamp = if self.closes { open.may_close(&self.store)? } else { None };
                 if let Some(stamp) = stamp {
-                    self.state = State::Closed(stamp);
+                    self.close(State::Closed(stamp));
                     self.pause = CLOSED;
                 }
             }
@@ -247,7 +256,21 @@ impl Tracker {
     /// From now on nothing is known, for this reason.
     fn lose(&mut self, gap: Gap) {
         self.changes.forget();
-        (self.state, self.gap, self.pause) = (State::Off, gap, NOTHING);
+        self.close(State::Off);
+        (self.gap, self.pause) = (gap, NOTHING);
+    }
+
+    /// Closes the store, if it is open.
+    fn close(&mut self, state: State) {
+        if let State::Open(open) = std::mem::replace(&mut self.state, state) {
+            open.close(&self.store);
+        }
+    }
+}
+
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        self.close(State::Off);
     }
 }
 

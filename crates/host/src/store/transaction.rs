@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB};
 
 use super::content::Content;
@@ -54,6 +55,12 @@ impl Transaction {
     /// Whether this process may only read the store.
     pub(super) fn is_read_only(&self) -> bool {
         self.connection.is_readonly(MAIN_DB).unwrap_or(true)
+    }
+
+    /// Whether closing the store moves its WAL into the file and removes it, where nobody else has it open.
+    pub(super) fn tidies(&self, tidies: bool) -> Result<(), Error> {
+        let set = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !tidies);
+        set.map(drop).map_err(|error| self.file.explain(&error))
     }
 
     /// How long the transaction has lasted.

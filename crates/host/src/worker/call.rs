@@ -252,11 +252,7 @@ impl Taken {
     }
 
     /// Hands on that pages are as they were.
-    fn same(
-        &mut self,
-        count: u32,
-        sink: &mut dyn PageSink,
-    ) -> Result<Result<Option<Reply>, Error>, Trouble> {
+    fn same(&mut self, count: u32, sink: &mut dyn PageSink) -> Result<Result<Option<Reply>, Error>, Trouble> {
         if count == 0 || !self.may_come(count) {
             return Err(Trouble::Nonsense("pages that there are not, as they were".to_owned()));
         }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use asat_core::check::CheckResult;
 use asat_core::boundary;
+use asat_core::check::CheckResult;
 
 use super::call::{SLACK, stream, time_of, unexpected};
 use super::pool::{As, Lent, Workers};

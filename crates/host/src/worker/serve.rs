@@ -20,7 +20,8 @@ use super::frames::{Output, read_words};
 use super::identity::Identity;
 use super::words::{Order, Reply, Said};
 use crate::store::{
-    self, Checks, Error, Following, Limits, Moment, PageSink, Restoring, Still, Take as _, Taking, Target, Tracker,
+    self, Checks, Error, Following, Limits, Moment, PageSink, Restoring, Still, Take as _, Taking, Target,
+    Tracker,
 };
 
 /// How long a worker whose daemon has gone may take to close the store, before it ends as it is.

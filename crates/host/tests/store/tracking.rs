@@ -30,7 +30,13 @@ struct Mirror {
 
 impl Mirror {
     /// Reads a version, which may be compared with an earlier one.
-    fn read(&mut self, tracker: &mut Tracker, bound: u64, since: Option<u64>, audit: bool) -> (Read, Followed) {
+    fn read(
+        &mut self,
+        tracker: &mut Tracker,
+        bound: u64,
+        since: Option<u64>,
+        audit: bool,
+    ) -> (Read, Followed) {
         self.base = since.map(|token| self.versions[&token].clone());
         (self.claimed, self.audited) = (0, 0);
         let cancel = Arc::new(AtomicBool::new(false));
@@ -146,9 +152,8 @@ fn a_mark_keeps_nobody_from_beginning_the_wal_anew() {
             tick(&mut tracker);
             writer.query_row(&format!("pragma wal_checkpoint({mode})"), [], |_| Ok(())).unwrap();
             tick(&mut tracker);
-            let busy: i32 = writer
-                .query_row(&format!("pragma wal_checkpoint({mode})"), [], |row| row.get(0))
-                .unwrap();
+            let busy: i32 =
+                writer.query_row(&format!("pragma wal_checkpoint({mode})"), [], |row| row.get(0)).unwrap();
             assert_eq!(busy, 0, "{mode}");
             writer.execute("update t set v = randomblob(900) where id % 100 = 7", []).unwrap();
             let followed = publish(&mut mirror, &mut tracker, since, &path);
@@ -260,7 +265,8 @@ fn a_store_that_nobody_has_open_is_closed_and_opened_again() {
     }
     assert!(tracker.is_tracking());
     // It is killed, and what it wrote stays in the WAL.
-    Helper::execute(&path, "pragma wal_autocheckpoint = 0; update t set v = randomblob(900) where id = 700").kill();
+    Helper::execute(&path, "pragma wal_autocheckpoint = 0; update t set v = randomblob(900) where id = 700")
+        .kill();
     let followed = publish(&mut mirror, &mut tracker, since, &path);
     assert_eq!((followed.whole.as_deref(), followed.pages < 5), (None, true), "{followed:?}");
     since = followed.token;

@@ -7,6 +7,7 @@ use asat_core::track::{self, Changes, Gap, Guard, Pace, Place, Seen, Step};
 
 use super::super::error::Error;
 use super::super::signature::Stamp;
+use super::super::target::Target;
 use super::super::transaction::Transaction;
 use super::super::wait::Wait;
 use super::super::wal::{Chain, Frame, Index};
@@ -80,6 +81,8 @@ impl Open {
     ) -> Result<Self, Lost> {
         let spare = Transaction::begin_on(Arc::clone(&mark.file), wait)?;
         spare.rest()?;
+        mark.tidies(false)?;
+        spare.tidies(false)?;
         let files = Files::open(&mark.file, mark.content.page_size)?;
         let index = files.index()?.ok_or(Gap::Broken)?;
         let main = Stamp::of(&mark.file.metadata()?);
@@ -206,15 +209,26 @@ impl Open {
         Ok(Pace::pause(Some(&Seen { guard: self.guard, ..seen }), pause))
     }
 
+    /// Closes the store. Its WAL is moved into the file and removed, if nobody else has it open. Not if another file has the store's name by now,
+    /// whose WAL that would be: SQLite finds it by its name.
+    pub(super) fn close(self, store: &Target) {
+        if self.files.are_beside(&self.mark.file) && self.mark.file.check_name(store).is_ok() {
+            // Where this fails, the next one who opens the store finds the WAL.
+            let _ = self.mark.tidies(true).and_then(|()| self.spare.tidies(true));
+        }
+    }
+
     /// Gets the store ready to be closed, where no other process has it open. Gives what its file is like if it holds all that was
     /// committed, and whatever is written to it from now on shows in its times.
-    pub(super) fn may_close(&mut self) -> Result<Option<Stamp>, Lost> {
+    pub(super) fn may_close(&self, store: &Target) -> Result<Option<Stamp>, Lost> {
         let Some(index) = self.files.index()? else { return Ok(None) };
         if self.guard == Guard::Nothing || index.place != self.index.place || self.files.has_others()? {
             return Ok(None);
         }
+        self.mark.file.check_name(store).map_err(|_| Gap::Written)?;
         if !index.is_backfilled() {
-            let checkpoint = self.spare.connection().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            let checkpoint =
+                self.spare.connection().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             checkpoint.map_err(|error| self.spare.file.explain(&error))?;
             return Ok(None);
         }

@@ -85,7 +85,10 @@ fn frames_are_read_in_both_orders_of_bytes_and_all_sizes_of_pages() {
             // From the middle on.
             let mut chain = Chain::after(Place { frame: 2, sums: sums[2], ..index.place }, &index);
             let third = &bytes[usize::try_from(offset_after(index.page_size, 2)).unwrap()..];
-            assert!(ends_at(third[..FRAME_HEADER].try_into().unwrap(), &Place { sums: sums[3], ..index.place }));
+            assert!(ends_at(
+                third[..FRAME_HEADER].try_into().unwrap(),
+                &Place { sums: sums[3], ..index.place }
+            ));
             assert_eq!(chain.take(&third[..frame_length(index.page_size)]).unwrap().page, u32::MAX);
         }
     }

@@ -123,7 +123,8 @@ impl History {
         copy.execute("vacuum into ?1", [other.to_str()]).unwrap();
         drop(copy);
         let copy = Connection::open(&other).unwrap();
-        copy.execute_batch("update t set v = randomblob(300) where id % 7 = 1; pragma journal_mode = wal").unwrap();
+        copy.execute_batch("update t set v = randomblob(300) where id % 7 = 1; pragma journal_mode = wal")
+            .unwrap();
         drop(copy);
         // No time is that of the last write.
         self.wait_for_time();
