@@ -29,6 +29,8 @@ struct Tracked {
     base: Option<Base>,
     /// When all of the store was read last.
     read_whole: Option<Instant>,
+    /// Why it cannot be tracked, as far as that was told.
+    told: Option<String>,
     /// How many pages were missed. It is not tracked any more then.
     missed: u32,
 }
@@ -160,6 +162,11 @@ impl Machine {
             if let Some(why) = &whole {
                 tracing::debug!(store = %id.store, "{id}: all of it was read: {why}");
             }
+            let refused = whole.filter(|_| token.is_none());
+            if refused.is_some() && tracked.told != refused {
+                tracing::info!(store = %id.store, "{}: it is not tracked: {}", id.store, refused.as_deref().unwrap_or_default());
+            }
+            tracked.told = refused;
             self.metrics.read(&id.store, is_whole, pages);
         }
         if missed > 0 {

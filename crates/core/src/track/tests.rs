@@ -1,3 +1,5 @@
+//! What changed, what must still be there, and when a mark moves.
+
 use super::*;
 
 fn place(count: u32, frame: u32) -> Place {

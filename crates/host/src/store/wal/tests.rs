@@ -1,3 +1,5 @@
+//! A WAL and a wal-index, whole and harmed in every byte.
+
 use super::*;
 
 const SALTS: [u8; 8] = [0, 0, 0, 9, 1, 2, 3, 4];
