@@ -86,7 +86,7 @@ impl Open {
         let files = Files::open(&mark.file, mark.content.page_size)?;
         let index = files.index()?.ok_or(Gap::Broken)?;
         let main = Stamp::of(&mark.file.metadata()?);
-        if closed.is_some_and(|closed| !main.is_unwritten(closed)) {
+        if closed.is_some_and(|closed| main != *closed) {
             return Err(Gap::Written.into());
         }
         let since = if closed.is_some() { index.place.start() } else { index.place };
