@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::common::World;
 
@@ -92,6 +93,36 @@ fn what_has_changed_is_read_and_after_a_gap_all_of_it() {
     std::fs::rename(other, world.store()).unwrap();
     let [whole, changed, _] = publish(&world, "replaced");
     assert_eq!((whole, changed), (1, 0));
+}
+
+#[test]
+fn what_changed_since_a_set_is_known_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.db");
+    let both = format!(
+        "[[store]]\nname = \"other\"\npath = \"{}\"\n[[set]]\nname = \"both\"\nstores = [\"other\", \"report\"]",
+        other.display()
+    );
+    Connection::open(&other).unwrap().execute_batch("create table t (a)").unwrap();
+    let (world, writer) = world(&both);
+    let publish = |label: &str| {
+        let published =
+            world.send("POST", "/snapshots", &json!({ "store": "report", "label": label })).json();
+        let id = published["version"]["id"].as_str().unwrap_or_else(|| panic!("{published}")).to_owned();
+        assert!(content(&world.open(&id)) == content(&world.store()), "{id}");
+    };
+    let write = |id: u32| {
+        writer.execute("update t set v = randomblob(1000) where id = ?1", [id]).unwrap();
+    };
+    publish("first");
+    write(100);
+    assert_eq!(world.send("POST", "/snapshots", &json!({ "set": "both", "label": "set" })).status, 201);
+    let before = reads(&world);
+    write(900);
+    publish("after the set");
+    let after = reads(&world);
+    assert_eq!((after[0], after[1]), (before[0], before[1] + 1));
+    assert!(after[2] - before[2] < 9, "{before:?} {after:?}");
 }
 
 /// Waits until the daemon has closed a store that nobody else has open.

@@ -297,8 +297,9 @@ pub enum Step {
 }
 
 impl Pace {
-    /// For how long a mark is let go at most: a writer that never pauses has moved the WAL into the database file by then, or will not.
-    const LOOSE: Duration = Duration::from_millis(250);
+    /// For how long a mark is let go at most. To move the WAL into the database file may take as long as a slow disk does; if it is not there by
+    /// then, somebody else keeps it.
+    const LOOSE: Duration = Duration::from_secs(5);
 
     /// What is to be done now.
     #[must_use]

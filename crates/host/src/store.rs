@@ -26,11 +26,13 @@
 //! Where the store's volume can be snapshotted, or its file cloned, [`still()`] holds the store such that a snapshot contains
 //! one committed state, and [`read_frozen`] reads it there; [`read_changed`] reads what a clone has changed.
 //!
+//! A [`Tracker`] keeps a store in WAL mode open, so that the next read is one of what has changed.
+//!
 //! A store is written to by [`restore`] alone, when somebody asks for it.
 //!
 //! SQLite's locks are POSIX locks, which a process loses on *any* close of the file. No code in this process
-//! may open a store's files other than through SQLite, with `O_PATH`, or in a thread with descriptors of its own
-//! ([`crate::clones`]).
+//! may open a store's files other than through SQLite, with `O_PATH`, in a thread with descriptors of its own
+//! ([`crate::clones`]), or for as long as the store is open and no longer locked when they are closed (a [`Tracker`]).
 
 mod ask;
 mod changed;

@@ -80,6 +80,19 @@ impl Tracked {
     fn forget(&mut self) {
         (self.follower, self.base) = (None, None);
     }
+
+    /// Takes note of which version was made of what was read, and tells why the store is not tracked, once.
+    fn note(&mut self, id: &VersionId, kept: &Kept, Followed { token, whole, .. }: Followed) {
+        self.base = token.map(|token| Base { version: version_of(id, kept), token });
+        if let Some(why) = &whole {
+            tracing::debug!(store = %id.store, "{id}: all of it was read: {why}");
+        }
+        let refused = whole.filter(|_| token.is_none());
+        if let Some(why) = refused.as_ref().filter(|_| self.told != refused) {
+            tracing::info!(store = %id.store, "{}: it is not tracked: {why}", id.store);
+        }
+        self.told = refused;
+    }
 }
 
 impl Machine {
@@ -153,21 +166,13 @@ impl Machine {
                 followed = Some(told);
                 Ok((read, results))
             })?;
-        if let Some(Followed { token, pages, whole }) = followed {
-            tracked.base = token.map(|token| Base { version: version_of(id, &cut.kept), token });
-            let is_whole = whole.is_some() || following.audit;
+        if let Some(followed) = followed {
+            let is_whole = followed.whole.is_some() || following.audit;
+            self.metrics.read(&id.store, is_whole, followed.pages);
             if is_whole {
                 tracked.read_whole = Some(Instant::now());
             }
-            if let Some(why) = &whole {
-                tracing::debug!(store = %id.store, "{id}: all of it was read: {why}");
-            }
-            let refused = whole.filter(|_| token.is_none());
-            if refused.is_some() && tracked.told != refused {
-                tracing::info!(store = %id.store, "{}: it is not tracked: {}", id.store, refused.as_deref().unwrap_or_default());
-            }
-            tracked.told = refused;
-            self.metrics.read(&id.store, is_whole, pages);
+            tracked.note(id, &cut.kept, followed);
         }
         if missed > 0 {
             self.metrics.missed(&id.store, missed);
