@@ -301,13 +301,17 @@ impl Pace {
     /// then, somebody else keeps it.
     const LOOSE: Duration = Duration::from_secs(5);
 
+    /// How often a WAL is looked at that nothing keeps.
+    pub const GLANCE: Duration = Duration::from_millis(2);
+
     /// What is to be done now.
     #[must_use]
     pub fn next(&self, seen: &Seen) -> Step {
         let half = self.bound / 2;
         match seen.guard {
-            // The WAL has begun anew, so it is short.
-            Guard::Nothing if seen.length < half || seen.loose >= Self::LOOSE => Step::Move,
+            // The WAL has begun anew, so it is short; or it can be, and a mark outside of it does not keep it from that.
+            Guard::Nothing if !self.is_long(seen.length) || seen.is_backfilled => Step::Move,
+            Guard::Nothing if seen.loose >= Self::LOOSE => Step::Move,
             Guard::Nothing => Step::Stay,
             // Where letting go did not help, another one keeps the WAL. It is tried again when that has grown by much.
             _ if seen.length >= half.max(seen.let_go_at.saturating_add(half / 4)) => Step::LetGo,
@@ -318,13 +322,19 @@ impl Pace {
         }
     }
 
+    /// Whether a WAL of this length is to begin anew, so that it stays below its bound.
+    #[must_use]
+    pub fn is_long(&self, length: u64) -> bool {
+        length >= self.bound / 2
+    }
+
     /// How long to wait before looking again.
     #[must_use]
     pub fn pause(seen: Option<&Seen>, before: Duration) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(25);
         const LONGEST: Duration = Duration::from_millis(200);
         match seen {
-            Some(seen) if seen.guard == Guard::Nothing => Duration::from_millis(2),
+            Some(seen) if seen.guard == Guard::Nothing => Self::GLANCE,
             Some(seen) if seen.is_moved => SHORTEST,
             _ => (before * 2).clamp(SHORTEST, LONGEST),
         }

@@ -93,6 +93,7 @@ fn a_mark_is_moved_on_and_let_go_at_half_the_bound() {
     let loose = Seen { guard: Guard::Nothing, ..long };
     assert_eq!(pace.next(&loose), Step::Stay);
     assert_eq!(pace.next(&Seen { length: 60, ..loose }), Step::Move);
+    assert_eq!(pace.next(&Seen { is_backfilled: true, ..loose }), Step::Move);
     assert_eq!(pace.next(&Seen { loose: Duration::from_secs(6), ..loose }), Step::Move);
 }
 

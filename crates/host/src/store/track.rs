@@ -147,7 +147,13 @@ impl Tracker {
         }
         let token = self.changes.begin(open.mark().content.page_count);
         self.pause = Pace::pause(None, Duration::ZERO);
-        let (read, results, pages) = read(open, differing.as_ref(), following.audit, checks, sink)?;
+        let done = read(open, differing.as_ref(), following.audit, checks, sink);
+        match open.may_let_go() {
+            Ok(false) => {}
+            Ok(true) => self.pause = Pace::GLANCE,
+            Err(lost) => self.lose(lost.gap()),
+        }
+        let (read, results, pages) = done?;
         let whole = differing.is_none().then(|| std::mem::replace(&mut self.gap, Gap::New).to_string());
         Ok((read, results, Followed { token: Some(token), pages, whole }))
     }

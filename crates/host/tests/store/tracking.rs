@@ -192,6 +192,28 @@ fn a_wal_that_reaches_half_its_bound_is_let_go_and_nothing_is_missed() {
     assert!(longest < bound, "{longest}");
 }
 
+#[test]
+fn a_wal_stays_below_its_bound_though_each_commit_is_published() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let writer = store(&path);
+    writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    writer.execute_batch("pragma wal_autocheckpoint = 20").unwrap();
+    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+    let bound = 1 << 20;
+    let (mut since, mut longest) = (mirror.read(&mut tracker, bound, None, false).1.token, 0);
+    for round in 0..60 {
+        writer.execute("update t set v = randomblob(900) where id % 60 = ?1", [round]).unwrap();
+        (0..round % 3).for_each(|_| tick(&mut tracker));
+        let (_, followed) = mirror.read(&mut tracker, bound, since, false);
+        assert_eq!(followed.whole, None, "{round}");
+        assert!(collect(&path).1 == mirror.pages.concat());
+        since = followed.token;
+        longest = longest.max(std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len());
+    }
+    assert!(longest < bound, "{longest}");
+}
+
 /// What can keep a tracker from knowing what changed.
 #[test]
 fn where_something_may_be_missed_all_is_read() {

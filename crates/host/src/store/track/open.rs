@@ -201,12 +201,27 @@ impl Open {
             Step::Move => self.step(changes, wait)?,
             Step::LetGo => {
                 self.step(changes, wait)?;
-                self.let_go_at = self.index.length();
-                self.mark.rest()?;
-                (self.loose_since, self.guard) = (Some(Instant::now()), Guard::Nothing);
+                self.let_go()?;
             }
         }
         Ok(Pace::pause(Some(&Seen { guard: self.guard, ..seen }), pause))
+    }
+
+    /// Lets the mark go once it was read, where the WAL is to begin anew: else whoever publishes after each commit would keep it from that. Answers
+    /// whether it is let go.
+    pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
+        let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length());
+        if keeps {
+            self.let_go()?;
+        }
+        Ok(keeps)
+    }
+
+    fn let_go(&mut self) -> Result<(), Lost> {
+        self.let_go_at = self.index.length();
+        self.mark.rest()?;
+        (self.loose_since, self.guard) = (Some(Instant::now()), Guard::Nothing);
+        Ok(())
     }
 
     /// Closes the store. Its WAL is moved into the file and removed, if nobody else has it open. Not if another file has the store's name by now,
