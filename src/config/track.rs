@@ -25,7 +25,7 @@ const LEAST_FOR_AUTO: u64 = 64 << 20;
 const LEAST_WAL: u64 = 16 << 20;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How a store is tracked of which the configuration says this; not at all where that is `None`.
+/// How a store is tracked of which the configuration says this; not at all if that is `None`.
 pub(super) fn validate(
     raw: &raw::Track,
     store: &raw::Store,

@@ -91,7 +91,7 @@ pub struct Differing {
 }
 
 impl Changes {
-    /// Begins what changes from now on, where the store has so many pages; answers the token.
+    /// Begins what changes from now on, when the store has so many pages; answers the token.
     pub fn begin(&mut self, page_count: u32) -> u64 {
         self.last += 1;
         self.parts.push(Part { token: self.last, pages: Pages::default(), least: page_count });
@@ -177,7 +177,7 @@ pub enum Guard {
     /// A mark before the WAL, in a state that is in the database file alone: one generation may begin, and no frame comes into the database file
     /// from then on.
     Outside,
-    /// Nothing: whoever writes may begin as many generations as there are.
+    /// Nothing: a writer may begin as many generations as there are.
     Nothing,
 }
 
@@ -313,10 +313,10 @@ impl Pace {
             Guard::Nothing if !self.is_long(seen.length) || seen.is_backfilled => Step::Move,
             Guard::Nothing if seen.loose >= Self::LOOSE => Step::Move,
             Guard::Nothing => Step::Stay,
-            // Where letting go did not help, another one keeps the WAL. It is tried again when that has grown by much.
+            // If letting go did not help, another one keeps the WAL. It is tried again when that has grown by much.
             _ if seen.length >= half.max(seen.let_go_at.saturating_add(half / 4)) => Step::LetGo,
             _ if seen.is_moved => Step::Move,
-            // Whoever writes next can begin the WAL anew then.
+            // The next writer can begin the WAL anew then.
             Guard::Mark if seen.is_backfilled => Step::Move,
             _ => Step::Stay,
         }

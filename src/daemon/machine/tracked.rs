@@ -1,7 +1,7 @@
 //! Cuts by pages of stores that are tracked: only what changed since the newest version is read.
 //!
 //! A worker follows the store's WAL between two publications, and names each read by a token. Here it is known which version was
-//! made of which read. Where anything does not fit, all of the store is read, as without tracking.
+//! made of which read. If anything does not fit, all of the store is read, as without tracking.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -101,7 +101,7 @@ impl Machine {
         self.tracking.alarms()
     }
 
-    /// How a store is tracked; nothing where it is not.
+    /// How a store is tracked; nothing if it is not.
     pub(super) fn track_of(&self, store: &Store) -> Option<TrackConfig> {
         let track = store.track?;
         let bytes = std::fs::metadata(&store.path).ok()?.len();

@@ -5,10 +5,10 @@
 //! then the older one ends. The pages in these frames are all that changed. Nobody is held up: a mark is what any reader has.
 //!
 //! What keeps the WAL from being begun anew makes it grow. So the mark is moved on often; when the WAL is half as long as it may
-//! become all the same, the mark is let go for a moment, in which whoever writes can begin the WAL anew. What was written in
+//! become all the same, the mark is let go for a moment, in which a writer can begin the WAL anew. What was written in
 //! that moment is still there, after the place of the mark: see [`track::span`].
 //!
-//! Where no other process has the store open, the tracker closes it too, so that the WAL is moved into the file and removed, as its
+//! When no other process has the store open, the tracker closes it too, so that the WAL is moved into the file and removed, as its
 //! users expect. Until the database file is written to, what changes can only be in a new WAL, all of it.
 //!
 //! In any doubt the tracker knows nothing, and the store is read whole. The whole argument is in
@@ -65,12 +65,12 @@ pub struct Tracker {
     store: Target,
     changes: Changes,
     state: State,
-    /// Why nothing is known, where that is so.
+    /// Why nothing is known, if so.
     gap: Gap,
     pause: Duration,
     /// The longest that the WAL may become by the mark's doing, in bytes.
     bound: u64,
-    /// Whether the store is closed where nobody else has it open.
+    /// Whether the store is closed when nobody else has it open.
     closes: bool,
 }
 
@@ -158,7 +158,7 @@ impl Tracker {
         Ok((read, results, Followed { token: Some(token), pages, whole }))
     }
 
-    /// Moves the mark to what is committed now, and has all before it noted. Where nothing is known that begins here. Gives the transaction where
+    /// Moves the mark to what is committed now, and has all before it noted. If nothing is known, that begins here. Gives the transaction if
     /// the store cannot be tracked.
     fn get_ready(&mut self, wait: &Wait<'_>) -> Result<Option<Transaction>, Error> {
         match self.advance(wait) {
@@ -195,7 +195,7 @@ impl Tracker {
         }
     }
 
-    /// Has all noted that was committed up to now, where a store is tracked.
+    /// Has all noted that was committed up to now, if the store is tracked.
     fn advance(&mut self, wait: &Wait<'_>) -> Result<(), Lost> {
         match &mut self.state {
             State::Off => return Ok(()),

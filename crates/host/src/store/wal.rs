@@ -78,7 +78,7 @@ impl Index {
     }
 }
 
-/// Where the frame after this one begins.
+/// At which offset the frame after this one begins.
 pub(super) fn offset_after(page_size: PageSize, frame: u32) -> u64 {
     WAL_HEADER as u64 + u64::from(frame) * frame_length(page_size) as u64
 }
@@ -107,7 +107,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Goes on after a place in a WAL of which the wal-index says this.
+    /// Continues after a place in a WAL of which the wal-index says this.
     pub(super) fn after(place: Place, index: &Index) -> Self {
         let Index { page_size, is_big_endian, .. } = *index;
         Self { page_size, is_big_endian, place }
@@ -155,7 +155,7 @@ pub(super) fn ends_at(header: &[u8; FRAME_HEADER], place: &Place) -> bool {
     header.get(8..16) == Some(&place.salts) && big(16).zip(big(20)) == Some(place.sums)
 }
 
-/// SQLite's checksum, which goes on from an earlier one.
+/// SQLite's checksum, which continues from an earlier one.
 fn sum(sums: (u32, u32), bytes: &[u8], is_big_endian: bool) -> (u32, u32) {
     if is_big_endian { add(sums, bytes, u32::from_be_bytes) } else { add(sums, bytes, u32::from_le_bytes) }
 }

@@ -20,7 +20,7 @@ impl Workers {
     /// A worker that tracks this store from its first read on.
     ///
     /// # Errors
-    /// Where the worker cannot be started.
+    /// If the worker cannot be started.
     pub fn follow(&self, path: &Path) -> Result<Follower, Error> {
         let mut lent = self.lend(path, As::Owner)?;
         lent.bind();
@@ -32,7 +32,7 @@ impl Follower {
     /// As [`crate::store::Tracker::read`].
     ///
     /// # Errors
-    /// Those of that function, and where the worker fails.
+    /// Those of that function, and if the worker fails.
     pub fn read(
         &mut self,
         following: Following,

@@ -16,11 +16,11 @@ use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 use super::super::file::StoreFile;
 use super::super::wal::{self, Chain, FRAME_HEADER, Frame, INDEX, Index, WAL_HEADER};
 
-/// How often the wal-index is read where somebody writes it meanwhile.
+/// How often the wal-index is read while somebody writes it meanwhile.
 const ATTEMPTS: u32 = 100;
 /// So many frames are read at once.
 const TOGETHER: usize = 32;
-/// Whoever has the wal-index open has a lock on this byte of it (`UNIX_SHM_DMS` in SQLite).
+/// A process that has the wal-index open has a lock on this byte of it (`UNIX_SHM_DMS` in SQLite).
 const USERS: u64 = 128;
 
 /// The files, with which ones they are.

@@ -61,7 +61,7 @@ pub(super) struct Open {
     /// All before this place is noted, or was before the first read.
     since: Place,
     guard: Guard,
-    /// What the wal-index said last, and what the database file was like then, where the two belong together.
+    /// What the wal-index said last, and what the database file was like then, if the two belong together.
     index: Index,
     main: Option<Stamp>,
     /// Since when the mark is let go, and how long the WAL was at that time.
@@ -105,7 +105,7 @@ impl Open {
         &mut self.mark
     }
 
-    /// Goes by this bound from now on.
+    /// Keeps to this bound from now on.
     pub(super) fn bound(&mut self, bound: u64) {
         self.pace = Pace { bound };
     }
@@ -207,7 +207,7 @@ impl Open {
         Ok(Pace::pause(Some(&Seen { guard: self.guard, ..seen }), pause))
     }
 
-    /// Lets the mark go once it was read, where the WAL is to begin anew: else whoever publishes after each commit would keep it from that. Answers
+    /// Lets the mark go once it was read, if the WAL is to begin anew: else publishing after each commit would keep it from that. Answers
     /// whether it is let go.
     pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
         let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length());
@@ -228,12 +228,12 @@ impl Open {
     /// whose WAL that would be: SQLite finds it by its name.
     pub(super) fn close(self, store: &Target) {
         if self.files.are_beside(&self.mark.file) && self.mark.file.check_name(store).is_ok() {
-            // Where this fails, the next one who opens the store finds the WAL.
+            // If this fails, the next one who opens the store finds the WAL.
             let _ = self.mark.tidies(true).and_then(|()| self.spare.tidies(true));
         }
     }
 
-    /// Gets the store ready to be closed, where no other process has it open. Gives what its file is like if it holds all that was
+    /// Gets the store ready to be closed, if no other process has it open. Gives what its file is like if it holds all that was
     /// committed, and whatever is written to it from now on shows in its times.
     pub(super) fn may_close(&self, store: &Target) -> Result<Option<Stamp>, Lost> {
         let Some(index) = self.files.index()? else { return Ok(None) };
