@@ -17,6 +17,7 @@ mod reload;
 mod remote;
 mod retention;
 mod set;
+mod track;
 mod validate;
 mod watch;
 
@@ -44,6 +45,7 @@ pub use log::{LogConfig, LogFormat, LogLevel};
 pub use query::QueryConfig;
 pub use reload::Later;
 pub use remote::{RemoteConfig, RepositoryPlace, SCHEMES, recipients};
+pub use track::TrackConfig;
 pub use watch::WatchConfig;
 
 use crate::secret::{self, Others};
@@ -129,6 +131,8 @@ pub struct StoreConfig {
     pub snapshot_size: Option<u64>,
     /// The folder that its clones are made in, on its own file system; below the state folder where it is left out.
     pub clones: Option<PathBuf>,
+    /// How it is tracked where it is cut by pages; not at all where it is left out.
+    pub track: Option<TrackConfig>,
     /// Whether the file system gives unused blocks back to its thin pool before each cut.
     pub trim: bool,
     /// How long a cut waits for a lock.

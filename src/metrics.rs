@@ -71,6 +71,14 @@ pub struct OfStore {
     pub reused: AtomicU64,
     /// They said what was known, and nothing was recorded.
     pub known: AtomicU64,
+    /// They read all pages of the store.
+    pub read_whole: AtomicU64,
+    /// They read only the pages that had changed.
+    pub read_changed: AtomicU64,
+    /// How many pages they read.
+    pub pages_read: AtomicU64,
+    /// How many pages a tracked store had changed without that being known.
+    pub pages_missed: AtomicU64,
     /// For how long commits may have had to wait for one that looked into the store.
     pub writer_blocked: Histogram,
     /// How long one took that looked into the store.
@@ -98,6 +106,10 @@ impl Default for OfStore {
             new: counter(),
             reused: counter(),
             known: counter(),
+            read_whole: counter(),
+            read_changed: counter(),
+            pages_read: counter(),
+            pages_missed: counter(),
             writer_blocked: histogram(),
             took: histogram(),
         }
@@ -131,6 +143,21 @@ impl Metrics {
                 store.writer_blocked.observe(Duration::from_micros(publication.cost.writer_blocked_us));
                 store.took.observe(Duration::from_micros(publication.elapsed_us));
             }
+        });
+    }
+
+    /// Counts that a store was read, all of it or what had changed.
+    pub fn read(&self, store: &StoreName, is_whole: bool, pages: u32) {
+        self.stores.with(store, |store| {
+            count(if is_whole { &store.read_whole } else { &store.read_changed });
+            store.pages_read.fetch_add(u64::from(pages), Ordering::Relaxed);
+        });
+    }
+
+    /// Counts pages of a tracked store that had changed without that being known.
+    pub fn missed(&self, store: &StoreName, pages: u32) {
+        self.stores.with(store, |store| {
+            store.pages_missed.fetch_add(u64::from(pages), Ordering::Relaxed);
         });
     }
 

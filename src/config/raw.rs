@@ -35,6 +35,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) guard: Guard,
     #[serde(default)]
+    pub(super) track: Track,
+    #[serde(default)]
     pub(super) query: Query,
     #[serde(default)]
     pub(super) feed: Feed,
@@ -76,6 +78,15 @@ pub(super) struct Copies {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Archive {
     pub(super) compaction_rate: Option<String>,
+}
+
+/// How stores are tracked of which nothing else is said.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Track {
+    pub(super) mode: Option<String>,
+    pub(super) max_wal: Option<String>,
+    pub(super) check: Option<String>,
 }
 
 /// How much queries over versions may take.
@@ -220,6 +231,7 @@ pub(super) struct Store {
     pub(super) keep_snapshots: u32,
     pub(super) snapshot_size: Option<String>,
     pub(super) clones: Option<PathBuf>,
+    pub(super) track: Option<String>,
     #[serde(default)]
     pub(super) trim: bool,
     #[serde(default = "default_busy_timeout")]

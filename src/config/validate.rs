@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Unit};
 
 use super::{
     Config, Listen, StoreConfig, access, check, clock, follow, fuse, guard, log, query, raw, remote,
-    retention, set, watch,
+    retention, set, track, watch,
 };
 
 /// How many bytes a second compaction writes at most, where nothing is configured: what any disk takes beside its work.
@@ -57,8 +57,9 @@ pub(super) fn validate(raw: raw::Config, text: &str, folder: &Path) -> Result<Co
         sets: std::collections::BTreeMap::new(),
         state,
     };
+    track::check(&raw.track)?;
     for store in &raw.store {
-        let (name, store) = self::store(store, text, folder)?;
+        let (name, store) = self::store(store, &raw.track, text, folder)?;
         config.stores.insert(name, store);
     }
     check_together(&config)?;
@@ -150,7 +151,12 @@ fn listen(raw: &raw::Listen, folder: &Path) -> Result<Listen, Problem> {
     })
 }
 
-fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, StoreConfig), Problem> {
+fn store(
+    raw: &raw::Store,
+    track: &raw::Track,
+    text: &str,
+    folder: &Path,
+) -> Result<(StoreName, StoreConfig), Problem> {
     let name: StoreName = raw.name.parse().map_err(|error: asat_core::NameError| {
         wrong("store.name", error.to_string(), "choose a name that needs quoting nowhere")
     })?;
@@ -163,6 +169,7 @@ fn store(raw: &raw::Store, text: &str, folder: &Path) -> Result<(StoreName, Stor
         keep_snapshots: usize::try_from(raw.keep_snapshots).unwrap_or(usize::MAX),
         snapshot_size: snapshot_size.transpose()?,
         clones: raw.clones.as_deref().map(|path| at("store.clones", folder, path)).transpose()?,
+        track: track::validate(track, raw, backend)?,
         trim: raw.trim,
         busy_timeout: duration("store.busy_timeout", &raw.busy_timeout)?,
         max_hold: duration("store.max_hold", &raw.max_hold)?,

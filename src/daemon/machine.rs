@@ -20,6 +20,7 @@ mod snapshots;
 mod source;
 mod survey;
 mod throttle;
+mod tracked;
 mod unchanged;
 
 use std::collections::BTreeMap;
@@ -65,6 +66,7 @@ pub use repair::found;
 use snapshots::{SnapshotVersion, Witnessed};
 pub use source::VersionBytes;
 use throttle::Throttle;
+use tracked::Tracking;
 
 /// The stores, volumes, archives and copies of one state folder.
 pub struct Machine {
@@ -98,6 +100,9 @@ pub struct Machine {
     witnesses: Mutex<BTreeMap<StoreName, Witnessed>>,
     /// What each store was like when its last version was cut, as far as that shows without reading it.
     seen: ChangeCache,
+    /// What is known of what changed in the stores that are tracked.
+    tracking: Tracking,
+    metrics: Arc<Metrics>,
     /// Whether it was told why all of a snapshot is read, and not what has changed.
     is_told_of_reading: AtomicBool,
     /// How many seconds the last archive run of each store took.
@@ -148,6 +153,8 @@ impl Machine {
             hot: Mutex::default(),
             witnesses: Mutex::default(),
             seen: ChangeCache::default(),
+            tracking: Tracking::default(),
+            metrics: Arc::clone(metrics),
             is_told_of_reading: AtomicBool::new(false),
             archive_runs: Mutex::default(),
             last_cuts: Mutex::default(),

@@ -56,4 +56,5 @@ mod schemathesis;
 mod servers;
 mod service;
 mod tidy;
+mod tracked;
 mod transfer;

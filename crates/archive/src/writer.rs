@@ -50,6 +50,8 @@ pub struct Writer {
     /// The hashes of the pages before them.
     hashes: Vec<PageHash>,
     pages_changed: u32,
+    /// Those of them of which it is known what they were before.
+    pages_differing: u32,
     /// Started at the first page that changed.
     compressor: Option<Compressor>,
     /// Hears how many of the pages that changed are stored.
@@ -81,6 +83,7 @@ impl Archive {
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
             hashes: room_for(number, page_count)?,
             pages_changed: 0,
+            pages_differing: 0,
             compressor: None,
             told: None,
             hurries: false,
@@ -195,17 +198,33 @@ impl Writer {
         Ok(self.pages_changed)
     }
 
+    /// How many of the pages that came differ from a page of the version before that is known.
+    pub fn differing(&mut self) -> Result<u32, Error> {
+        self.look_at_waiting()?;
+        Ok(self.pages_differing)
+    }
+
     /// Takes the next page as it is in the version that this one is compared with. Answers whether that has such a page, and it can
     /// be read; if not, nothing was taken, and the page itself must come.
     pub fn same(&mut self, number: u32) -> Result<bool, Error> {
+        self.same_run(number, number)
+    }
+
+    /// Takes the next pages, from the first to the last, as they are in the version that this one is compared with. Answers whether that has
+    /// all of them, and they can be read; if not, nothing was taken, and the pages themselves must come.
+    pub fn same_run(&mut self, first: u32, last: u32) -> Result<bool, Error> {
         let nth = self.taken();
-        if self.broken || !self.is_next(number) {
-            return Err(Error::Misuse(format!("page {number} cannot be the same after page {nth}")));
+        if self.broken || !self.is_next(first) || !(first..=self.page_count).contains(&last) {
+            let what = format!("pages {first} to {last} cannot be the same after page {nth}");
+            return Err(Error::Misuse(what));
         }
-        let known = self.head.as_ref().and_then(|head| head.hash(nth));
-        let Some(hash) = known.copied() else { return Ok(false) };
+        let end = usize::try_from(last).unwrap_or(usize::MAX);
+        let Some(head) = self.head.clone().filter(|head| head.lost.range(nth..end).next().is_none()) else {
+            return Ok(false);
+        };
+        let Some(hashes) = head.hashes.get(nth..end) else { return Ok(false) };
         self.look_at_waiting()?;
-        self.hashes.push(hash);
+        self.hashes.extend_from_slice(hashes);
         Ok(true)
     }
 
@@ -248,8 +267,10 @@ impl Writer {
     /// Keeps a page, counted from 0, if it is another than in the version before.
     fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
         let hash = self.hashes.get(nth).copied().unwrap_or_default();
-        if self.head.as_ref().and_then(|head| head.hash(nth)) == Some(&hash) {
-            return Ok(());
+        match self.head.as_ref().and_then(|head| head.hash(nth)) {
+            Some(known) if *known == hash => return Ok(()),
+            Some(_) => self.pages_differing += 1,
+            None => {}
         }
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
         self.pages_changed += 1;

@@ -32,7 +32,7 @@ mod text;
 
 pub use action::{Action, AlarmKey, AlarmKind, Assessment, Level, Plan, Scope, Step};
 pub use advice::{Advice, Short, VolumeAdvice, advice};
-pub use alarm::{records_damaged, unfollowed, unrecorded, unstored};
+pub use alarm::{records_damaged, unfollowed, unrecorded, unstored, untracked};
 pub use entry::{GuardEntry, Outcome};
 pub use memory::Memory;
 pub use observation::{

@@ -18,6 +18,7 @@ pub mod register;
 pub mod retention;
 pub mod sizing;
 pub mod snapshot;
+pub mod track;
 pub mod tree;
 pub mod version;
 pub mod watch;

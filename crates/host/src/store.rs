@@ -26,11 +26,13 @@
 //! Where the store's volume can be snapshotted, or its file cloned, [`still()`] holds the store such that a snapshot contains
 //! one committed state, and [`read_frozen`] reads it there; [`read_changed`] reads what a clone has changed.
 //!
+//! A [`Tracker`] keeps a store in WAL mode open, so that the next read is one of what has changed.
+//!
 //! A store is written to by [`restore`] alone, when somebody asks for it.
 //!
 //! SQLite's locks are POSIX locks, which a process loses on *any* close of the file. No code in this process
-//! may open a store's files other than through SQLite, with `O_PATH`, or in a thread with descriptors of its own
-//! ([`crate::clones`]).
+//! may open a store's files other than through SQLite, with `O_PATH`, in a thread with descriptors of its own
+//! ([`crate::clones`]), or for as long as the store is open and no longer locked when they are closed (a [`Tracker`]).
 
 mod ask;
 mod changed;
@@ -52,9 +54,11 @@ mod signature;
 mod still;
 mod target;
 mod told;
+mod track;
 mod transaction;
 pub(crate) mod under_way;
 mod wait;
+mod wal;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -83,6 +87,7 @@ pub use signature::{Before, Signature, is_local};
 pub use still::{CommitWait, Still, StillState, Witness, still};
 pub use target::Target;
 pub use told::{Told, Unclear};
+pub use track::{Followed, Following, Tracker};
 use transaction::Transaction;
 use wait::Wait;
 
@@ -135,6 +140,23 @@ pub trait PageSink {
     /// Ends the read with this problem.
     fn same(&mut self, _number: u32) -> Result<bool, Problem> {
         Ok(false)
+    }
+
+    /// The same of several pages, from the first to the last. If not all of them will do, all follow.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn same_run(&mut self, _first: u32, _last: u32) -> Result<bool, Problem> {
+        Ok(false)
+    }
+
+    /// Is told, in the same order, that so many pages from the next one on should be as they were. They follow all the same, for this to be
+    /// held against them.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn claim(&mut self, _count: u32) -> Result<(), Problem> {
+        Ok(())
     }
 }
 

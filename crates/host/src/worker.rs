@@ -17,6 +17,7 @@
 pub(crate) mod bounds;
 mod call;
 mod error;
+mod follower;
 pub(crate) mod frames;
 mod held;
 mod identity;
@@ -27,6 +28,7 @@ mod serve;
 mod sets;
 pub(crate) mod words;
 
+pub use follower::Follower;
 pub use held::Still;
 pub use identity::Identity;
 pub use pool::Workers;

@@ -61,7 +61,7 @@ impl Sensors for Ports {
         let damaged = self.handle.verified().problem();
         let damaged = damaged.map(|problem| guard::records_damaged(&state, &problem));
         let alarms = unrecorded.into_iter().chain(damaged).chain(self.machine.remotes().late());
-        let alarms = alarms.chain(self.machine.follows().late());
+        let alarms = alarms.chain(self.machine.follows().late()).chain(self.machine.tracking_alarms());
         Ok(Look { seen, missing, alarms: alarms.collect(), in_peace })
     }
 

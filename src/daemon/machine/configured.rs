@@ -12,7 +12,7 @@ use asat_host::store::Limits;
 use asat_host::worker::Workers;
 
 use super::Machine;
-use crate::config::{Config, StoreConfig, WatchConfig};
+use crate::config::{Config, StoreConfig, TrackConfig, WatchConfig};
 
 /// All of it, as one configuration has it. Whatever is under way keeps what it began with.
 pub(super) struct Settings {
@@ -30,6 +30,8 @@ pub(super) struct Store {
     /// Whether the configuration says by which kind of snapshot it is cut.
     pub(super) is_kind_chosen: bool,
     pub(super) snapshot_size: Option<u64>,
+    /// How it is tracked where it is cut by pages.
+    pub(super) track: Option<TrackConfig>,
     pub(super) trim: bool,
     /// What its content must meet to be published.
     pub(super) checks: Vec<Check>,
@@ -64,6 +66,7 @@ impl Store {
             limits: Limits { busy: config.busy_timeout, hold: config.max_hold },
             is_kind_chosen: config.backend.is_some(),
             snapshot_size: config.snapshot_size,
+            track: config.track,
             trim: config.trim,
             checks: config.checks.clone(),
             watch: config.watch.clone(),
@@ -115,6 +118,7 @@ impl Machine {
     pub(in crate::daemon) fn configure(&self, config: &Config) {
         pin_owners(&self.workers, config);
         self.backends.lvm.configure(config);
+        self.tracking.keep(|name| config.stores.get(name).is_some_and(|store| store.track.is_some()));
         self.settings.store(Arc::new(Settings::of(config)));
     }
 

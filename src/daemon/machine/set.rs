@@ -97,7 +97,11 @@ impl Machine {
         let checks = self.demanded(&id.store, &note.attributes);
         let cutting = Cutting { id, note, after: None, checks: &checks, at: Some(cut_at), anew: *anew };
         match (moment, origin) {
-            (Moment::Read(fixed), _) => self.store_pages(&cutting, |checks, sink| fixed.read(checks, sink)),
+            (Moment::Read(fixed), _) => {
+                let cut = self.store_pages(&cutting, |checks, sink| fixed.read(checks, sink))?;
+                self.tracking.read_elsewhere(id, &cut.kept);
+                Ok(cut)
+            }
             (Moment::Still(still), Some(origin)) => self.cut_still(&cutting, origin, store, *still),
             (Moment::Still(_), None) => {
                 let detail = format!("{id} is held still, and no snapshot is to be taken");

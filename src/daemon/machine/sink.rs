@@ -19,6 +19,12 @@ pub(super) struct Sink<'a, F: Fn(Progress) + Send + 'static> {
     writer: Option<Writer>,
     /// The version whose unchanged pages need not come, where there is one.
     base: Option<u64>,
+    /// How many pages came.
+    taken: u32,
+    /// Up to which page all should be as they were there, and how many of those before it are not.
+    claim: Option<(u32, u32)>,
+    /// How many pages are not as they should be.
+    missed: u32,
     /// Told by the thread that compresses, too.
     storing: Arc<Mutex<Storing<F>>>,
 }
@@ -26,12 +32,27 @@ pub(super) struct Sink<'a, F: Fn(Progress) + Send + 'static> {
 impl<'a, F: Fn(Progress) + Send + 'static> Sink<'a, F> {
     pub(super) fn new(archive: &'a Archive, number: u64, meter: Meter<F>) -> Self {
         let storing = Arc::new(Mutex::new(Storing::new(meter)));
-        Self { archive, number, writer: None, base: None, storing }
+        Self { archive, number, writer: None, base: None, taken: 0, claim: None, missed: 0, storing }
     }
 
     /// Takes the word of whoever reads the pages for those that are as they were in this version.
     pub(super) fn after(self, base: u64) -> Self {
         Self { base: Some(base), ..self }
+    }
+
+    /// How many pages are not as they should be, of those that came.
+    pub(super) fn missed(&mut self) -> Result<u32, Problem> {
+        if let (Some((_, before)), Some(writer)) = (self.claim.take(), &mut self.writer) {
+            self.missed += writer.differing()? - before;
+        }
+        Ok(self.missed)
+    }
+
+    /// Whether pages can be told to be as they were in the version that they were compared with.
+    fn is_comparable(&self) -> bool {
+        // What is in the archive may be later than that.
+        let compared = self.writer.as_ref().and_then(Writer::compared_with);
+        self.base.is_some() && compared == self.base
     }
 
     /// Ends the version: its pages are all there.
@@ -71,6 +92,10 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
 
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem> {
         lock(&self.storing).read(u64::from(number));
+        if self.claim.is_some_and(|(until, _)| number > until) {
+            self.missed()?;
+        }
+        self.taken = number;
         match &mut self.writer {
             Some(writer) => Ok(writer.page(number, page)?),
             None => {
@@ -80,14 +105,29 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
     }
 
     fn same(&mut self, number: u32) -> Result<bool, Problem> {
-        lock(&self.storing).read(u64::from(number));
-        match &mut self.writer {
-            // What is in the archive may be later than the clone that the pages were compared with.
-            Some(writer) if self.base.is_some() && writer.compared_with() == self.base => {
-                Ok(writer.same(number)?)
+        self.same_run(number, number)
+    }
+
+    fn same_run(&mut self, first: u32, last: u32) -> Result<bool, Problem> {
+        lock(&self.storing).read(u64::from(last));
+        match self.is_comparable() {
+            true => {
+                let Some(writer) = &mut self.writer else { return Ok(false) };
+                self.taken = last;
+                Ok(writer.same_run(first, last)?)
             }
-            _ => Ok(false),
+            false => Ok(false),
         }
+    }
+
+    fn claim(&mut self, count: u32) -> Result<(), Problem> {
+        self.missed()?;
+        if self.is_comparable()
+            && let Some(writer) = &mut self.writer
+        {
+            self.claim = Some((self.taken.saturating_add(count), writer.differing()?));
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::metrics::{Family, Metrics, OUTCOMES, OfCommand, TurnedAway};
 pub(super) fn families(metrics: &Metrics) -> Vec<Family> {
     let mut families = publications(metrics);
     families.extend(requests(metrics));
+    families.extend(reads(metrics));
     families.push(turned_away(metrics));
     let mut actions =
         Family::counter("asat_guard_actions_total", "Actions of the guard, by what came of them.");
@@ -69,6 +70,26 @@ fn publications(metrics: &Metrics) -> Vec<Family> {
         failures.add([("code", code)], counted.get(code).map_or(0, |count| read(count)));
     }
     vec![publications, failures, blocked, took]
+}
+
+fn reads(metrics: &Metrics) -> Vec<Family> {
+    let mut reads = Family::counter(
+        "asat_store_reads_total",
+        "Reads of a store by pages: of all of them, or of those that had changed.",
+    );
+    let mut pages = Family::counter("asat_pages_read_total", "Pages that were read of a store.");
+    let mut missed = Family::counter(
+        "asat_pages_missed_total",
+        "Pages of a tracked store that had changed without that being known.",
+    );
+    for (store, counted) in metrics.stores.all().iter() {
+        let store = ("store", store.as_str());
+        reads.add([store, ("pages", "all")], read(&counted.read_whole));
+        reads.add([store, ("pages", "changed")], read(&counted.read_changed));
+        pages.add([store], read(&counted.pages_read));
+        missed.add([store], read(&counted.pages_missed));
+    }
+    vec![reads, pages, missed]
 }
 
 fn requests(metrics: &Metrics) -> Vec<Family> {

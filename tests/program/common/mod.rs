@@ -256,6 +256,11 @@ impl World {
         self.wait_for_log(verdict)
     }
 
+    /// The number of the daemon's process.
+    pub fn pid(&self) -> u32 {
+        self.daemon.as_ref().unwrap().child.id()
+    }
+
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.daemon.as_ref().unwrap().child);
         rustix::process::kill_process(pid, signal).unwrap();

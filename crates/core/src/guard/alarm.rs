@@ -109,6 +109,17 @@ pub fn unstored(store: &StoreName, text: String, hint: String) -> Step {
     step((AlarmKey { target: Target::Store(store.clone()), kind: AlarmKind::Stuck }, (text, hint)))
 }
 
+/// The alarm that so many pages of a store had changed without that being known from its WAL.
+#[must_use]
+pub fn untracked(store: &StoreName, pages: u32) -> Step {
+    let text = format!(
+        "{pages} pages of {store} had changed, and its WAL did not tell of them: versions since the comparison before may lack \
+         changes; the newest one is right, and all of the store is read from now on"
+    );
+    let hint = "find out what writes to the file by other means than SQLite, report this as a defect, and restart asat".to_owned();
+    step((AlarmKey { target: Target::Store(store.clone()), kind: AlarmKind::Doubted }, (text, hint)))
+}
+
 /// The alarm that the bucket which is followed does not answer.
 #[must_use]
 pub fn unfollowed(url: &str, text: String, hint: String) -> Step {

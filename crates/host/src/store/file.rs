@@ -108,7 +108,7 @@ impl StoreFile {
     }
 
     /// What the machine says of a file beside the store, if it is there.
-    fn sidecar(&self, suffix: &str) -> Result<Option<Metadata>, Error> {
+    pub(super) fn sidecar(&self, suffix: &str) -> Result<Option<Metadata>, Error> {
         let path = self.beside(suffix);
         let found = look_in(&self.folder, path.file_name().unwrap_or_default());
         match found.and_then(|handle| handle.metadata()) {

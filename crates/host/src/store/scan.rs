@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use asat_core::track::Differing;
+use rusqlite::{Connection, Statement};
 
 use super::PageSink;
 use super::content::Content;
@@ -57,6 +58,79 @@ pub(super) fn hand_over(
         return Err(damaged(format!("it ended after {} of {} pages", expected - 1, content.page_count)));
     }
     Ok(())
+}
+
+/// Which pages are handed over.
+pub(super) struct Changed<'a> {
+    /// Those that may differ from what the sink has.
+    pub(super) differing: &'a Differing,
+    /// Whether the others are handed over as well, to be held against what the sink has.
+    pub(super) audit: bool,
+}
+
+/// Hands over the pages that may have changed, in order, and says of the others that they have not. Answers how many were read.
+pub(super) fn hand_over_changed(
+    source: &Source<'_>,
+    changed: &Changed<'_>,
+    cancel: &AtomicBool,
+    sink: &mut dyn PageSink,
+    begun: &mut bool,
+) -> Result<u32, Error> {
+    let Content { page_size, page_count, .. } = source.content;
+    let failed = |error: rusqlite::Error| Error::from_sqlite("read", source.path, &error);
+    let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
+    let mut pages =
+        Pages { source, cancel, statement: source.connection.prepare(sql).map_err(failed)?, read: 0 };
+    check(source, cancel, 0)?;
+    *begun = true;
+    sink.begin(page_size, page_count).map_err(Error::Sink)?;
+    let mut next = 1;
+    let end = page_count.saturating_add(1);
+    for page in changed.differing.pages(page_count).chain([end]) {
+        if next < page {
+            let last = page - 1;
+            if changed.audit {
+                sink.claim(page - next).map_err(Error::Sink)?;
+            }
+            if changed.audit || !sink.same_run(next, last).map_err(Error::Sink)? {
+                (next..page).try_for_each(|number| pages.hand_over(number, sink))?;
+            }
+        }
+        if page < end {
+            pages.hand_over(page, sink)?;
+        }
+        next = page.saturating_add(1);
+    }
+    Ok(pages.read)
+}
+
+/// Pages that are read one by one.
+struct Pages<'a> {
+    source: &'a Source<'a>,
+    cancel: &'a AtomicBool,
+    statement: Statement<'a>,
+    read: u32,
+}
+
+impl Pages<'_> {
+    fn hand_over(&mut self, number: u32, sink: &mut dyn PageSink) -> Result<(), Error> {
+        let path = self.source.path;
+        let failed = |error: rusqlite::Error| Error::from_sqlite("read", path, &error);
+        let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
+        check(self.source, self.cancel, self.read)?;
+        let mut rows = self.statement.query([number]).map_err(failed)?;
+        let row = rows.next().map_err(failed)?;
+        let row = row.ok_or_else(|| damaged(format!("page {number} is not there")))?;
+        let page = row.get_ref(0).map_err(failed)?;
+        let page = page.as_blob().map_err(|error| failed(error.into()))?;
+        if page.len() != self.source.content.page_size.as_usize() {
+            return Err(damaged(format!("page {number} came with {} bytes", page.len())));
+        }
+        self.read += 1;
+        let handed =
+            if number == 1 { sink.page(1, &in_rollback_mode(page)) } else { sink.page(number, page) };
+        handed.map_err(Error::Sink)
+    }
 }
 
 /// Gives up where that was asked for, or where writers would wait for too long. A look at the clock costs little

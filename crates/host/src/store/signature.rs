@@ -95,7 +95,7 @@ pub struct Signature {
 
 /// What tells of writes to a file. Nobody can set the time of its last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     device: u64,
     inode: u64,
     length: u64,
@@ -172,7 +172,7 @@ fn look(path: &Path, wal_path: &Path) -> io::Result<(Stamp, Option<Stamp>)> {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -180,6 +180,17 @@ impl Stamp {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Whether the file was last written to so long before this instant that whatever is written after it moves the times.
+    pub(super) fn is_settled(&self, at: Timestamp) -> bool {
+        is_before(self.changed, at) && is_before(self.modified, at)
+    }
+
+    /// Whether this is the same file, of the same length, and not written to since.
+    pub(super) fn is_unwritten(&self, since: &Self) -> bool {
+        let of = |stamp: &Self| (stamp.device, stamp.inode, stamp.length, stamp.modified);
+        of(self) == of(since)
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, MAIN_DB};
 
 use super::content::Content;
 use super::error::Error;
@@ -51,6 +52,17 @@ impl Transaction {
         &mut self.connection
     }
 
+    /// Whether this process may only read the store.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.connection.is_readonly(MAIN_DB).unwrap_or(true)
+    }
+
+    /// Whether closing the store moves its WAL into the file and removes it, where nobody else has it open.
+    pub(super) fn tidies(&self, tidies: bool) -> Result<(), Error> {
+        let set = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !tidies);
+        set.map(drop).map_err(|error| self.file.explain(&error))
+    }
+
     /// How long the transaction has lasted.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()
@@ -62,10 +74,26 @@ impl Transaction {
         wait: &Wait<'_>,
         between: impl FnOnce(&Connection) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.connection.execute_batch("ROLLBACK").map_err(|error| self.file.explain(&error))?;
+        self.rest()?;
         let done = between(&self.connection)?;
-        (self.since, self.content, self.cut_at) = fix(&self.connection, &self.file, wait)?;
+        self.again(wait)?;
         Ok(done)
+    }
+
+    /// Lets what was fixed go. The store stays open, and nothing is to be read before [`Self::again`].
+    pub(super) fn rest(&self) -> Result<(), Error> {
+        self.connection.execute_batch("ROLLBACK").map_err(|error| self.file.explain(&error))
+    }
+
+    /// Fixes the newest content of a store that stayed open.
+    pub(super) fn again(&mut self, wait: &Wait<'_>) -> Result<(), Error> {
+        let fixed = fix(&self.connection, &self.file, wait);
+        if fixed.is_err() && !self.connection.is_autocommit() {
+            // It was begun, and nothing was fixed. If this fails, closing ends it.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        (self.since, self.content, self.cut_at) = fixed?;
+        Ok(())
     }
 
     /// Ends the transaction, closes the store, and says how long the transaction lasted.

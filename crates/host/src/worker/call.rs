@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use asat_core::check::{Check, CheckResult, Rows};
-use asat_core::{PageSize, Problem, boundary};
+use asat_core::{Code, PageSize, Problem, boundary};
 
 use super::error::Trouble;
 use super::pool::{As, Lent, Workers};
@@ -130,6 +130,9 @@ pub(super) fn unexpected(lent: &Lent, reply: &Reply) -> Error {
     Trouble::Nonsense(format!("{said}, which is not what it was asked")).of(lent.path())
 }
 
+/// What is said if pages are told to be as they were, and are not known.
+const NOT_THERE: &str = "the archive does not have the pages that did not change";
+
 /// Gives an order, and waits for what comes of it.
 pub(super) fn ask(
     lent: &mut Lent,
@@ -163,7 +166,7 @@ pub(super) fn read(
     })
 }
 
-fn stream(
+pub(super) fn stream(
     lent: &mut Lent,
     order: &Order,
     patience: Duration,
@@ -186,6 +189,10 @@ fn stream(
                 Heard::Said(Said::Hurry) if taken.shape.is_some() && taken.next == 1 => {
                     Ok(sink.hurry().map_err(Error::Sink).map(|()| None))
                 }
+                Heard::Said(Said::Same(count)) => taken.same(count, sink),
+                Heard::Said(Said::Claim(count)) if taken.may_come(count) => {
+                    Ok(sink.claim(count).map_err(Error::Sink).map(|()| None))
+                }
                 Heard::Said(Said::Failed { problem, is_busy }) => Ok(Err(Error::Worker { problem, is_busy })),
                 Heard::Said(Said::Done(reply)) if taken.is_whole() => Ok(Ok(Some(reply))),
                 other => Err(nonsense(&other)),
@@ -194,7 +201,10 @@ fn stream(
                 Ok(None) => patience = PAGES,
                 Ok(Some(reply)) => return Ok(reply),
                 // A worker that still has pages to hand over ends with the value.
-                Err(Error::Sink(problem)) => return Err(Error::Sink(problem)),
+                Err(Error::Sink(problem)) => {
+                    lent.give_up();
+                    return Err(Error::Sink(problem));
+                }
                 Err(error) => {
                     lent.done();
                     return Err(error);
@@ -239,6 +249,25 @@ impl Taken {
             }
         }
         Ok(Ok(None))
+    }
+
+    /// Hands on that pages are as they were.
+    fn same(&mut self, count: u32, sink: &mut dyn PageSink) -> Result<Result<Option<Reply>, Error>, Trouble> {
+        if count == 0 || !self.may_come(count) {
+            return Err(Trouble::Nonsense("pages that there are not, as they were".to_owned()));
+        }
+        let last = self.next + (count - 1);
+        let taken = sink.same_run(self.next, last).and_then(|taken| match taken {
+            true => Ok(()),
+            false => Err(Problem::new(Code::Internal, NOT_THERE, "publish again: all pages are read then")),
+        });
+        self.next = last.saturating_add(1);
+        Ok(taken.map(|()| None).map_err(Error::Sink))
+    }
+
+    /// Whether so many pages are still to come.
+    fn may_come(&self, count: u32) -> bool {
+        self.shape.is_some_and(|(_, all)| self.next.checked_add(count).is_some_and(|end| end - 1 <= all))
     }
 
     fn hand_on(&mut self, page: &[u8], sink: &mut dyn PageSink) -> Result<(), Problem> {

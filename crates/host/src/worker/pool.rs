@@ -71,6 +71,8 @@ pub(super) struct Lent {
     key: Key,
     owner: Option<u32>,
     process: Option<Process>,
+    /// Whether it serves nobody else when it is done.
+    is_bound: bool,
 }
 
 /// As whom a request is served.
@@ -131,7 +133,7 @@ impl Workers {
             Some(process) => process,
             None => self.start(&key).map_err(|trouble| self.count(trouble).of(path))?,
         };
-        Ok(Lent { workers: self.clone(), key, owner, process: Some(process) })
+        Ok(Lent { workers: self.clone(), key, owner, process: Some(process), is_bound: false })
     }
 
     fn waiting(&self, key: &Key) -> Option<Process> {
@@ -226,8 +228,26 @@ impl Lent {
         })
     }
 
+    /// Has the worker serve nobody else: it keeps something between two requests.
+    pub(super) fn bind(&mut self) {
+        self.is_bound = true;
+    }
+
+    /// Ends the worker, which still has something to say that nobody wants to hear.
+    pub(super) fn give_up(&mut self) {
+        self.process = None;
+    }
+
+    /// Whether the worker has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.process.as_ref().is_none_or(|process| process.is_spoiled)
+    }
+
     /// Ends the request: the worker waits for the next one.
     pub(super) fn done(&mut self) {
+        if self.is_bound {
+            return;
+        }
         if let Some(process) = self.process.take().filter(|process| !process.is_spoiled) {
             self.workers.keep(self.key.clone(), process);
         }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ use super::bounds;
 use super::frames::{Output, read_words};
 use super::identity::Identity;
 use super::words::{Order, Reply, Said};
-use crate::store::{self, Checks, Error, Moment, PageSink, Restoring, Still, Take as _, Taking, Target};
+use crate::store::{
+    self, Checks, Error, Following, Limits, Moment, PageSink, Restoring, Still, Take as _, Taking, Target,
+    Tracker,
+};
 
 /// How long a worker whose daemon has gone may take to close the store, before it ends as it is.
 const LEAVING: Duration = Duration::from_secs(1);
@@ -69,6 +72,9 @@ fn listen(socket: &UnixStream, tell: Sender<Order>, cancel: &AtomicBool) {
     std::process::exit(0);
 }
 
+/// How a store that is tracked is to be read.
+type Follow = (Following, Limits, Vec<Check>);
+
 struct Worker {
     output: Output,
     orders: Receiver<Order>,
@@ -94,6 +100,10 @@ impl Worker {
                 let sink = &mut Pages(&mut self.output);
                 let read = store::read_checked(store, &limits, &checks, sink);
                 read.map(|(read, results)| Reply::Read(read, results)).into()
+            }
+            Order::Follow { store, following, limits, checks } => {
+                let tracker = Tracker::new(Target::from(store));
+                return self.follow(tracker, (following, limits, checks));
             }
             Order::ReadFrozen { path, with_wal } => {
                 let sink = &mut Pages(&mut self.output);
@@ -125,6 +135,28 @@ impl Worker {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// Tracks a store until the daemon has no use for that any more.
+    fn follow(&mut self, mut tracker: Tracker, first: Follow) -> io::Result<Option<Said>> {
+        let cancel = Arc::clone(&self.cancel);
+        let mut wanted = Some(first);
+        loop {
+            if let Some((following, limits, checks)) = wanted.take() {
+                let checks = Checks { checks: &checks, cancel: &cancel };
+                let sink = &mut Pages(&mut self.output);
+                let read = tracker.read(following, &limits, &checks, sink);
+                let reply = read.map(|(read, results, followed)| Reply::Followed(read, results, followed));
+                self.output.say(&Said::from(reply))?;
+            }
+            match self.orders.recv_timeout(tracker.pause()) {
+                Ok(Order::Follow { following, limits, checks, .. }) => {
+                    wanted = Some((following, limits, checks));
+                }
+                Err(RecvTimeoutError::Timeout) => tracker.tick(&cancel),
+                _ => return Ok(None),
+            }
+        }
     }
 
     /// Holds a store still until it is to be released.
@@ -208,6 +240,16 @@ impl PageSink for Pages<'_> {
 
     fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
         self.0.page(page).map_err(gone)
+    }
+
+    fn same_run(&mut self, first: u32, last: u32) -> Result<bool, Problem> {
+        // A daemon that does not have them ends this worker.
+        self.0.say(&Said::Same(last.saturating_sub(first).saturating_add(1))).map_err(gone)?;
+        Ok(true)
+    }
+
+    fn claim(&mut self, pages: u32) -> Result<(), Problem> {
+        self.0.say(&Said::Claim(pages)).map_err(gone)
     }
 }
 

@@ -10,7 +10,7 @@ use asat_core::{PageSize, Problem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{CutError, Error, Frozen, Limits, Read, StillState, Target};
+use crate::store::{CutError, Error, Followed, Following, Frozen, Limits, Read, StillState, Target};
 
 /// A path, whatever bytes it has.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub(crate) enum Order {
     Ping,
     /// Read all pages, once the checks are met.
     Read { store: Place, limits: Limits, checks: Vec<Check> },
+    /// Read what changed of a store, and track it from then on: no order follows but this one.
+    Follow { store: Place, following: Following, limits: Limits, checks: Vec<Check> },
     /// Read all pages of a file in a snapshot.
     ReadFrozen { path: RawPath, with_wal: bool },
     /// Make checks on a file in a snapshot.
@@ -93,6 +95,10 @@ pub(crate) enum Said {
     Begin(PageSize, u32),
     /// Commits wait until these are taken.
     Hurry,
+    /// So many pages are as they were.
+    Same(u32),
+    /// So many of the pages that follow should be as they were.
+    Claim(u32),
     /// So many pages are written, and of how many.
     Progress(u32, u32),
     /// It asks whether the store is as it was kept.
@@ -113,6 +119,7 @@ pub(crate) enum Said {
 pub(crate) enum Reply {
     Nothing,
     Read(Read, Vec<CheckResult>),
+    Followed(Read, Vec<CheckResult>, Followed),
     Frozen(Frozen),
     Checked(Vec<CheckResult>),
     Rows(Rows),

@@ -33,6 +33,8 @@ mod sidecars;
 #[cfg(test)]
 mod still;
 #[cfg(test)]
+mod tracking;
+#[cfg(test)]
 mod transfers;
 #[cfg(test)]
 mod witness;

@@ -1,0 +1,253 @@
+//! A store that is kept open to be tracked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use asat_core::track::{self, Changes, Gap, Guard, Pace, Place, Seen, Step};
+
+use super::super::error::Error;
+use super::super::signature::Stamp;
+use super::super::target::Target;
+use super::super::transaction::Transaction;
+use super::super::wait::Wait;
+use super::super::wal::{Chain, Frame, Index};
+use super::files::Files;
+use crate::clock;
+
+/// Why a store is not tracked any more, or not now.
+pub(super) enum Lost {
+    /// It is not known what changed.
+    Gap(Gap),
+    /// SQLite does not give what is needed.
+    Error(Error),
+}
+
+impl Lost {
+    /// Why nothing is known then.
+    pub(super) fn gap(self) -> Gap {
+        match self {
+            Self::Gap(gap) => gap,
+            Self::Error(Error::Replaced { .. } | Error::Missing { .. }) => Gap::Written,
+            Self::Error(_) => Gap::Unread,
+        }
+    }
+}
+
+impl From<Gap> for Lost {
+    fn from(gap: Gap) -> Self {
+        Self::Gap(gap)
+    }
+}
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<std::io::Error> for Lost {
+    fn from(_: std::io::Error) -> Self {
+        Self::Gap(Gap::Unread)
+    }
+}
+
+/// An open store. The fields are dropped in this order: the locks go before the descriptors do.
+pub(super) struct Open {
+    /// The transaction that holds the place, unless that is let go.
+    mark: Transaction,
+    /// A connection without a transaction.
+    spare: Transaction,
+    files: Files,
+    /// All before this place is noted, or was before the first read.
+    since: Place,
+    guard: Guard,
+    /// What the wal-index said last, and what the database file was like then, if the two belong together.
+    index: Index,
+    main: Option<Stamp>,
+    /// Since when the mark is let go, and how long the WAL was at that time.
+    loose_since: Option<Instant>,
+    let_go_at: u64,
+    pace: Pace,
+}
+
+impl Open {
+    /// Keeps the store open that this transaction has opened. What is in the WAL counts as known, unless the store was closed when its
+    /// file was like `closed`: then it is new, and has to be all that was written since.
+    pub(super) fn over(
+        mark: Transaction,
+        bound: u64,
+        closed: Option<&Stamp>,
+        wait: &Wait<'_>,
+    ) -> Result<Self, Lost> {
+        let spare = Transaction::begin_on(Arc::clone(&mark.file), wait)?;
+        spare.rest()?;
+        mark.tidies(false)?;
+        spare.tidies(false)?;
+        let files = Files::open(&mark.file, mark.content.page_size)?;
+        let index = files.index()?.ok_or(Gap::Broken)?;
+        let main = Stamp::of(&mark.file.metadata()?);
+        if closed.is_some_and(|closed| main != *closed) {
+            return Err(Gap::Written.into());
+        }
+        let since = if closed.is_some() { index.place.start() } else { index.place };
+        let (guard, loose_since, let_go_at) = (Guard::Mark, None, 0);
+        let (main, pace) = (None, Pace { bound });
+        Ok(Self { mark, spare, files, since, guard, index, main, loose_since, let_go_at, pace })
+    }
+
+    /// The transaction that holds the place.
+    pub(super) fn mark(&self) -> &Transaction {
+        &self.mark
+    }
+
+    /// The same, to read in it.
+    pub(super) fn mark_mut(&mut self) -> &mut Transaction {
+        &mut self.mark
+    }
+
+    /// Keeps to this bound from now on.
+    pub(super) fn bound(&mut self, bound: u64) {
+        self.pace = Pace { bound };
+    }
+
+    /// Moves the mark to what is committed now, and notes what was written since it was moved last.
+    pub(super) fn step(&mut self, changes: &mut Changes, wait: &Wait<'_>) -> Result<(), Lost> {
+        let before = self.look()?;
+        self.spare.again(wait)?;
+        // What is fixed now is between the two looks. So what comes before the second is noted, and what comes after the first
+        // is noted again the next time.
+        let after = self.look()?;
+        self.collect(&after, changes)?;
+        let is_same = before.place.salts == after.place.salts;
+        self.since = if is_same { before.place } else { after.place.start() };
+        let is_outside = before.place == after.place && after.is_backfilled();
+        std::mem::swap(&mut self.mark, &mut self.spare);
+        if self.loose_since.take().is_none() {
+            self.spare.rest()?;
+        }
+        if self.index.place.salts != after.place.salts {
+            self.let_go_at = 0;
+        }
+        self.guard = if is_outside { Guard::Outside } else { Guard::Mark };
+        self.index = after;
+        Ok(())
+    }
+
+    /// Looks at the wal-index, and whether the files are those that they were, and were written by SQLite alone.
+    fn look(&mut self) -> Result<Index, Lost> {
+        let file = &self.mark.file;
+        if !self.files.are_beside(file) {
+            return Err(Gap::Sidecars.into());
+        }
+        let before = Stamp::of(&file.metadata()?);
+        let index = self.files.index()?.ok_or(Gap::Broken)?;
+        if index.page_size != self.mark.content.page_size {
+            return Err(Gap::Shape.into());
+        }
+        // The file is written by checkpoints alone, and each says in the wal-index what it is about to write.
+        let told = |index: &Index| (index.place.salts, index.backfilled, index.attempted);
+        let is_quiet = told(&index) == told(&self.index) && index.backfilled == index.attempted;
+        if is_quiet && self.main.is_some_and(|main| !before.is_unwritten(&main)) {
+            return Err(Gap::Written.into());
+        }
+        let after = Stamp::of(&self.mark.file.metadata()?);
+        self.main = after.is_unwritten(&before).then_some(after);
+        Ok(index)
+    }
+
+    /// Notes all that was committed up to what the wal-index says here.
+    fn collect(&self, now: &Index, changes: &mut Changes) -> Result<(), Lost> {
+        let span = track::span(&self.since, self.guard, &now.place)?;
+        let mut note = |frame: Frame| changes.note(frame.page, frame.page_count);
+        if let Some(tail) = span.tail {
+            let start = Chain::after(tail, &self.index);
+            self.files.take(&mut start.clone(), &self.index, u32::MAX, &mut note)?;
+            if !self.files.has(&start, &self.index) {
+                return Err(Gap::Reset.into());
+            }
+        }
+        if span.from.frame < span.to.frame {
+            let mut chain = match span.from.frame {
+                0 => self.files.begin(now)?,
+                _ => Chain::after(span.from, now),
+            };
+            self.files.take(&mut chain, now, span.to.frame, note)?;
+            if chain.place != span.to {
+                return Err(Gap::Broken.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and says how long to wait before the next time.
+    pub(super) fn tick(
+        &mut self,
+        changes: &mut Changes,
+        pause: Duration,
+        wait: &Wait<'_>,
+    ) -> Result<Duration, Lost> {
+        // Somebody writes it: there will be another time.
+        let Some(index) = self.files.index()? else { return Ok(pause) };
+        let seen = Seen {
+            is_moved: index.place != self.index.place,
+            is_backfilled: index.is_backfilled(),
+            guard: self.guard,
+            length: index.length(),
+            let_go_at: self.let_go_at,
+            loose: self.loose_since.map_or(Duration::ZERO, |since| since.elapsed()),
+        };
+        match self.pace.next(&seen) {
+            Step::Stay => {}
+            Step::Move => self.step(changes, wait)?,
+            Step::LetGo => {
+                self.step(changes, wait)?;
+                self.let_go()?;
+            }
+        }
+        Ok(Pace::pause(Some(&Seen { guard: self.guard, ..seen }), pause))
+    }
+
+    /// Lets the mark go once it was read, if the WAL is to begin anew: else publishing after each commit would keep it from that. Answers
+    /// whether it is let go.
+    pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
+        let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length());
+        if keeps {
+            self.let_go()?;
+        }
+        Ok(keeps)
+    }
+
+    fn let_go(&mut self) -> Result<(), Lost> {
+        self.let_go_at = self.index.length();
+        self.mark.rest()?;
+        (self.loose_since, self.guard) = (Some(Instant::now()), Guard::Nothing);
+        Ok(())
+    }
+
+    /// Closes the store. Its WAL is moved into the file and removed, if nobody else has it open. Not if another file has the store's name by now,
+    /// whose WAL that would be: SQLite finds it by its name.
+    pub(super) fn close(self, store: &Target) {
+        if self.files.are_beside(&self.mark.file) && self.mark.file.check_name(store).is_ok() {
+            // If this fails, the next one who opens the store finds the WAL.
+            let _ = self.mark.tidies(true).and_then(|()| self.spare.tidies(true));
+        }
+    }
+
+    /// Gets the store ready to be closed, if no other process has it open. Gives what its file is like if it holds all that was
+    /// committed, and whatever is written to it from now on shows in its times.
+    pub(super) fn may_close(&self, store: &Target) -> Result<Option<Stamp>, Lost> {
+        let Some(index) = self.files.index()? else { return Ok(None) };
+        if self.guard == Guard::Nothing || index.place != self.index.place || self.files.has_others()? {
+            return Ok(None);
+        }
+        self.mark.file.check_name(store).map_err(|_| Gap::Written)?;
+        if !index.is_backfilled() {
+            let checkpoint =
+                self.spare.connection().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            checkpoint.map_err(|error| self.spare.file.explain(&error))?;
+            return Ok(None);
+        }
+        let stamp = Stamp::of(&self.mark.file.metadata()?);
+        Ok(stamp.is_settled(clock::now()).then_some(stamp))
+    }
+}
