@@ -73,7 +73,7 @@ enum Keeper {
     },
     /// A command for each moment.
     Command(Tool),
-    /// A process that stays, and that is told when to keep what there is.
+    /// A process that stays, and keeps what there is when a command says so.
     Litestream {
         program: Program,
         process: Running,

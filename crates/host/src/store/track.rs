@@ -33,7 +33,7 @@ use super::wait::Wait;
 use super::{Checks, CutError, Limits, PageSink, Read, Target, check, hand_over, scan};
 use open::{Lost, Open};
 
-/// How often it is looked whether somebody opens a store that nobody has open.
+/// How often asat checks if somebody opens a store that nobody has open.
 const CLOSED: Duration = Duration::from_millis(200);
 /// The same of a store of which nothing is known: there is nothing to do for it.
 const NOTHING: Duration = Duration::from_secs(3600);
