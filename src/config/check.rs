@@ -69,7 +69,7 @@ fn check(raw: &raw::Check) -> Result<Check, Problem> {
         Some(text) => duration(&format!("store.check.deadline of {name:?}"), text)?,
     };
     if deadline > LONGEST {
-        let what = of("is longer than an hour, and whoever publishes waits for it");
+        let what = of("is longer than an hour, and the publication waits for it");
         return Err(wrong("store.check.deadline", what, "write for example \"30s\""));
     }
     Ok(Check { name: name.clone(), test, deadline })
