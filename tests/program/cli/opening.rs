@@ -101,7 +101,9 @@ fn a_command_runs_on_a_version_and_its_lease_ends_with_it() {
 
 /// A command that runs until it is told to end.
 fn waiting(world: &World, options: &[&str], command: &[&str]) -> Child {
-    let mut asat = Command::new(env!("CARGO_BIN_EXE_asat"));
+    // Tests may be run by something that ignores a signal, as nohup does, and that is inherited.
+    let mut asat = Command::new("env");
+    asat.args(["--default-signal", env!("CARGO_BIN_EXE_asat")]);
     asat.env("ASAT_SERVER", format!("unix:{}", world.socket().display()));
     asat.args(["exec", "report@1"]).args(options).arg("--").args(command);
     let mut child = asat.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
