@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asat_archive::{Archive, Cut};
+use asat_archive::Cut;
 use asat_core::PageSize;
 use asat_remote::{
     Cache, Depth, Error, Follower, Identities, Keep, NoteFile, Notes, Recipients, Repository, prune,
@@ -16,7 +16,7 @@ use asat_remote::{
 use tempfile::TempDir;
 
 use crate::following::Reading;
-use crate::machine::{Machine, contents, store};
+use crate::machine::{Machine, archive_at, contents, store};
 use crate::model::{Dice, Fault, Model};
 
 /// A bucket, its repository, and an identity that reads it.
@@ -82,7 +82,7 @@ fn what_is_stored_is_read_by_each_recipient_and_by_nobody_else() {
         let history = world.read_with(name).history(&store());
         let to = world.folder.path().join(format!("restored with {name}"));
         assert_eq!(restore(&history, None, &to, &mut |_, _| {}).unwrap().versions.len(), 3);
-        assert_eq!(contents(&Archive::open(&to).unwrap().0), machine.versions);
+        assert_eq!(contents(&archive_at(&to).unwrap()), machine.versions);
         let report = verify(&history, Depth::Read).unwrap();
         assert!(report.read > 0 && report.findings.is_empty(), "{report:?}");
     }

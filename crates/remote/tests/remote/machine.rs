@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use asat_archive::{Archive, Cut};
 use asat_core::{PageSize, StoreName};
@@ -11,6 +12,9 @@ use asat_remote::{Error, Holder, Note, NoteFile, Notes, Publisher, Repository};
 use tempfile::TempDir;
 
 use crate::model::Dice;
+
+/// How long an archive may be open elsewhere.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn store() -> StoreName {
     "report".parse().unwrap()
@@ -73,7 +77,7 @@ impl Notes for Fragile {
 impl Machine {
     /// A machine whose archive is what is in the folder.
     pub(crate) fn new(name: &str, folder: TempDir, dice: &Arc<Dice>) -> Self {
-        let (archive, _) = Archive::open(&folder.path().join("archive")).unwrap();
+        let archive = archive_at(&folder.path().join("archive")).unwrap();
         let dice = Arc::clone(dice);
         let (versions, retired, lost) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (name, publisher, backup) = (name.to_owned(), None, None);
@@ -147,7 +151,7 @@ impl Machine {
         self.publisher = None;
         let archive = Self::archive_folder(&self.folder);
         // What is there is closed first.
-        self.archive = Archive::open(&self.folder.path().join("nothing")).unwrap().0;
+        self.archive = archive_at(&self.folder.path().join("nothing")).unwrap();
         let mut files: Vec<PathBuf> =
             fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|kind| kind == "segment"));
@@ -172,14 +176,11 @@ impl Machine {
             (Accident::Anew, _) => fs::remove_dir_all(&archive).unwrap(),
             _ => {}
         }
-        self.archive = Archive::open(&archive).map_or_else(
-            |_| {
-                // None of its files can be read.
-                fs::remove_dir_all(&archive).unwrap();
-                Archive::open(&archive).unwrap().0
-            },
-            |(archive, _)| archive,
-        );
+        self.archive = archive_at(&archive).unwrap_or_else(|_| {
+            // None of its files can be read.
+            fs::remove_dir_all(&archive).unwrap();
+            archive_at(&archive).unwrap()
+        });
         let there = contents(&self.archive);
         let gone = self.versions.iter().filter(|(number, content)| there.get(number) != Some(content));
         self.lost.extend(gone.map(|(number, content)| (*number, *content)));
@@ -210,6 +211,17 @@ impl Machine {
 
     pub(crate) fn archive_folder(folder: &TempDir) -> PathBuf {
         folder.path().join("archive")
+    }
+}
+
+/// Opens an archive. A process that another test starts at this moment has whatever is open here, its lock too, until it runs its program.
+pub(crate) fn archive_at(folder: &Path) -> Result<Archive, asat_archive::Error> {
+    let begin = Instant::now();
+    loop {
+        match Archive::open(folder) {
+            Err(asat_archive::Error::Busy { .. }) if begin.elapsed() < PATIENCE => std::thread::yield_now(),
+            found => return found.map(|(archive, _)| archive),
+        }
     }
 }
 

@@ -11,14 +11,13 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use asat_archive::Archive;
 use asat_remote::{
     Bucket, Depth, Error, History, Keep, Manifest, Pruned, Repository, Restored, Service, Stop, prune,
     restore, verify,
 };
 use tempfile::TempDir;
 
-use crate::machine::{Accident, Machine, contents, store};
+use crate::machine::{Accident, Machine, archive_at, contents, store};
 use crate::model::{Dice, Fault, Model};
 use crate::servers::{self, Server};
 
@@ -110,7 +109,7 @@ fn machine(name: &str) -> Machine {
 }
 
 fn contents_of(archive: &Path) -> BTreeMap<u64, u64> {
-    contents(&Archive::open(archive).unwrap().0)
+    contents(&archive_at(archive).unwrap())
 }
 
 fn compact(machine: &Machine) {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::encrypted;
 use crate::following::Reading;
-use crate::machine::{Accident, Machine, contents, store};
+use crate::machine::{Accident, Machine, archive_at, contents, store};
 use crate::model::{Dice, Model};
 
 /// Everything that goes on around one bucket.
@@ -288,7 +288,7 @@ impl World {
         }
         let folder = tempfile::tempdir().unwrap();
         restore(&history, None, &folder.path().join("archive"), &mut |_, _| {}).unwrap();
-        let restored = contents(&Archive::open(&folder.path().join("archive")).unwrap().0);
+        let restored = contents(&archive_at(&folder.path().join("archive")).unwrap());
         for follower in &self.followers {
             let mut follower = follower.lock().unwrap();
             while follower.follow(&BTreeSet::new()).unwrap() {}
