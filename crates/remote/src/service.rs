@@ -44,8 +44,11 @@ const READS_AT_ONCE: usize = 16;
 const BUDGET_BYTES: u64 = 64 << 20;
 /// An object that is not longer than this is short.
 const SHORT_BYTES: u64 = 8 << 20;
-/// An object that is not longer than this is stored with one request: in parts it takes two more than it has parts.
-const WHOLE_BYTES: u64 = BUDGET_BYTES;
+/// An object that is not longer than this is stored with one request, if the machine has the memory: in parts it takes two more than it has
+/// parts. The archive merges no longer ones than a few of these.
+const WHOLE_BYTES: u64 = 256 << 20;
+/// It may take this part of the machine's memory; the budget in any case.
+const MEMORY_PART: u64 = 64;
 
 /// Ends what is under way, from any thread.
 #[derive(Clone, Debug)]
@@ -163,11 +166,12 @@ impl Service {
             folder: (scheme == "file").then(|| PathBuf::from(place)),
             requests: Requests::default(),
             budget: Budget::default(),
-            whole_bytes: AtomicU64::new(WHOLE_BYTES),
+            whole_bytes: AtomicU64::new(whole_bytes()),
         })
     }
 
-    /// The same, if objects that are longer than this are stored in parts: 64 MiB else.
+    /// The same, if objects that are longer than this are stored in parts: 64 MiB else, and up to 256 MiB on a machine with
+    /// 16 GiB of memory.
     #[must_use]
     pub fn in_parts_above(self, bytes: u64) -> Self {
         Self { whole_bytes: AtomicU64::new(bytes), ..self }
@@ -334,6 +338,8 @@ impl Service {
                 self.0.freed.notify_all();
             }
         }
+        // One that is longer than the budget takes all of it.
+        let bytes = bytes.min(BUDGET_BYTES);
         let mut used = self.budget.lock();
         let room = BUDGET_BYTES + if bytes <= SHORT_BYTES { SHORT_BYTES } else { 0 };
         while *used > 0 && *used + bytes > room {
@@ -347,6 +353,13 @@ impl Service {
         drop(used);
         Ok(Reserved(&self.budget, bytes))
     }
+}
+
+/// Up to which length an object is stored with one request on this machine.
+fn whole_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    let memory = system.totalram.saturating_mul(u64::from(system.mem_unit));
+    (memory / MEMORY_PART).clamp(BUDGET_BYTES, WHOLE_BYTES)
 }
 
 /// The bytes that are taken.

@@ -25,7 +25,7 @@ use crate::daemon::{Handle, Machine, failed};
 /// After how long something that failed is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// For how long it waits for a merge that begins with what has come: the bucket then gets what that makes alone, and not what goes into it too.
-const MERGE: Duration = Duration::from_millis(1500);
+const MERGE: Duration = Duration::from_secs(15);
 /// How long it may take until what moves within an archive, or is given up, is so in the bucket, if nothing is published: it comes there
 /// with the next publication else, which saves requests.
 const MOVED: Duration = Duration::from_secs(3600);
