@@ -87,6 +87,15 @@ fn hash_side_by_side(pages: &[u8], page_len: usize, hashes: &mut Vec<PageHash>) 
     hashes.extend(nodes.as_chunks::<32>().0);
 }
 
+/// The length of what a fingerprint begins with.
+pub(crate) const HEADER: usize = 8;
+
+/// What a fingerprint begins with: the page size and the page count, each as four bytes, little endian.
+pub(crate) fn header(page_size: PageSize, page_count: u32) -> [u8; HEADER] {
+    let ([a, b, c, d], [e, f, g, h]) = (page_size.bytes().to_le_bytes(), page_count.to_le_bytes());
+    [a, b, c, d, e, f, g, h]
+}
+
 /// Computes a [`Fingerprint`] page by page: BLAKE3 over the page size and the page count, each as four bytes, little endian, then
 /// the hash of every page.
 pub struct Fingerprinter {
@@ -98,8 +107,7 @@ impl Fingerprinter {
     #[must_use]
     pub fn new(page_size: PageSize, page_count: u32) -> Self {
         let mut state = blake3::Hasher::new();
-        state.update(&page_size.bytes().to_le_bytes());
-        state.update(&page_count.to_le_bytes());
+        state.update(&header(page_size, page_count));
         Self { state }
     }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::fingerprint::{Fingerprinter, PageHash};
-use crate::layout::len_of;
+use crate::fingerprint::PageHash;
+use crate::hashes::Hashes;
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
@@ -19,8 +19,6 @@ use crate::view::View;
 
 /// So many pages are read at once.
 const TOGETHER: usize = 64;
-/// The hashes of a version's pages may take this part of the machine's memory.
-const MEMORY_PART: u64 = 8;
 
 /// Says whether to go on reading.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;
@@ -31,7 +29,7 @@ pub(crate) struct Head {
     /// Where its pages are.
     pub(crate) view: Arc<View>,
     /// The hash of each page.
-    pub(crate) hashes: Arc<Vec<PageHash>>,
+    pub(crate) hashes: Arc<Hashes>,
     /// The pages, counted from 0, that cannot be read.
     pub(crate) lost: Arc<BTreeSet<usize>>,
     /// What the files were like that its pages were read of, by their numbers.
@@ -85,16 +83,14 @@ impl Head {
         let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
         let count = u32::try_from(view.page_count).unwrap_or(u32::MAX);
-        let (mut hashes, mut lost) = (room_for(number, count)?, BTreeSet::new());
+        let (mut hashes, mut lost) = (Hashes::new(number, view.page_size, count)?, BTreeSet::new());
         for start in (0..view.page_count).step_by(TOGETHER) {
             let range = start..(start + TOGETHER).min(view.page_count);
-            let of_known = known.and_then(|known| known.hashes.get(range.clone()));
-            if let Some(known) = of_known.filter(|_| range.clone().all(is_known)) {
-                hashes.extend(known);
-            } else {
+            let of_known = known.filter(|_| range.clone().all(is_known));
+            if !of_known.is_some_and(|known| hashes.extend_from(&known.hashes, range.end)) {
                 let bytes = bytes.get_mut(..range.len() * page_len).unwrap_or_default();
                 pages.read(&view, range, bytes, false)?;
-                hashes.extend(&pages.hashes);
+                pages.hashes.iter().for_each(|hash| hashes.push(*hash));
                 lost.extend(pages.lost.iter().map(|place| start + place));
             }
             if !go_on() {
@@ -102,8 +98,7 @@ impl Head {
             }
         }
         let meta = state.describe(number)?;
-        let (expected, found) =
-            (meta.fingerprint, Fingerprinter::of_hashes(meta.page_size, meta.page_count, &hashes));
+        let (expected, found) = (meta.fingerprint, hashes.fingerprint());
         if (lost.is_empty() || !view.lost.is_empty()) && found != expected {
             let what = format!("version {number} was written with fingerprint {expected}, and has {found}");
             return Err(state.described_in(number)?.object.damaged(what));
@@ -111,19 +106,4 @@ impl Head {
         let (hashes, lost, files) = (Arc::new(hashes), Arc::new(lost), Arc::new(files));
         Ok(Self { view: Arc::new(view), hashes, lost, files })
     }
-}
-
-/// Room for the hashes of a version's pages. How many pages there are a store's file says, which may be forged and nearly all holes:
-/// so they may take only a part of the machine's memory.
-pub(crate) fn room_for(number: u64, page_count: u32) -> Result<Vec<PageHash>, Error> {
-    let refused = || Error::TooManyPages { number, page_count };
-    let count = usize::try_from(page_count).map_err(|_| refused())?;
-    let system = rustix::system::sysinfo();
-    let memory = system.totalram.saturating_mul(u64::from(system.mem_unit));
-    if u64::from(page_count) * len_of(&PageHash::default()) > memory / MEMORY_PART {
-        return Err(refused());
-    }
-    let mut hashes = Vec::new();
-    hashes.try_reserve_exact(count).map_err(|_| refused())?;
-    Ok(hashes)
 }

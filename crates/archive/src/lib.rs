@@ -17,6 +17,7 @@ mod files;
 pub mod fingerprint;
 mod folder;
 mod follow;
+mod hashes;
 mod head;
 mod history;
 mod index;

@@ -9,8 +9,9 @@ use crate::archive::{Archive, Inner};
 use crate::builder::{Builder, Sealed};
 use crate::compress::{Compressor, Told};
 use crate::error::{Error, unless_refused};
-use crate::fingerprint::{Fingerprinter, PageHash, SIDE_BY_SIDE, hash_pages};
-use crate::head::{GoOn, Head, room_for};
+use crate::fingerprint::{SIDE_BY_SIDE, hash_pages};
+use crate::hashes::Hashes;
+use crate::head::{GoOn, Head};
 use crate::index::VersionRef;
 use crate::lock::lock;
 use crate::manifest::{Cut, Description, Meta};
@@ -48,7 +49,7 @@ pub struct Writer {
     /// Pages that were taken and not looked at yet: several at once are hashed faster.
     waiting: Vec<u8>,
     /// The hashes of the pages before them.
-    hashes: Vec<PageHash>,
+    hashes: Hashes,
     pages_changed: u32,
     /// Those of them of which it is known what they were before.
     pages_differing: u32,
@@ -81,7 +82,7 @@ impl Archive {
             page_count,
             head: head.filter(|head| head.view.page_size == page_size),
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
-            hashes: room_for(number, page_count)?,
+            hashes: Hashes::new(number, page_size, page_count)?,
             pages_changed: 0,
             pages_differing: 0,
             compressor: None,
@@ -222,10 +223,8 @@ impl Writer {
         let Some(head) = self.head.clone().filter(|head| head.lost.range(nth..end).next().is_none()) else {
             return Ok(false);
         };
-        let Some(hashes) = head.hashes.get(nth..end) else { return Ok(false) };
         self.look_at_waiting()?;
-        self.hashes.extend_from_slice(hashes);
-        Ok(true)
+        Ok(self.hashes.extend_from(&head.hashes, end))
     }
 
     /// Takes the next page. Every page from 1 to the page count must come, in order.
@@ -253,7 +252,9 @@ impl Writer {
     /// Hashes the pages that wait, and keeps those that changed.
     fn look_at_waiting(&mut self) -> Result<(), Error> {
         let (first, pages) = (self.hashes.len(), std::mem::take(&mut self.waiting));
-        hash_pages(&pages, self.page_size.as_usize(), &mut self.hashes);
+        let mut hashes = Vec::with_capacity(SIDE_BY_SIDE);
+        hash_pages(&pages, self.page_size.as_usize(), &mut hashes);
+        hashes.into_iter().for_each(|hash| self.hashes.push(hash));
         let kept = (first..)
             .zip(pages.chunks_exact(self.page_size.as_usize()))
             .try_for_each(|(nth, page)| self.compare(nth, page));
@@ -292,7 +293,7 @@ impl Writer {
             return Err(Error::Misuse(what));
         }
         self.look_at_waiting()?;
-        let fingerprint = Fingerprinter::of_hashes(self.page_size, self.page_count, &self.hashes);
+        let fingerprint = self.hashes.fingerprint();
         let is_unchanged = |head: &&Head| self.pages_changed == 0 && head.hashes.len() == self.hashes.len();
         if let Some(head) = self.head.as_ref().filter(is_unchanged).filter(|_| !cut.even_if_unchanged) {
             return Ok(Kept::Unchanged { same_as: head.view.number, fingerprint });
@@ -315,7 +316,7 @@ impl Writer {
     /// Puts the version into the archive; answers what it takes. What it leaves out is there as long as the version that it was compared with
     /// lives, however segments are merged.
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
-        let (number, hashes) = (self.number, std::mem::take(&mut self.hashes));
+        let (number, hashes) = (self.number, self.hashes.clone());
         let (archive, upon) = (self.archive(), self.head.as_ref().filter(|_| !stands_alone));
         let state = archive.commit(sealed, |state, manifest| {
             // It was kept for a file that could not be read, and may be forgotten by now.
