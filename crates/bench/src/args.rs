@@ -28,6 +28,8 @@ pub(super) enum What {
     Valuation(ValuationArgs),
     /// A large store is published after few of its rows have changed, all over it
     Large(LargeArgs),
+    /// Stores whose WAL is followed, a large one and a small one: publishing costs what changed, however large the store is
+    Track(TrackArgs),
     /// What changed between two versions of a large store, beside the tools that join whole tables
     Diff(DiffArgs),
     /// A long history costs what a short one does, and is thinned to a few versions
@@ -107,6 +109,28 @@ pub(super) struct LargeArgs {
     /// How many publications after the first
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TrackArgs {
+    /// How large the large store is
+    #[arg(long, value_name = "SIZE", default_value = "2GB")]
+    pub(super) size: ByteSize,
+    /// How large the small one is
+    #[arg(long, value_name = "SIZE", default_value = "200MB")]
+    pub(super) small: ByteSize,
+    /// How much of each changes before each publication, in pages all over it
+    #[arg(long, value_name = "SIZE", default_value = "10MB")]
+    pub(super) changed: ByteSize,
+    /// How long a WAL may become, as the stores are configured
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub(super) max_wal: ByteSize,
+    /// How many publications of each
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// How many short transactions there are before each publication
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(super) transactions: u32,
 }
 
 #[derive(Debug, Args)]

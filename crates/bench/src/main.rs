@@ -32,6 +32,7 @@ mod setting;
 mod site;
 mod statistics;
 mod tools;
+mod track;
 mod valuation;
 mod watch;
 mod workload;
@@ -141,6 +142,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
         What::Valuation(what) => valuation::run(what, args.dir.as_deref(), tell).await?,
         What::Diff(what) => diff::run(what, args.dir.as_deref(), tell).await?,
         What::Large(what) => large::run(what, args.dir.as_deref(), tell).await?,
+        What::Track(what) => track::run(what, args.dir.as_deref(), tell).await?,
         What::History(what) => history::run(what, args.dir.as_deref(), tell).await?,
         What::Idle(what) => idle::run(what, args.dir.as_deref(), tell).await?,
         What::Listing(what) => listing::run(what, args.dir.as_deref(), tell).await?,
