@@ -12,7 +12,7 @@ mod tokens;
 use std::time::Duration;
 
 use asat_core::{By, Code, Problem};
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
@@ -25,7 +25,7 @@ pub use rules::Rules;
 
 use super::problem::Failure;
 use super::requests::Name;
-use super::{page, status};
+use super::{page, route, status};
 use crate::config::{Role, Token};
 
 /// How long a public route waits to know who asks.
@@ -66,8 +66,7 @@ pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
-    // The route and not the path: what a path says is the caller's own text.
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let route = route::of(request.extensions());
     let public = is_public(route);
     let found = access.caller(request.extensions(), request.headers());
     // A public route answers also while it cannot be found out who asks.

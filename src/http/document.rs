@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
 use super::access::{self, Access};
+use super::route;
 
 /// The media type of problems (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
@@ -22,6 +23,7 @@ pub(super) fn complete(document: &OpenApi, access: &Access) -> Value {
     let optional = optional_bodies(&document);
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     for (path, item) in paths.into_iter().flatten() {
+        let path = route::plain(path);
         for (_, operation) in item.as_object_mut().into_iter().flatten() {
             complete_operation(path, operation, access);
             complete_body(operation, &optional);

@@ -94,7 +94,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Failure> {
-    let hint = "GET /openapi.json describes every field";
+    let hint = "GET /v1/openapi.json describes every field";
     // A derived reader also takes an array for an object, its fields in the order of their declaration.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Failure::new(Code::Invalid, "the body is an array, and should be an object", hint));
@@ -115,7 +115,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
         let query = Query::from_request_parts(parts, state).await;
         query.map(|Query(parameters)| Self(parameters)).map_err(|error: QueryRejection| {
             let detail = format!("the query: {}", shorten(&error.body_text(), 300));
-            Failure::new(Code::Malformed, detail, "GET /openapi.json describes every parameter")
+            Failure::new(Code::Malformed, detail, "GET /v1/openapi.json describes every parameter")
         })
     }
 }
@@ -137,14 +137,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segment
 /// A version's name in a path.
 pub(super) fn version(text: &str) -> Result<VersionRef, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
-        Problem::new(Code::Malformed, error.to_string(), "GET /versions lists the versions that there are")
+        Problem::new(Code::Malformed, error.to_string(), "GET /v1/versions lists the versions that there are")
     })
 }
 
 /// A store's name in a query, a body or a path.
 pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
-        Problem::new(Code::Malformed, error.to_string(), "GET /stores lists the stores that there are")
+        Problem::new(Code::Malformed, error.to_string(), "GET /v1/stores lists the stores that there are")
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asat_core::Code;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::HOST;
 use axum::http::{Method, Version};
 use axum::middleware::Next;
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::extract::shorten;
 use super::problem::Failure;
+use super::route;
 
 /// The operations that take no parameters in their query: the methods of each route.
 #[derive(Clone)]
@@ -32,7 +33,11 @@ impl Bare {
             bare.filter_map(|(name, _)| method(name)).collect()
         };
         Self(Arc::new(
-            paths.into_iter().flatten().map(|(path, item)| (path.clone(), methods(item))).collect(),
+            paths
+                .into_iter()
+                .flatten()
+                .map(|(path, item)| (route::plain(path).to_owned(), methods(item)))
+                .collect(),
         ))
     }
 
@@ -54,7 +59,7 @@ fn has_query(operation: &Value) -> bool {
 /// Refuses a request that does not say what host it is for, and a query that cannot be read or that the route does not take.
 pub(super) async fn check(State(bare): State<Bare>, request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let route = route::of(request.extensions());
     let takes_none = bare.has(route, request.method());
     match check_host(&request).and_then(|()| check_query(query, takes_none)) {
         Ok(()) => next.run(request).await,
@@ -86,7 +91,7 @@ pub(crate) fn check_query(query: &str, takes_none: bool) -> Result<(), Failure> 
     if takes_none && !text.is_empty() {
         let name = text.split(['=', '&']).next().unwrap_or_default();
         let detail = format!("the query: unknown parameter {:?}: this takes none", shorten(name, 80));
-        return malformed(detail, "leave it out; GET /openapi.json describes every parameter");
+        return malformed(detail, "leave it out; GET /v1/openapi.json describes every parameter");
     }
     Ok(())
 }

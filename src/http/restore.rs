@@ -1,4 +1,4 @@
-//! `POST /stores/{name}/restore`: a store is brought back to a version.
+//! `POST /v1/stores/{name}/restore`: a store is brought back to a version.
 
 use std::sync::Arc;
 

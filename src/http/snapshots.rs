@@ -1,4 +1,4 @@
-//! `POST /snapshots`: somebody certified a store, or several together.
+//! `POST /v1/snapshots`: somebody certified a store, or several together.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
+use super::route::VERSION;
 use super::{Answer, Caller, Face, remote};
 use crate::daemon::Remotes;
 use asat_wire::{
@@ -183,7 +184,7 @@ async fn publish_set(
         cut_at,
         published,
     };
-    let location = format!("/versions?set={}&set_cut_at={:.6}", published.set, published.cut_at);
+    let location = format!("{VERSION}/versions?set={}&set_cut_at={:.6}", published.set, published.cut_at);
     Ok(answer(reused, HeaderValue::from_str(&location).ok(), PublishAnswer::Set(published)))
 }
 
@@ -193,7 +194,7 @@ fn other_answer() -> Problem {
 
 /// Where a version is found.
 pub(super) fn location(id: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("/versions/{id}")).ok()
+    HeaderValue::from_str(&format!("{VERSION}/versions/{id}")).ok()
 }
 
 /// The answer to a request that says nothing new; it is kept for those who say it again.

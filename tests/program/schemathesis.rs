@@ -71,7 +71,7 @@ fn no_request_that_the_document_suggests_is_answered_otherwise_than_it_says() {
         "--max-time",
         SECONDS,
     ]);
-    command.arg(format!("http://{address}/openapi.json")).env("ASAT_TOKEN", TOKEN);
+    command.arg(format!("http://{address}/v1/openapi.json")).env("ASAT_TOKEN", TOKEN);
     // What it keeps of a run goes with the world.
     let said = run(command.current_dir(world.folder.path()));
     for phase in ["Examples", "Coverage", "Fuzzing", "Stateful"] {

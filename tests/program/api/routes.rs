@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::api::world;
-use crate::common::contract::Contract;
+use crate::common::contract::{Contract, VERSION};
 
-/// Every call that there is.
+/// Every call that there is, without the version of the API.
 const CALLS: [(&str, &str); 41] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
@@ -52,8 +52,16 @@ const CALLS: [(&str, &str); 41] = [
     ("put", "/versions/{id}/pin"),
 ];
 
+/// What has no version.
+const UNVERSIONED: [&str; 3] = ["/healthz", "/metrics", "/readyz"];
+
+/// A path as the document has it.
+fn documented(path: &str) -> String {
+    if UNVERSIONED.contains(&path) { path.to_owned() } else { format!("{VERSION}{path}") }
+}
+
 fn operation<'a>(contract: &'a Contract, (method, path): (&str, &str)) -> &'a Value {
-    &contract.document["paths"][path][method]
+    &contract.document["paths"][documented(path)][method]
 }
 
 /// Calls `visit` with every value in a document and its place.
@@ -73,8 +81,8 @@ fn walk(value: &Value, at: &str, visit: &mut dyn FnMut(&Value, &str)) {
 #[test]
 fn the_document_describes_exactly_these_calls() {
     let world = world();
-    let documented = world.contract.as_ref().unwrap().operations();
-    assert_eq!(documented, CALLS.map(|(method, path)| (method.to_owned(), path.to_owned())).into());
+    let operations = world.contract.as_ref().unwrap().operations();
+    assert_eq!(operations, CALLS.map(|(method, path)| (method.to_owned(), documented(path))).into());
 }
 
 #[test]
@@ -193,9 +201,18 @@ fn what_does_not_exist_is_a_problem_and_so_is_a_method_that_a_route_does_not_tak
         "/stores/report",
         "/snapshots/1",
         "/metrics.json",
+        "/v1",
+        "/v1/",
+        "/v1/nothing",
+        "/v1/healthz",
+        "/v1/metrics",
+        "/v1/docs",
+        "/v1/v1/versions",
+        "/v2/versions",
     ] {
         for method in ["GET", "POST", "DELETE", "OPTIONS", "PROPFIND"] {
-            world.request(method, path, &[], b"").expect_problem(404, "not_found");
+            let problem = world.request(method, path, &[], b"").expect_problem(404, "not_found");
+            assert!(problem["detail"].as_str().unwrap().ends_with(path), "{problem}");
         }
         assert_eq!(world.request("HEAD", path, &[], b"").status, 404);
     }

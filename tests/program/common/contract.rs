@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 use super::Answer;
 
+/// The version of the API, as the documented paths begin.
+pub const VERSION: &str = "/v1";
+
 /// What the daemon says of itself.
 pub struct Contract {
     pub document: Value,
@@ -81,10 +84,15 @@ impl Contract {
         Ok(())
     }
 
-    /// The documented path that a requested path falls under; one without variable parts goes first.
+    /// The documented path that a requested path falls under, with the version of the API or without; one without variable parts
+    /// goes first.
     fn template(&self, path: &str) -> Option<String> {
-        let mut fitting: Vec<&String> =
-            self.document["paths"].as_object()?.keys().filter(|template| fits(template, path)).collect();
+        let versioned = format!("{VERSION}{path}");
+        let mut fitting: Vec<&String> = self.document["paths"]
+            .as_object()?
+            .keys()
+            .filter(|template| fits(template, path) || fits(template, &versioned))
+            .collect();
         fitting.sort_by_key(|template| template.matches('{').count());
         fitting.first().map(|template| (*template).clone())
     }
