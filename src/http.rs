@@ -14,6 +14,7 @@ mod diff;
 mod document;
 mod events;
 mod extract;
+mod find;
 mod follow;
 pub(crate) mod head;
 mod leases;
@@ -156,10 +157,13 @@ fn api() -> OpenApiRouter<Arc<Face>> {
         .routes(routes!(snapshots::publish))
         .routes(routes!(versions::list))
         .routes(routes!(versions::show, retiring::retire))
+        .routes(routes!(retiring::plan))
         .routes(routes!(retiring::unretire))
         .routes(routes!(versions::publications))
         .routes(routes!(versions::as_of))
         .routes(routes!(versions::as_of_business_date))
+        .routes(routes!(find::find))
+        .routes(routes!(mounts::open_found))
         .routes(routes!(capacity::why))
         .routes(routes!(mounts::open))
         .routes(routes!(mounts::renew, mounts::close))
@@ -174,7 +178,7 @@ fn api() -> OpenApiRouter<Arc<Face>> {
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))
         .routes(routes!(verify::verify))
-        .routes(routes!(retention::plan, retention::plan_by))
+        .routes(routes!(retention::plan))
         .routes(routes!(tags::list))
         .routes(routes!(tags::tag, tags::untag))
         .routes(routes!(restore::restore))

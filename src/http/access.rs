@@ -200,10 +200,10 @@ pub(super) fn is_public(route: &str) -> bool {
 pub(super) fn needed(method: &Method, route: &str) -> Role {
     let reads = matches!(
         route,
-        "" | "/versions/{id}/mounts"
+        "" | "/mounts"
+            | "/versions/{id}/mounts"
             | "/versions/{id}/mounts/{lease}"
             | "/stores/{name}/verify"
-            | "/stores/{name}/retention"
             | "/query"
     );
     if route == "/audit" {
@@ -296,10 +296,12 @@ mod tests {
     fn a_role_allows_what_it_says_and_no_more() {
         let calls = [
             (Method::GET, "/versions", "rpa"),
+            (Method::POST, "/mounts", "rpa"),
             (Method::POST, "/versions/{id}/mounts", "rpa"),
             (Method::DELETE, "/versions/{id}/mounts/{lease}", "rpa"),
             (Method::POST, "/stores/{name}/verify", "rpa"),
-            (Method::POST, "/stores/{name}/retention", "rpa"),
+            (Method::GET, "/stores/{name}/retention", "rpa"),
+            (Method::GET, "/versions/{id}/retirement", "rpa"),
             (Method::DELETE, "", "rpa"),
             (Method::POST, "/snapshots", "pa"),
             (Method::PUT, "/versions/{id}/pin", "pa"),

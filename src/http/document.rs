@@ -68,6 +68,15 @@ fn complete_operation(path: &str, operation: &mut Value, access: &Access) {
             content.insert(PROBLEM.to_owned(), schema);
         }
     }
+    for status in ["429", "503"] {
+        if let Some(response) = responses.get_mut(status) {
+            let description =
+                "After how many seconds to ask again; absent if somebody has to do something first";
+            let schema = json!({ "type": "integer", "minimum": 1 });
+            response["headers"] =
+                json!({ "Retry-After": { "description": description, "required": false, "schema": schema } });
+        }
+    }
     operation["security"] = match access {
         _ if public => json!([]),
         Access::Socket(_) => json!([{}, { "token": [] }]),

@@ -26,21 +26,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// The body, if there is one: many clients and proxies send none with `DELETE`.
-pub(super) struct OptionalBody<T>(pub(super) Option<T>);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
-    type Rejection = Failure;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let bytes = json(request, state).await?;
-        if bytes.is_empty() {
-            return Ok(Self(None));
-        }
-        read_json(&bytes).map(|Body(value)| Self(Some(value)))
-    }
-}
-
 /// The bytes of a body, which is JSON by its header, or empty.
 async fn json<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failure> {
     // What is promised to be too long need not be waited for.
@@ -148,6 +133,17 @@ pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
     })
 }
 
+/// The store that is meant, if it may be left out.
+pub(super) fn meant(
+    register: &asat_core::register::Register,
+    text: Option<&str>,
+) -> Result<asat_core::StoreName, Problem> {
+    match text {
+        Some(text) => store(text),
+        None => Ok(register.only_store()?.store.name.clone()),
+    }
+}
+
 /// The name of a set in a body or a query.
 pub(super) fn set(text: &str) -> Result<asat_core::SetName, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
@@ -169,15 +165,18 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
 pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
     instant::exact(text).map_err(|error| {
         let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
-        // In a query, a plus sign stands for a space.
-        let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok();
-        let hint = if lost_plus {
+        let hint = if lost_plus(text) {
             "write the + of the offset as %2B"
         } else {
             "write it as RFC 3339 with an offset, for example 2026-11-19T17:00:00Z"
         };
         Problem::new(Code::Malformed, detail, hint)
     })
+}
+
+/// Whether an instant was written with a plus sign, which in a query stands for a space.
+pub(super) fn lost_plus(text: &str) -> bool {
+    text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok()
 }
 
 /// A lease's name in a path. Whatever the text, it is only looked up; a long one is cut before it is quoted.

@@ -46,8 +46,7 @@ use asat_wire::{
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, the store cannot be read, or it does not meet a check (`check_failed`)", body = ProblemBody),
         (status = 500, description = "An unexpected error", body = ProblemBody),
-        (status = 503, description = "A store is busy; or after a boot nobody knows which time it is (`clock_doubted`)",
-         body = ProblemBody, headers(("Retry-After" = u32))),
+        (status = 503, description = "A store is busy; or after a boot nobody knows which time it is (`clock_doubted`)", body = ProblemBody),
         (status = 507, description = "There is no room", body = ProblemBody),
     )
 )]

@@ -152,9 +152,9 @@ fn one_version() {
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     let expected = [
         "GET /v1/versions/report@latest",
-        "GET /v1/as-of/2026-11-19T17:00:00Z?store=report",
-        "GET /v1/as-of/2026-11-19T23:59:59.999999Z",
-        "GET /v1/as-of-business-date/2026-10-31",
+        "GET /v1/version?store=report&as_of=2026-11-19T17:00:00Z",
+        "GET /v1/version?as_of=2026-11-19T23:59:59.999999Z",
+        "GET /v1/version?business_date=2026-10-31",
     ];
     assert_eq!(lines, expected);
 }

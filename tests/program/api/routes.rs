@@ -8,7 +8,7 @@ use crate::api::world;
 use crate::common::contract::{Contract, VERSION};
 
 /// Every call that there is, without the version of the API.
-const CALLS: [(&str, &str); 41] = [
+const CALLS: [(&str, &str); 43] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -30,20 +30,22 @@ const CALLS: [(&str, &str); 41] = [
     ("get", "/stores/{name}/retention"),
     ("get", "/stores/{name}/tables/{table}/rows/{key}/history"),
     ("get", "/stores/{name}/tags"),
+    ("get", "/version"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
     ("get", "/versions/{id}/diff/{other}"),
     ("get", "/versions/{id}/publications"),
+    ("get", "/versions/{id}/retirement"),
     ("get", "/versions/{id}/why"),
     ("post", "/capacity/alarms/acknowledge"),
     ("post", "/clock/accept"),
+    ("post", "/mounts"),
     ("post", "/query"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/remote/push"),
     ("post", "/stores/{name}/remote/take-over"),
     ("post", "/stores/{name}/restore"),
-    ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
     ("post", "/versions/{id}/unretire"),
@@ -151,12 +153,17 @@ fn every_documented_call_answers() {
         let body = match template {
             "/query" => json!({ "sql": "select 1" }),
             "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
-            "/versions/{id}/mounts" => json!({ "holder": "a" }),
+            "/versions/{id}/mounts" | "/mounts" => json!({ "holder": "a" }),
             "/stores/{name}/restore" | "/stores/{name}/tags/{tag}" => json!({ "version": "report@1" }),
-            "/versions/{id}/pin" | "/leases/{lease}" => json!({ "reason": "a" }),
+            "/versions/{id}/pin" => json!({ "reason": "a" }),
             _ => json!({}),
         };
-        let answer = world.send(&method.to_uppercase(), &path, &body);
+        let query = if ["/version", "/mounts"].contains(&template) { "?label=first" } else { "" };
+        let (method, target) = (method.to_uppercase(), format!("{path}{query}"));
+        let answer = match method.as_str() {
+            "DELETE" => world.request(&method, &target, &[], b""),
+            _ => world.send(&method, &target, &body),
+        };
         match template {
             "/versions/{id}/mounts/{lease}" | "/leases/{lease}" => {
                 drop(answer.expect_problem(404, "unknown_lease"))
@@ -165,7 +172,8 @@ fn every_documented_call_answers() {
             "/stores/{name}/remote/push" | "/stores/{name}/remote/take-over" => {
                 drop(answer.expect_problem(422, "invalid"))
             }
-            "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
+            "/versions/{id}/retirement" => drop(answer.expect_problem(409, "leased")),
+            "/versions/{id}" if method == "DELETE" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),
         }
     }
