@@ -14,6 +14,7 @@ mod diff;
 mod document;
 mod events;
 mod extract;
+mod find;
 mod follow;
 pub(crate) mod head;
 mod leases;
@@ -29,6 +30,7 @@ mod requests;
 mod restore;
 mod retention;
 mod retiring;
+mod route;
 mod row_history;
 mod snapshots;
 mod status;
@@ -149,16 +151,19 @@ impl Face {
 )]
 struct Document;
 
-/// All routes, for callers who come in by `access`.
-pub fn router(face: Arc<Face>, access: Access) -> Router {
-    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+/// The routes of the API, each of which is served with the version before it and without.
+fn api() -> OpenApiRouter<Arc<Face>> {
+    OpenApiRouter::new()
         .routes(routes!(snapshots::publish))
         .routes(routes!(versions::list))
         .routes(routes!(versions::show, retiring::retire))
+        .routes(routes!(retiring::plan))
         .routes(routes!(retiring::unretire))
         .routes(routes!(versions::publications))
         .routes(routes!(versions::as_of))
         .routes(routes!(versions::as_of_business_date))
+        .routes(routes!(find::find))
+        .routes(routes!(mounts::open_found))
         .routes(routes!(capacity::why))
         .routes(routes!(mounts::open))
         .routes(routes!(mounts::renew, mounts::close))
@@ -173,7 +178,7 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(stores::list))
         .routes(routes!(stores::archive))
         .routes(routes!(verify::verify))
-        .routes(routes!(retention::plan, retention::plan_by))
+        .routes(routes!(retention::plan))
         .routes(routes!(tags::list))
         .routes(routes!(tags::tag, tags::untag))
         .routes(routes!(restore::restore))
@@ -184,13 +189,21 @@ pub fn router(face: Arc<Face>, access: Access) -> Router {
         .routes(routes!(clock::clock))
         .routes(routes!(clock::accept))
         .routes(routes!(events::events))
+        .routes(routes!(status::openapi))
+}
+
+/// All routes, for callers who come in by `access`.
+pub fn router(face: Arc<Face>, access: Access) -> Router {
+    let (newest, _) = api().split_for_parts();
+    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(metrics::metrics))
         .routes(routes!(status::healthz))
         .routes(routes!(status::readyz))
-        .routes(routes!(status::openapi))
+        .nest(route::VERSION, api())
         .split_for_parts();
     let document = document::complete(&document, &access);
     router
+        .merge(newest)
         .merge(page::routes(&document, access.clone()))
         .route_layer(axum::middleware::from_fn_with_state(head::Bare::new(&document), head::check))
         .layer(Extension(status::Written::new(&document)))

@@ -16,3 +16,4 @@ pub mod newest;
 pub mod outside;
 mod secret;
 mod text;
+mod when;

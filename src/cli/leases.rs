@@ -7,12 +7,12 @@ use super::output::{Failure, Output};
 use super::table;
 use crate::text::clean;
 use asat_client::{Client, Request};
-use asat_wire::{Lease, LeaseBounds, LeaseList, RevokeRequest};
+use asat_wire::{Lease, LeaseBounds, LeaseList};
 
 pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if let Some(LeasesCommand::Revoke { lease, reason }) = &args.command {
-        let body = RevokeRequest { reason: reason.clone() };
-        let revoked: Lease = client.ask(&Request::delete(&["leases", lease]).json(&body)?).await?;
+        let request = Request::delete(&["leases", lease]).query("reason", Some(reason));
+        let revoked: Lease = client.ask(&request).await?;
         return output.answer(&revoked, |revoked| {
             let [lease, holder, version] =
                 [&revoked.lease, &revoked.holder, &revoked.version].map(|text| clean(text));

@@ -4,7 +4,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::typed::seconds;
+use crate::when::seconds;
 
 /// Words that other programs have for what a command does.
 const OTHER_WORDS: [(&[&str], &str); 9] = [

@@ -16,12 +16,8 @@ pub(super) async fn retention(args: &RetentionArgs, client: &Client, output: &Ou
     let RetentionCommand::Plan(args) = &args.command;
     let other = args.config.as_deref().map(Config::load).transpose()?;
     for store in names(args, other.as_ref(), client).await? {
-        let request = match &other {
-            Some(config) => {
-                Request::post(&["stores", &store, "retention"]).json(&rules_in(config, &store)?)?
-            }
-            None => Request::get(&["stores", &store, "retention"]),
-        };
+        let rules = other.as_ref().map(|config| rules_in(config, &store)).transpose()?;
+        let request = Request::get(&["stores", &store, "retention"]).query("rules", rules);
         let plan: RetentionPlan = client.ask(&request.long()).await?;
         output.answer(&plan, |plan| text(plan, args.all))?;
     }
@@ -37,11 +33,16 @@ async fn names(args: &PlanArgs, other: Option<&Config>, client: &Client) -> Resu
     }
 }
 
-fn rules_in(config: &Config, store: &str) -> Result<RetentionRules, Problem> {
+/// The rules of a configuration for a store, as JSON.
+fn rules_in(config: &Config, store: &str) -> Result<String, Problem> {
     let found = config.stores.iter().find(|(name, _)| name.as_str() == store);
-    found.map(|(_, config)| RetentionRules::from(&config.retention)).ok_or_else(|| {
+    let (_, found) = found.ok_or_else(|| {
         let detail = format!("the configuration has no store {store}");
         Problem::new(Code::UnknownStore, detail, "name one that it has, or leave the store out")
+    })?;
+    serde_json::to_string(&RetentionRules::from(&found.retention)).map_err(|error| {
+        let detail = format!("the rules cannot be written as JSON: {error}");
+        Problem::new(Code::Internal, detail, "report this as a defect")
     })
 }
 

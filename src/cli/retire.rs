@@ -13,7 +13,7 @@ use asat_wire::{ArchiveStats, Version};
 
 pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     if args.dry_run {
-        let version = ask(args, args.version.text(), true, client).await?;
+        let version = plan(args, args.version.text(), client).await?;
         let gives_back_bytes = gives_back(&version, client).await;
         return output.answer(&WouldRetire { version, gives_back_bytes }, |would| {
             let back = given_back(would.gives_back_bytes);
@@ -25,7 +25,8 @@ pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) 
         true => args.version.text().to_owned(),
         false => asked(args, client).await?,
     };
-    let version = ask(args, &id, false, client).await?;
+    let request = terms(args, Request::delete(&["versions", &id])).long();
+    let version: Version = client.ask(&request).await?;
     output.answer(&version, |version| retired(version, "is"))
 }
 
@@ -50,12 +51,14 @@ fn given_back(bytes: Option<u64>) -> String {
     bytes.map_or_else(String::new, |bytes| format!("; its pages give back at least {}", size(bytes)))
 }
 
-async fn ask(args: &RetireArgs, version: &str, dry_run: bool, client: &Client) -> Result<Version, Problem> {
-    let request = Request::delete(&["versions", version])
-        .query("reason", args.reason.as_deref())
-        .query("dry_run", dry_run.then_some("true"))
-        .query("now", args.now.then_some("true"));
-    client.ask(&request.long()).await
+/// What giving a version up would make of it.
+async fn plan(args: &RetireArgs, version: &str, client: &Client) -> Result<Version, Problem> {
+    client.ask(&terms(args, Request::get(&["versions", version, "retirement"]))).await
+}
+
+/// How a version is given up, or would be.
+fn terms(args: &RetireArgs, request: Request) -> Request {
+    request.query("reason", args.reason.as_deref()).query("now", args.now.then_some("true"))
 }
 
 /// Asks the person at the terminal; answers which version was meant.
@@ -66,7 +69,7 @@ async fn asked(args: &RetireArgs, client: &Client) -> Result<String, Problem> {
     if version.state != "ready" && !(args.now && version.purge_after.is_some()) {
         return Ok(version.id);
     }
-    let would = ask(args, &version.id, true, client).await?;
+    let would = plan(args, &version.id, client).await?;
     let newest: Version =
         match client.ask(&Request::get(&["versions", &format!("{}@latest", version.store)])).await {
             Ok(newest) => newest,

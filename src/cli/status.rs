@@ -54,7 +54,7 @@ pub(super) async fn status(client: &Client, output: &Output) -> Result<(), Failu
 }
 
 async fn ask(client: &Client) -> Result<Status, Problem> {
-    let daemon: Health = client.ask(&Request::get(&["healthz"])).await?;
+    let daemon: Health = client.ask(&Request::unversioned("healthz")).await?;
     let StoreList { stores } = client.ask(&Request::get(&["stores"])).await?;
     let clock: Clock = client.ask(&Request::get(&["clock"])).await?;
     let Capacity { targets, alarms, trouble, leases, .. } = client.ask(&Request::get(&["capacity"])).await?;

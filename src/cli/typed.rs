@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::when::seconds;
 use asat_core::{NameError, StoreName, VersionId, VersionRef};
-use jiff::{Span, SpanRelativeTo};
 
 /// A version as it was typed, known to be well written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,22 +146,6 @@ impl FromStr for ExportChoice {
 /// Reads a duration, such as `45`, `90s`, `1h30m`, `2d` or `1w`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     seconds(text).map(|seconds| Duration::from_secs(seconds.into()))
-}
-
-/// Reads a duration in seconds, as the configuration does; a number alone is in seconds.
-pub(super) fn seconds(text: &str) -> Result<u32, String> {
-    let total = match text.parse::<u32>() {
-        Ok(seconds) if !text.starts_with('+') => Some(seconds),
-        _ => length(text),
-    };
-    let wrong = || "write it as 90s, 15m, 1h30m, 2d or 1w; at least a second".to_owned();
-    total.filter(|&seconds| seconds > 0).ok_or_else(wrong)
-}
-
-fn length(text: &str) -> Option<u32> {
-    let span: Span = text.parse().ok().filter(|_| !text.starts_with(['+', '-']))?;
-    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
-    u32::try_from(length.as_secs()).ok()
 }
 
 /// Reads an idempotency key: it travels in a header, so only visible ASCII will do.

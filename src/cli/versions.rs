@@ -178,7 +178,7 @@ fn describe(version: &Version, now: Timestamp) -> String {
         text.push_str(&published(publication, now));
     }
     if version.publication_count > version.publications.len() {
-        let _ = writeln!(text, "  older ones: GET /versions/{}/publications", clean(&version.id));
+        let _ = writeln!(text, "  older ones: GET /v1/versions/{}/publications", clean(&version.id));
     }
     text
 }

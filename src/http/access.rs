@@ -12,7 +12,7 @@ mod tokens;
 use std::time::Duration;
 
 use asat_core::{By, Code, Problem};
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
@@ -25,7 +25,7 @@ pub use rules::Rules;
 
 use super::problem::Failure;
 use super::requests::Name;
-use super::{page, status};
+use super::{page, route, status};
 use crate::config::{Role, Token};
 
 /// How long a public route waits to know who asks.
@@ -66,8 +66,7 @@ pub(super) struct MayRead(pub(super) bool);
 
 pub(super) async fn check(State(access): State<Access>, mut request: Request, next: Next) -> Response {
     let name = request.extensions().get::<Name>().map(|name| name.text().to_owned());
-    // The route and not the path: what a path says is the caller's own text.
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let route = route::of(request.extensions());
     let public = is_public(route);
     let found = access.caller(request.extensions(), request.headers());
     // A public route answers also while it cannot be found out who asks.
@@ -201,10 +200,10 @@ pub(super) fn is_public(route: &str) -> bool {
 pub(super) fn needed(method: &Method, route: &str) -> Role {
     let reads = matches!(
         route,
-        "" | "/versions/{id}/mounts"
+        "" | "/mounts"
+            | "/versions/{id}/mounts"
             | "/versions/{id}/mounts/{lease}"
             | "/stores/{name}/verify"
-            | "/stores/{name}/retention"
             | "/query"
     );
     if route == "/audit" {
@@ -297,10 +296,12 @@ mod tests {
     fn a_role_allows_what_it_says_and_no_more() {
         let calls = [
             (Method::GET, "/versions", "rpa"),
+            (Method::POST, "/mounts", "rpa"),
             (Method::POST, "/versions/{id}/mounts", "rpa"),
             (Method::DELETE, "/versions/{id}/mounts/{lease}", "rpa"),
             (Method::POST, "/stores/{name}/verify", "rpa"),
-            (Method::POST, "/stores/{name}/retention", "rpa"),
+            (Method::GET, "/stores/{name}/retention", "rpa"),
+            (Method::GET, "/versions/{id}/retirement", "rpa"),
             (Method::DELETE, "", "rpa"),
             (Method::POST, "/snapshots", "pa"),
             (Method::PUT, "/versions/{id}/pin", "pa"),

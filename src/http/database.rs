@@ -1,4 +1,4 @@
-//! `GET /versions/{id}/database`: a version as a download, straight from what holds it.
+//! `GET /v1/versions/{id}/database`: a version as a download, straight from what holds it.
 
 use std::sync::Arc;
 

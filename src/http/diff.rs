@@ -1,4 +1,4 @@
-//! `GET /versions/{id}/diff/{other}`: what differs between two versions.
+//! `GET /v1/versions/{id}/diff/{other}`: what differs between two versions.
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
 use super::access::{self, Access};
+use super::route;
 
 /// The media type of problems (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
@@ -22,6 +23,7 @@ pub(super) fn complete(document: &OpenApi, access: &Access) -> Value {
     let optional = optional_bodies(&document);
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     for (path, item) in paths.into_iter().flatten() {
+        let path = route::plain(path);
         for (_, operation) in item.as_object_mut().into_iter().flatten() {
             complete_operation(path, operation, access);
             complete_body(operation, &optional);
@@ -64,6 +66,15 @@ fn complete_operation(path: &str, operation: &mut Value, access: &Access) {
         let content = response.get_mut("content").and_then(Value::as_object_mut);
         if let Some((content, schema)) = content.and_then(|c| c.remove("application/json").map(|s| (c, s))) {
             content.insert(PROBLEM.to_owned(), schema);
+        }
+    }
+    for status in ["429", "503"] {
+        if let Some(response) = responses.get_mut(status) {
+            let description =
+                "After how many seconds to ask again; absent if somebody has to do something first";
+            let schema = json!({ "type": "integer", "minimum": 1 });
+            response["headers"] =
+                json!({ "Retry-After": { "description": description, "required": false, "schema": schema } });
         }
     }
     operation["security"] = match access {

@@ -1,4 +1,4 @@
-//! `GET /events`: what happens, as server-sent events.
+//! `GET /v1/events`: what happens, as server-sent events.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -26,21 +26,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// The body, if there is one: many clients and proxies send none with `DELETE`.
-pub(super) struct OptionalBody<T>(pub(super) Option<T>);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
-    type Rejection = Failure;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let bytes = json(request, state).await?;
-        if bytes.is_empty() {
-            return Ok(Self(None));
-        }
-        read_json(&bytes).map(|Body(value)| Self(Some(value)))
-    }
-}
-
 /// The bytes of a body, which is JSON by its header, or empty.
 async fn json<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failure> {
     // What is promised to be too long need not be waited for.
@@ -94,7 +79,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Failure> {
-    let hint = "GET /openapi.json describes every field";
+    let hint = "GET /v1/openapi.json describes every field";
     // A derived reader also takes an array for an object, its fields in the order of their declaration.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Failure::new(Code::Invalid, "the body is an array, and should be an object", hint));
@@ -115,7 +100,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
         let query = Query::from_request_parts(parts, state).await;
         query.map(|Query(parameters)| Self(parameters)).map_err(|error: QueryRejection| {
             let detail = format!("the query: {}", shorten(&error.body_text(), 300));
-            Failure::new(Code::Malformed, detail, "GET /openapi.json describes every parameter")
+            Failure::new(Code::Malformed, detail, "GET /v1/openapi.json describes every parameter")
         })
     }
 }
@@ -137,15 +122,26 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segment
 /// A version's name in a path.
 pub(super) fn version(text: &str) -> Result<VersionRef, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
-        Problem::new(Code::Malformed, error.to_string(), "GET /versions lists the versions that there are")
+        Problem::new(Code::Malformed, error.to_string(), "GET /v1/versions lists the versions that there are")
     })
 }
 
 /// A store's name in a query, a body or a path.
 pub(super) fn store(text: &str) -> Result<asat_core::StoreName, Problem> {
     text.parse().map_err(|error: asat_core::NameError| {
-        Problem::new(Code::Malformed, error.to_string(), "GET /stores lists the stores that there are")
+        Problem::new(Code::Malformed, error.to_string(), "GET /v1/stores lists the stores that there are")
     })
+}
+
+/// The store that is meant, if it may be left out.
+pub(super) fn meant(
+    register: &asat_core::register::Register,
+    text: Option<&str>,
+) -> Result<asat_core::StoreName, Problem> {
+    match text {
+        Some(text) => store(text),
+        None => Ok(register.only_store()?.store.name.clone()),
+    }
 }
 
 /// The name of a set in a body or a query.
@@ -169,15 +165,18 @@ pub(super) fn business_date(text: &str) -> Result<Date, Problem> {
 pub(super) fn timestamp(field: &str, text: &str) -> Result<Timestamp, Problem> {
     instant::exact(text).map_err(|error| {
         let detail = format!("{field}: {:?} is not an instant: {}", shorten(text, 80), shorten(&error, 200));
-        // In a query, a plus sign stands for a space.
-        let lost_plus = text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok();
-        let hint = if lost_plus {
+        let hint = if lost_plus(text) {
             "write the + of the offset as %2B"
         } else {
             "write it as RFC 3339 with an offset, for example 2026-11-19T17:00:00Z"
         };
         Problem::new(Code::Malformed, detail, hint)
     })
+}
+
+/// Whether an instant was written with a plus sign, which in a query stands for a space.
+pub(super) fn lost_plus(text: &str) -> bool {
+    text.contains(' ') && text.replace(' ', "+").parse::<Timestamp>().is_ok()
 }
 
 /// A lease's name in a path. Whatever the text, it is only looked up; a long one is cut before it is quoted.

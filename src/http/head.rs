@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asat_core::Code;
-use axum::extract::{MatchedPath, Request, State};
+use axum::body::HttpBody as _;
+use axum::extract::{Request, State};
 use axum::http::header::HOST;
 use axum::http::{Method, Version};
 use axum::middleware::Next;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::extract::shorten;
 use super::problem::Failure;
+use super::route;
 
 /// The operations that take no parameters in their query: the methods of each route.
 #[derive(Clone)]
@@ -32,7 +34,11 @@ impl Bare {
             bare.filter_map(|(name, _)| method(name)).collect()
         };
         Self(Arc::new(
-            paths.into_iter().flatten().map(|(path, item)| (path.clone(), methods(item))).collect(),
+            paths
+                .into_iter()
+                .flatten()
+                .map(|(path, item)| (route::plain(path).to_owned(), methods(item)))
+                .collect(),
         ))
     }
 
@@ -51,12 +57,13 @@ fn has_query(operation: &Value) -> bool {
         .any(|parameter| parameter.get("in").is_some_and(|place| place == "query"))
 }
 
-/// Refuses a request that does not say what host it is for, and a query that cannot be read or that the route does not take.
+/// Refuses a request that does not say what host it is for, and a query or a body that cannot be read or is not taken.
 pub(super) async fn check(State(bare): State<Bare>, request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let route = route::of(request.extensions());
     let takes_none = bare.has(route, request.method());
-    match check_host(&request).and_then(|()| check_query(query, takes_none)) {
+    let checked = check_host(&request).and_then(|()| check_query(query, takes_none));
+    match checked.and_then(|()| check_body(&request)) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
     }
@@ -70,6 +77,15 @@ fn check_host(request: &Request) -> Result<(), Failure> {
     }
     let detail = format!("the request has {hosts} headers Host, and must have one");
     Err(Failure::new(Code::Malformed, detail, "send one header Host"))
+}
+
+/// `DELETE` takes no body: many clients and proxies drop it, and what it says would be lost.
+fn check_body(request: &Request) -> Result<(), Failure> {
+    if *request.method() != Method::DELETE || request.body().is_end_stream() {
+        return Ok(());
+    }
+    let hint = "leave it out, and write a reason as the parameter reason";
+    Err(Failure::new(Code::Malformed, "the request has a body, and DELETE takes none", hint))
 }
 
 pub(crate) fn check_query(query: &str, takes_none: bool) -> Result<(), Failure> {
@@ -86,7 +102,7 @@ pub(crate) fn check_query(query: &str, takes_none: bool) -> Result<(), Failure> 
     if takes_none && !text.is_empty() {
         let name = text.split(['=', '&']).next().unwrap_or_default();
         let detail = format!("the query: unknown parameter {:?}: this takes none", shorten(name, 80));
-        return malformed(detail, "leave it out; GET /openapi.json describes every parameter");
+        return malformed(detail, "leave it out; GET /v1/openapi.json describes every parameter");
     }
     Ok(())
 }

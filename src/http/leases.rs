@@ -10,11 +10,10 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{self, OptionalBody, Parameters, Segments};
-use super::problem::Failure;
+use super::extract::{self, Parameters, Segments};
 use super::{Answer, Caller, Face};
 use crate::config::Role;
-use asat_wire::{Lease, LeaseBounds, LeaseList, ProblemBody, RevokeRequest};
+use asat_wire::{Lease, LeaseBounds, LeaseList, ProblemBody};
 
 /// Which leases to list.
 #[derive(Deserialize, IntoParams)]
@@ -72,7 +71,7 @@ pub(super) fn open(face: &Face, store: Option<&StoreName>, holder: Option<&str>)
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RevokeParameters {
-    /// Why; it stands in the audit trail. It may be in the body instead.
+    /// Why; it stands in the audit trail.
     #[param(min_length = 1, max_length = 500, example = "incident 4711: the data must go")]
     reason: Option<String>,
 }
@@ -83,15 +82,12 @@ pub(super) struct RevokeParameters {
 /// reading fails from now on, and for a minute the version is not opened there again: time to retire it.
 #[utoipa::path(
     delete, path = "/leases/{lease}", operation_id = "revoke_lease", tag = "as-at copies",
-    request_body = Option<RevokeRequest>,
     params(("lease" = String, Path, description = "The lease's name"), RevokeParameters),
     responses(
         (status = 200, description = "The lease as it was", body = Lease),
         (status = 400, description = "The request cannot be read", body = ProblemBody),
         (status = 404, description = "No such lease; it may have expired", body = ProblemBody),
-        (status = 413, description = "The body is too large", body = ProblemBody),
-        (status = 415, description = "The body is not JSON", body = ProblemBody),
-        (status = 422, description = "The reason is not allowed, or there are two", body = ProblemBody),
+        (status = 422, description = "The reason is not allowed", body = ProblemBody),
         (status = 503, description = "The daemon is stopping", body = ProblemBody),
         (status = 507, description = "There is no room to record it", body = ProblemBody),
     )
@@ -101,15 +97,7 @@ pub(super) async fn revoke(
     caller: Caller,
     Segments(lease): Segments<String>,
     Parameters(RevokeParameters { reason }): Parameters<RevokeParameters>,
-    OptionalBody(body): OptionalBody<RevokeRequest>,
 ) -> Answer<Json<Lease>> {
-    let reason = match (reason, body) {
-        (Some(_), Some(_)) => {
-            let hint = "write it once, in the query or in the body";
-            return Err(Failure::new(Code::Invalid, "the query and the body each have a reason", hint));
-        }
-        (reason, body) => reason.or(body.map(|body| body.reason)),
-    };
     let event = Event::Revoke { lease: extract::lease(&lease), reason };
     let machine = Arc::clone(&face.machine);
     // Whoever reads in the tree loses it before the lease can be renewed.

@@ -55,8 +55,8 @@ impl IntoResponse for Failure {
         response.extensions_mut().insert(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after(problem.code) {
+            headers.insert(RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -83,6 +83,17 @@ pub(super) fn name(response: &mut Response, request: &str) {
     let body = ProblemBody { request: Some(request.to_owned()), ..body };
     response.headers_mut().remove(CONTENT_LENGTH);
     *response.body_mut() = axum::Json(body).into_response().into_body();
+}
+
+/// After how many seconds the same request may succeed; none if somebody has to do something first.
+fn retry_after(code: Code) -> Option<u16> {
+    match (code, status(code)) {
+        (Code::ClockDoubted, _) => None,
+        // A lease ends by itself or is given back, but rarely within a second.
+        (_, StatusCode::TOO_MANY_REQUESTS) => Some(10),
+        (_, StatusCode::SERVICE_UNAVAILABLE) => Some(1),
+        _ => None,
+    }
 }
 
 /// The HTTP status of each kind of problem.
@@ -144,7 +155,8 @@ mod tests {
             assert!(response.status().is_client_error() || response.status().is_server_error(), "{code:?}");
             assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), "application/problem+json");
             let retry = response.headers().contains_key(RETRY_AFTER);
-            assert_eq!(retry, response.status() == StatusCode::SERVICE_UNAVAILABLE, "{code:?}");
+            let may_pass = matches!(response.status().as_u16(), 429 | 503) && code != Code::ClockDoubted;
+            assert_eq!(retry, may_pass, "{code:?}");
             // These are logged as they are answered, and by nobody else.
             assert_eq!(response.status().is_server_error(), code.is_trouble(), "{code:?}");
         }

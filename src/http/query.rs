@@ -1,4 +1,4 @@
-//! `POST /query`: one query over as many moments as one likes.
+//! `POST /v1/query`: one query over as many moments as one likes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

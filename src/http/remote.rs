@@ -1,4 +1,4 @@
-//! How stores stand to the bucket, and `POST /stores/{name}/remote/push` and `…/take-over`.
+//! How stores stand to the bucket, and `POST /v1/stores/{name}/remote/push` and `…/take-over`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,8 +15,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tracing::Instrument as _;
 
-use super::Face;
 use super::problem::{self, Crowded};
+use super::{Face, route};
 
 /// The header in which a request is named, by the caller and to him.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -71,7 +71,9 @@ pub(super) async fn observe(State(face): State<Arc<Face>>, mut request: Request,
     let span = asat_shell::request(name.text());
     let (method, route) = (counted(request.method()), request.extensions().get::<MatchedPath>().cloned());
     let wanted = match &route {
-        Some(route) if route.as_str().starts_with("/versions/{id}") => segment(&mut request, "id").await,
+        Some(route) if route::plain(route.as_str()).starts_with("/versions/{id}") => {
+            segment(&mut request, "id").await
+        }
         _ => None,
     };
     request.extensions_mut().insert(name.clone());
@@ -81,7 +83,8 @@ pub(super) async fn observe(State(face): State<Arc<Face>>, mut request: Request,
     };
     span.in_scope(|| problem::tell(&response, || wanted.and_then(|id| face.version_id(&id).ok())));
     problem::name(&mut response, name.text());
-    let (route, status) = (route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str), response.status());
+    let (route, status) =
+        (route.as_ref().map_or(NO_ROUTE, |route| route::plain(route.as_str())), response.status());
     face.handle.metrics().answered(route, method, status.as_u16(), began.elapsed());
     response.headers_mut().insert(HEADER, name.0);
     response

@@ -1,4 +1,4 @@
-//! `POST /stores/{name}/restore`: a store is brought back to a version.
+//! `POST /v1/stores/{name}/restore`: a store is brought back to a version.
 
 use std::sync::Arc;
 
@@ -30,8 +30,7 @@ use asat_wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, or the store cannot be written", body = ProblemBody),
         (status = 500, description = "An unexpected error", body = ProblemBody),
-        (status = 503, description = "The store is busy, or was written to meanwhile; or after a boot nobody knows which time it is (`clock_doubted`)",
-         body = ProblemBody,  headers(("Retry-After" = u32))),
+        (status = 503, description = "The store is busy, or was written to meanwhile; or after a boot nobody knows which time it is (`clock_doubted`)", body = ProblemBody),
         (status = 507, description = "There is no room", body = ProblemBody),
     )
 )]

@@ -6,19 +6,32 @@ use asat_core::retention::{LabelRule, Pattern, Retention, Rule};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use axum::Json;
 use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
-use super::extract::{self, Body, Segments};
+use super::extract::{self, Parameters, Segments};
 use super::{Answer, Face};
 use asat_wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, RetentionVerdict};
 
-/// Says what a store's retention lets go now, why, and what that gives back. Nothing is changed.
+/// By which rules is planned.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PlanParameters {
+    /// Other rules than the configured ones: a `RetentionRules`, as JSON. They are not applied.
+    #[param(example = "{\"keep\":\"the last 10\"}")]
+    rules: Option<String>,
+}
+
+/// Says what a store's retention lets go now, or would by other rules, why, and what that gives back. Nothing is changed.
 #[utoipa::path(
     get, path = "/stores/{name}/retention", operation_id = "retention", tag = "stores",
-    params(("name" = String, Path, description = "The store")),
+    params(("name" = String, Path, description = "The store"), PlanParameters),
     responses(
         (status = 200, description = "The plan", body = RetentionPlan),
-        (status = 400, description = "The name cannot be read", body = ProblemBody),
+        (status = 400, description = "The name or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such store", body = ProblemBody),
+        (status = 422, description = "A rule cannot be understood", body = ProblemBody),
         (status = 500, description = "The archive cannot be read", body = ProblemBody),
         (status = 503, description = "The daemon may open no more files", body = ProblemBody),
     )
@@ -26,35 +39,19 @@ use asat_wire::{ProblemBody, RetentionLabel, RetentionPlan, RetentionRules, Rete
 pub(super) async fn plan(
     State(face): State<Arc<Face>>,
     Segments(name): Segments<String>,
+    Parameters(PlanParameters { rules: other }): Parameters<PlanParameters>,
 ) -> Answer<Json<RetentionPlan>> {
     let store = extract::store(&name)?;
-    let rules = face.handle.engine().policy().stores.get(&store).map(|policy| policy.retention.clone());
-    Ok(Json(planned(&face, store, rules.unwrap_or_default()).await?))
+    let rules = match other {
+        Some(text) => read(&rules_in(&text)?)?,
+        None => configured(&face, &store),
+    };
+    Ok(Json(planned(&face, store, rules).await?))
 }
 
-/// Says what other rules than the configured ones would let go now. Nothing is changed, and the rules are not applied.
-#[utoipa::path(
-    post, path = "/stores/{name}/retention", operation_id = "retention_by_other_rules", tag = "stores",
-    request_body = RetentionRules,
-    params(("name" = String, Path, description = "The store")),
-    responses(
-        (status = 200, description = "The plan", body = RetentionPlan),
-        (status = 400, description = "The request cannot be read", body = ProblemBody),
-        (status = 404, description = "No such store", body = ProblemBody),
-        (status = 413, description = "The body is too large", body = ProblemBody),
-        (status = 415, description = "The body is not JSON", body = ProblemBody),
-        (status = 422, description = "A rule cannot be understood", body = ProblemBody),
-        (status = 500, description = "The archive cannot be read", body = ProblemBody),
-        (status = 503, description = "The daemon may open no more files", body = ProblemBody),
-    )
-)]
-pub(super) async fn plan_by(
-    State(face): State<Arc<Face>>,
-    Segments(name): Segments<String>,
-    Body(rules): Body<RetentionRules>,
-) -> Answer<Json<RetentionPlan>> {
-    let store = extract::store(&name)?;
-    Ok(Json(planned(&face, store, read(&rules)?).await?))
+fn configured(face: &Face, store: &StoreName) -> Retention {
+    let engine = face.handle.engine();
+    engine.policy().stores.get(store).map(|policy| policy.retention.clone()).unwrap_or_default()
 }
 
 async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<RetentionPlan, Problem> {
@@ -81,6 +78,17 @@ async fn planned(face: &Face, store: StoreName, rules: Retention) -> Result<Rete
         giving_back,
         waiting,
         versions: plan.verdicts.into_iter().map(verdict).collect(),
+    })
+}
+
+fn rules_in(text: &str) -> Result<RetentionRules, Problem> {
+    serde_json::from_str(text).map_err(|error| {
+        let detail = format!("rules: {}", extract::shorten(&error.to_string(), 300));
+        Problem::new(
+            Code::Invalid,
+            detail,
+            "write them as JSON: GET /v1/openapi.json describes RetentionRules",
+        )
     })
 }
 

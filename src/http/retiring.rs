@@ -21,9 +21,6 @@ pub(super) struct RetireParameters {
     /// Why; it stands in the audit trail.
     #[param(min_length = 1, max_length = 500, example = "published by mistake")]
     reason: Option<String>,
-    /// Whether to say only what would happen.
-    #[serde(default)]
-    dry_run: bool,
     /// Whether its pages go at once, so that nobody can bring it back. It ends the grace of a version that was retired before, too.
     #[serde(default)]
     now: bool,
@@ -35,7 +32,7 @@ pub(super) struct RetireParameters {
     delete, path = "/versions/{id}", tag = "versions",
     params(("id" = String, Path, description = "`report@12` or `report@latest`"), RetireParameters),
     responses(
-        (status = 200, description = "The version, retired, or `retiring` where its pages could not be let go yet, which is tried again; with `dry_run` as it would be", body = Version),
+        (status = 200, description = "The version, retired, or `retiring` where its pages could not be let go yet, which is tried again", body = Version),
         (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such version", body = ProblemBody),
         (status = 409, description = "A lease, a pin or a tag forbids it", body = ProblemBody),
@@ -49,16 +46,36 @@ pub(super) async fn retire(
     State(face): State<Arc<Face>>,
     caller: Caller,
     Segments(id): Segments<String>,
-    Parameters(RetireParameters { reason, dry_run, now }): Parameters<RetireParameters>,
+    Parameters(RetireParameters { reason, now }): Parameters<RetireParameters>,
 ) -> Answer<Json<Version>> {
     let id = face.version_id(&id)?;
     let event = Event::Retire { version: VersionRef::Exact(id.clone()), reason, now };
-    if dry_run {
-        return Ok(Json(face.would_be(&caller, &id, &event)?));
-    }
     face.machine.let_go(&id);
     face.handle.ask(caller.by, event).await?;
     Ok(Json(face.version(&id.to_string())?))
+}
+
+/// Says what giving a version up would make of it, or what forbids it. Nothing is changed.
+#[utoipa::path(
+    get, path = "/versions/{id}/retirement", operation_id = "plan_retirement", tag = "versions",
+    params(("id" = String, Path, description = "`report@12` or `report@latest`"), RetireParameters),
+    responses(
+        (status = 200, description = "The version as it would be", body = Version),
+        (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
+        (status = 404, description = "No such version", body = ProblemBody),
+        (status = 409, description = "A lease, a pin or a tag forbids it", body = ProblemBody),
+        (status = 422, description = "The reason is not allowed", body = ProblemBody),
+    )
+)]
+pub(super) async fn plan(
+    State(face): State<Arc<Face>>,
+    caller: Caller,
+    Segments(id): Segments<String>,
+    Parameters(RetireParameters { reason, now }): Parameters<RetireParameters>,
+) -> Answer<Json<Version>> {
+    let id = face.version_id(&id)?;
+    let event = Event::Retire { version: VersionRef::Exact(id.clone()), reason, now };
+    Ok(Json(face.would_be(&caller, &id, &event)?))
 }
 
 /// Why a version is brought back.

@@ -1,4 +1,4 @@
-//! `GET /stores/{name}/tables/{table}/rows/{key}/history`: the life of a row.
+//! `GET /v1/stores/{name}/tables/{table}/rows/{key}/history`: the life of a row.
 
 use std::sync::Arc;
 

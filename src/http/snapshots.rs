@@ -1,4 +1,4 @@
-//! `POST /snapshots`: somebody certified a store, or several together.
+//! `POST /v1/snapshots`: somebody certified a store, or several together.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::answers::Prepared;
 use super::extract::{self, Body};
 use super::problem::Failure;
+use super::route::VERSION;
 use super::{Answer, Caller, Face, remote};
 use crate::daemon::Remotes;
 use asat_wire::{
@@ -45,8 +46,7 @@ use asat_wire::{
         (status = 415, description = "The body is not JSON", body = ProblemBody),
         (status = 422, description = "A value is not allowed, the store cannot be read, or it does not meet a check (`check_failed`)", body = ProblemBody),
         (status = 500, description = "An unexpected error", body = ProblemBody),
-        (status = 503, description = "A store is busy; or after a boot nobody knows which time it is (`clock_doubted`)",
-         body = ProblemBody, headers(("Retry-After" = u32))),
+        (status = 503, description = "A store is busy; or after a boot nobody knows which time it is (`clock_doubted`)", body = ProblemBody),
         (status = 507, description = "There is no room", body = ProblemBody),
     )
 )]
@@ -183,7 +183,7 @@ async fn publish_set(
         cut_at,
         published,
     };
-    let location = format!("/versions?set={}&set_cut_at={:.6}", published.set, published.cut_at);
+    let location = format!("{VERSION}/versions?set={}&set_cut_at={:.6}", published.set, published.cut_at);
     Ok(answer(reused, HeaderValue::from_str(&location).ok(), PublishAnswer::Set(published)))
 }
 
@@ -193,7 +193,7 @@ fn other_answer() -> Problem {
 
 /// Where a version is found.
 pub(super) fn location(id: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("/versions/{id}")).ok()
+    HeaderValue::from_str(&format!("{VERSION}/versions/{id}")).ok()
 }
 
 /// The answer to a request that says nothing new; it is kept for those who say it again.

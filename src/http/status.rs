@@ -5,9 +5,9 @@ use std::sync::Arc;
 use asat_core::harm::Harm;
 use asat_core::{Code, Problem};
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
+use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Method, Uri};
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use serde_json::Value;
@@ -111,13 +111,17 @@ pub(super) async fn openapi(Extension(Written(document)): Extension<Written>) ->
     ([(CONTENT_TYPE, "application/json")], document)
 }
 
-pub(super) async fn not_found(uri: Uri) -> Failure {
+pub(super) async fn not_found(OriginalUri(uri): OriginalUri) -> Failure {
     let path: String = uri.path().chars().take(200).collect();
-    Failure::new(Code::NotFound, format!("there is nothing at {path}"), "GET /openapi.json lists every route")
+    Failure::new(
+        Code::NotFound,
+        format!("there is nothing at {path}"),
+        "GET /v1/openapi.json lists every route",
+    )
 }
 
-pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Failure {
+pub(super) async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Failure {
     let path: String = uri.path().chars().take(200).collect();
     let detail = format!("{method} is not possible at {path}");
-    Failure::new(Code::MethodNotAllowed, detail, "GET /openapi.json lists every route")
+    Failure::new(Code::MethodNotAllowed, detail, "GET /v1/openapi.json lists every route")
 }

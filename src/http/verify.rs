@@ -1,4 +1,4 @@
-//! `POST /stores/{name}/verify`: whether what is kept of a store is whole; what is not is put right.
+//! `POST /v1/stores/{name}/verify`: whether what is kept of a store is whole; what is not is put right.
 
 use std::path::Path;
 use std::sync::Arc;

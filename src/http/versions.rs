@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use asat_core::query::Filter;
-use asat_core::register::Register;
 use asat_core::version::State as VersionState;
-use asat_core::{Code, Problem, StoreName};
+use asat_core::{Code, Problem};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -250,7 +249,7 @@ pub(super) async fn as_of(
     let at = extract::timestamp("timestamp", &timestamp)?;
     let engine = face.handle.engine();
     let register = engine.register();
-    let store = meant(register, store.as_deref())?;
+    let store = extract::meant(register, store.as_deref())?;
     Ok(Json(face.shown(register, register.as_of(&store, at)?)))
 }
 
@@ -275,14 +274,6 @@ pub(super) async fn as_of_business_date(
     let date = extract::business_date(&date)?;
     let engine = face.handle.engine();
     let register = engine.register();
-    let store = meant(register, store.as_deref())?;
+    let store = extract::meant(register, store.as_deref())?;
     Ok(Json(face.shown(register, register.as_of_business_date(&store, date)?)))
-}
-
-/// The store that is meant, where it may be left out.
-fn meant(register: &Register, store: Option<&str>) -> Result<StoreName, Problem> {
-    match store {
-        Some(store) => extract::store(store),
-        None => Ok(register.only_store()?.store.name.clone()),
-    }
 }

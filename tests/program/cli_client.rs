@@ -52,7 +52,7 @@ fn publish_sends_what_was_said_under_a_key() {
         "{ran:?}"
     );
     let asked = fake.asked_once();
-    assert_eq!((asked.line.as_str(), asked.header("idempotency-key")), ("POST /snapshots", Some("k1")));
+    assert_eq!((asked.line.as_str(), asked.header("idempotency-key")), ("POST /v1/snapshots", Some("k1")));
     assert_eq!(asked.header("content-type"), Some("application/json"));
     assert_eq!(asked.header("host"), Some("localhost"));
     let said = json!({
@@ -112,14 +112,14 @@ fn versions_follows_the_cursors() {
     let first: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(first, ["VERSION", "report@12", "report@11", "report@10"]);
     assert!(!ran.out.contains('\u{1b}') && ran.err.is_empty(), "{ran:?}");
-    let filter = "GET /versions?store=report&label=a%20b%26c&from=2026-11-19T00:00:00Z&to=2026-11-19T17:00:00Z\
+    let filter = "GET /v1/versions?store=report&label=a%20b%26c&from=2026-11-19T00:00:00Z&to=2026-11-19T17:00:00Z\
                   &state=ready%2Clost&limit=100";
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     assert_eq!(lines, [filter.to_owned(), format!("{filter}&cursor=c%3D1")]);
 
     let fake = Fake::new([page(&[12, 11], Some("c1"))]);
     let ran = fake.run(&["ls", "--limit", "2"]);
-    assert_eq!((ran.code, fake.asked_once().line.as_str()), (Some(0), "GET /versions?limit=2"));
+    assert_eq!((ran.code, fake.asked_once().line.as_str()), (Some(0), "GET /v1/versions?limit=2"));
     assert!(ran.err.contains("--all"), "{ran:?}");
 
     let fake = Fake::new([page(&[12], Some("c1")), page(&[11], Some("c1"))]);
@@ -151,10 +151,10 @@ fn one_version() {
     assert!(day.out.starts_with("As of business day 2026-10-31:\nreport@12\n"), "{day:?}");
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     let expected = [
-        "GET /versions/report@latest",
-        "GET /as-of/2026-11-19T17:00:00Z?store=report",
-        "GET /as-of/2026-11-19T23:59:59.999999Z",
-        "GET /as-of-business-date/2026-10-31",
+        "GET /v1/versions/report@latest",
+        "GET /v1/version?store=report&as_of=2026-11-19T17:00:00Z",
+        "GET /v1/version?as_of=2026-11-19T23:59:59.999999Z",
+        "GET /v1/version?business_date=2026-10-31",
     ];
     assert_eq!(lines, expected);
 }
@@ -171,10 +171,10 @@ fn leases() {
     let asked = fake.asked();
     let lines: Vec<&str> = asked.iter().map(|asked| asked.line.as_str()).collect();
     let expected = [
-        "POST /versions/report@latest/mounts",
-        "POST /versions/report@12/mounts",
-        "PUT /versions/report@12/mounts/a%2Fb",
-        "DELETE /versions/report@12/mounts/0193",
+        "POST /v1/versions/report@latest/mounts",
+        "POST /v1/versions/report@12/mounts",
+        "PUT /v1/versions/report@12/mounts/a%2Fb",
+        "DELETE /v1/versions/report@12/mounts/0193",
     ];
     assert_eq!(lines, expected);
     assert_eq!(asked[0].json()["ttl_seconds"], 5400);
@@ -203,7 +203,7 @@ fn pins_and_retirement() {
 
     let asked = fake.asked();
     let lines: Vec<&str> = asked.iter().map(|asked| asked.line.as_str()).collect();
-    let (pin, version) = ("/versions/report@12/pin", "DELETE /versions/report@12");
+    let (pin, version) = ("/v1/versions/report@12/pin", "DELETE /v1/versions/report@12");
     assert_eq!(lines, [&format!("PUT {pin}"), &format!("DELETE {pin}"), version, version]);
     let until = "2026-12-31T23:59:59.999999Z";
     assert_eq!(
@@ -243,13 +243,13 @@ fn stores_and_verification() {
 
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     let expected = [
-        "GET /stores",
-        "GET /stores",
-        "POST /stores/report/verify",
-        "POST /stores/report/verify",
-        "POST /stores/report/verify?version=3",
-        "GET /versions/report@latest",
-        "POST /stores/report/verify?version=12",
+        "GET /v1/stores",
+        "GET /v1/stores",
+        "POST /v1/stores/report/verify",
+        "POST /v1/stores/report/verify",
+        "POST /v1/stores/report/verify?version=3",
+        "GET /v1/versions/report@latest",
+        "POST /v1/stores/report/verify?version=12",
     ];
     assert_eq!(lines, expected);
     assert_eq!(fake.run(&["verify", "--version", "3"]).code, Some(3));
@@ -283,7 +283,7 @@ fn export_writes_a_whole_file_or_none() {
     };
     let ran = export(&[]);
     assert_eq!((ran.code, std::fs::read_to_string(&target).unwrap()), (Some(0), old), "{ran:?}");
-    assert_eq!(fake.asked()[1].line, "GET /versions/report@12/database");
+    assert_eq!(fake.asked()[1].line, "GET /v1/versions/report@12/database");
     assert_eq!((export(&[]).code, fake.asked().len()), (Some(3), 2), "an existing file is kept");
     assert_eq!(export(&["--force", "--json"]).json()["bytes"], 1024);
     for (code, why) in [(9, "a byte too few"), (9, "other content"), (10, "broken off"), (12, "refused")] {

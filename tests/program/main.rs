@@ -48,6 +48,7 @@ mod logs;
 mod metrics;
 mod nspawn;
 mod page;
+mod python;
 mod recovery;
 mod remote;
 mod schemathesis;

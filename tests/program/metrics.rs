@@ -29,7 +29,9 @@ fn told() -> &'static str {
         assert_eq!(published.status, 201, "{published}");
         world.settled("report@2");
         world.open("report@1");
-        world.get("/versions/report@99").expect_problem(404, "unknown_version");
+        for path in ["/versions/report@99", "/v1/versions/report@99"] {
+            world.get(path).expect_problem(404, "unknown_version");
+        }
         world.get("/no/such/path").expect_problem(404, "not_found");
         world.send("POST", "/snapshots", &json!({ "store": "other" })).expect_problem(404, "unknown_store");
         // What does not get as far as the engine.
@@ -120,6 +122,7 @@ fn what_has_happened_is_counted() {
         ("asat_leases{store=\"report\"}", "1"),
         ("asat_guard_degraded", "0"),
         ("asat_http_requests_total{route=\"/versions/{id}/mounts\",method=\"POST\",status=\"201\"}", "1"),
+        ("asat_http_requests_total{route=\"/versions/{id}\",method=\"GET\",status=\"404\"}", "2"),
         ("asat_http_requests_total{route=\"none\",method=\"GET\",status=\"404\"}", "1"),
         ("asat_http_requests_total{route=\"/snapshots\",method=\"POST\",status=\"404\"}", "1"),
         ("asat_build_info{version=\"0.1.0\"}", "1"),

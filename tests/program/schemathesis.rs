@@ -1,14 +1,14 @@
 //! Schemathesis reads the OpenAPI document and asks what it says may be asked, and what it says may not: no answer is a 5xx,
 //! and every answer is documented.
 //!
-//! It comes from PyPI, with the hashes in `tests/schemathesis/requirements.txt`, into a virtual environment below `target`
+//! It comes from PyPI, with the hashes in `tests/program/schemathesis/requirements.txt`, into a virtual environment below `target`
 //! that later runs find again.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::World;
+use crate::common::venv::{run, venv};
 use sha2::{Digest, Sha256};
 
 const REQUIREMENTS: &str = include_str!("schemathesis/requirements.txt");
@@ -22,29 +22,11 @@ fn own(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/schemathesis").join(name)
 }
 
-/// The program, installed where it is not there yet.
+/// The program, installed if it is not there yet.
 fn installed() -> PathBuf {
-    let digest: String =
-        Sha256::digest(REQUIREMENTS).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("schemathesis-{digest}"));
-    let whole = folder.join("whole");
-    if !whole.exists() {
-        let _ = fs::remove_dir_all(&folder);
-        run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-        let mut pip = Command::new(folder.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
-        run(pip.arg("--requirement").arg(own("requirements.txt")));
-        fs::write(whole, "").unwrap();
-    }
-    folder.join("bin/schemathesis")
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().expect("this test needs python3 (package python3-venv)");
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    said
+    let requirements = own("requirements.txt");
+    let install = ["--require-hashes", "--requirement", requirements.to_str().unwrap()];
+    venv("schemathesis", REQUIREMENTS, &install).join("bin/schemathesis")
 }
 
 #[test]
@@ -71,7 +53,7 @@ fn no_request_that_the_document_suggests_is_answered_otherwise_than_it_says() {
         "--max-time",
         SECONDS,
     ]);
-    command.arg(format!("http://{address}/openapi.json")).env("ASAT_TOKEN", TOKEN);
+    command.arg(format!("http://{address}/v1/openapi.json")).env("ASAT_TOKEN", TOKEN);
     // What it keeps of a run goes with the world.
     let said = run(command.current_dir(world.folder.path()));
     for phase in ["Examples", "Coverage", "Fuzzing", "Stateful"] {

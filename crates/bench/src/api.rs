@@ -102,7 +102,7 @@ async fn is_busy(site: &Site) -> Result<bool, Problem> {
 
 /// The metrics, as they are written.
 pub(super) async fn metrics(site: &Site) -> Result<String, Problem> {
-    let mut stream = site.client().stream(&Request::get(&["metrics"])).await?;
+    let mut stream = site.client().stream(&Request::unversioned("metrics")).await?;
     let mut metrics = Vec::new();
     while let Some(piece) = stream.next().await? {
         metrics.extend_from_slice(&piece);

@@ -11,6 +11,9 @@ const SEGMENT: &AsciiSet =
 /// What may stand unescaped in a query value; `+` may not, as it would be read as a space.
 const VALUE: &AsciiSet = SEGMENT;
 
+/// The version of the API that is asked for.
+const VERSION: &str = "/v1";
+
 /// A request: what to do with which resource.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -29,7 +32,14 @@ pub struct Request {
 impl Request {
     fn new(method: Method, segments: &[&str]) -> Self {
         let segments = segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT)));
-        Self { method, target: segments.collect(), key: None, body: None, long: false }
+        let target = std::iter::once(VERSION.to_owned()).chain(segments).collect();
+        Self { method, target, key: None, body: None, long: false }
+    }
+
+    /// Reads what has no version: `healthz`, `readyz` or `metrics`.
+    #[must_use]
+    pub fn unversioned(name: &str) -> Self {
+        Self { target: format!("/{name}"), ..Self::get(&[]) }
     }
 
     /// Reads a resource; a segment of its path may hold anything.
@@ -107,7 +117,7 @@ mod tests {
             .query("from", Some("2026-11-19T17:00:00Z"));
         assert_eq!(
             request.target,
-            "/versions/report@12/a%2Fb%20%C3%BC%25?label=2026-11-19%20close%20%26%20more%2B%3F%23\
+            "/v1/versions/report@12/a%2Fb%20%C3%BC%25?label=2026-11-19%20close%20%26%20more%2B%3F%23\
              &from=2026-11-19T17:00:00Z"
         );
     }

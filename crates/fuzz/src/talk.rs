@@ -28,7 +28,6 @@ pub(crate) fn bodies(bytes: &[u8]) {
     read::<wire::MountRequest>(bytes);
     read::<wire::RenewRequest>(bytes);
     read::<wire::PinRequest>(bytes);
-    read::<wire::RevokeRequest>(bytes);
     read::<wire::RestoreRequest>(bytes);
     read::<wire::TagRequest>(bytes);
     read::<wire::RetentionRules>(bytes);

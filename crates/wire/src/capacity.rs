@@ -313,7 +313,7 @@ impl Trouble {
     #[must_use]
     pub fn of_kind(problem: &Problem) -> Self {
         let (code, title) = problem.code.text();
-        let hint = "GET /capacity says more to whoever has a token";
+        let hint = "GET /v1/capacity says more to whoever has a token";
         Self { code: code.to_owned(), detail: title.to_owned(), hint: hint.to_owned() }
     }
 }

@@ -69,15 +69,6 @@ pub struct LeaseCaller {
     pub open: usize,
 }
 
-/// A request to take a lease from its holder.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RevokeRequest {
-    /// Why; it stands in the audit trail.
-    #[schema(min_length = 1, max_length = 500, example = "incident 4711: the data must go")]
-    pub reason: String,
-}
-
 impl LeaseBounds {
     /// How many leases are open, as it is written.
     #[must_use]

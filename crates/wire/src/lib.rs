@@ -41,7 +41,7 @@ pub use clock::{AcceptRequest, Clock, WouldEnd};
 pub use diff::{Diff, DiffLine, RowChange, RowHistory, SchemaChange, Side, TableDiff};
 pub use fields::Fields;
 pub use follow::StoreFollowed;
-pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList, RevokeRequest};
+pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList};
 pub use manifest::{ExportedVersion, Imported, Manifest, exported_name, hex, sha256_of};
 pub use query::{QueryLine, QueryRequest};
 pub use recovery::{BackedUp, Rebuilt, Upgraded};

@@ -61,7 +61,7 @@ pub struct RetentionPlan {
 /// Versions that were given up, and whose pages stay until their grace is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waiting {
-    /// How many: `GET /versions?state=retired` has them, with `purge_after`.
+    /// How many: `GET /v1/versions?state=retired` has them, with `purge_after`.
     pub versions: usize,
     /// What they have added to archives, in bytes.
     pub bytes: u64,

@@ -37,7 +37,7 @@ pub struct Version {
     /// What holds its pages.
     pub holdings: Vec<Holding>,
     /// Its newest publications, oldest first: at most ten in lists and events, and a thousand where one version is shown.
-    /// `GET /versions/{id}/publications` has all of them.
+    /// `GET /v1/versions/{id}/publications` has all of them.
     pub publications: Vec<Publication>,
     /// How many publications it has.
     pub publication_count: usize,

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::FindArgs;
-use crate::cli::typed::{VersionArg, seconds};
+use crate::cli::typed::VersionArg;
+use crate::when::seconds;
 
 #[derive(Debug, Args)]
 #[command(after_help = OPEN_EXAMPLES)]

@@ -170,7 +170,7 @@ impl Holder {
         }
     }
 
-    /// Notes how the origin's writers fare, for `GET /capacity`.
+    /// Notes how the origin's writers fare, for `GET /v1/capacity`.
     fn note(&self, change: impl FnOnce(&mut Braked)) {
         self.handle.change_standing(|standing| change(standing.brakes.entry(self.id.clone()).or_default()));
     }

@@ -28,7 +28,8 @@ fn is_far(route: &str) -> bool {
 fn changes(method: &Method, route: &str) -> bool {
     let is_own = matches!(route, "/leases/{lease}" | "/capacity/alarms/acknowledge" | "/clock/accept");
     let is_change = needed(method, route) > Role::Read && ![Method::GET, Method::HEAD].contains(method);
-    is_change && !is_own
+    // What is not done is not planned either.
+    is_change && !is_own || route == "/versions/{id}/retirement"
 }
 
 #[cfg(test)]
@@ -45,13 +46,15 @@ mod tests {
         let calls = [
             (Method::GET, "/versions", true),
             (Method::GET, "/audit", true),
+            (Method::POST, "/mounts", true),
             (Method::POST, "/versions/{id}/mounts", true),
             (Method::DELETE, "/versions/{id}/mounts/{lease}", true),
             (Method::DELETE, "/leases/{lease}", true),
             (Method::POST, "/query", true),
             (Method::GET, "/stores", true),
             (Method::GET, "/stores/{name}/archive", false),
-            (Method::POST, "/stores/{name}/retention", false),
+            (Method::GET, "/stores/{name}/retention", false),
+            (Method::GET, "/versions/{id}/retirement", false),
             (Method::POST, "/capacity/alarms/acknowledge", true),
             (Method::POST, "/snapshots", false),
             (Method::DELETE, "/versions/{id}", false),

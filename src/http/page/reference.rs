@@ -11,7 +11,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::super::access::{self, Caller, SignedIn};
-use super::super::problem;
+use super::super::{problem, route};
 use super::Frame;
 use super::schema::{self, Field, Kind, Text, Word};
 
@@ -113,14 +113,15 @@ impl Operation {
     fn new(document: &Value, method: &str, path: &str, operation: &Value) -> Self {
         let text = |name: &str| operation[name].as_str().unwrap_or_default().to_owned();
         let method = method.to_uppercase();
-        let role = Method::from_bytes(method.as_bytes()).ok().filter(|_| !access::is_public(path));
+        let route = route::plain(path);
+        let role = Method::from_bytes(method.as_bytes()).ok().filter(|_| !access::is_public(route));
         let body = operation
             .pointer("/requestBody/content/application~1json/schema")
             .map(|schema| object(document, schema));
         let responses = operation["responses"].as_object().into_iter().flat_map(Map::iter);
         Self {
             id: text("operationId"),
-            role: role.map(|method| access::needed(&method, path).text()),
+            role: role.map(|method| access::needed(&method, route).text()),
             summary: Text::of(&operation["summary"]),
             text: Text::of(&operation["description"]),
             parameters: schema::list(&operation["parameters"]).map(Field::parameter).collect(),
@@ -159,7 +160,7 @@ fn curl(method: &str, path: &str, body: Option<&Value>) -> String {
     if method != "GET" && !(method == "POST" && body.is_some()) {
         command += &format!(" -X {method}");
     }
-    if path == "/events" {
+    if route::plain(&path) == "/events" {
         command += " --no-buffer";
     }
     command += &format!(" 'http://asat{path}'");

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::common::contract::VERSION;
 use crate::common::{Answer, PATIENCE, World, exchange};
 
 /// A token's text is its role's name here.
@@ -14,6 +15,11 @@ const ROLES: [&str; 3] = ["read", "publish", "admin"];
 fn token(role: &str) -> String {
     let digest: String = Sha256::digest(role).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("\n[[token]]\nname = \"the {role}er\"\nrole = \"{role}\"\nsha256 = \"{digest}\"")
+}
+
+/// A path with the version of the API and without.
+fn both(path: &str) -> [String; 2] {
+    [path.to_owned(), format!("{VERSION}{path}")]
 }
 
 struct Tcp {
@@ -45,7 +51,8 @@ impl Tcp {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut headers = vec![("Content-Type", "application/json")];
         headers.extend(authorization.map(|value| ("Authorization", value)));
-        let answer = exchange(stream, method, path, &headers, body.as_bytes()).unwrap();
+        let answer = exchange(stream, method, path, &headers, body.as_bytes());
+        let answer = answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         let contract = self.world.contract.as_ref().unwrap();
         contract
             .check(method, path, &answer)
@@ -64,10 +71,13 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("HEAD", "/versions/report@1/database", "", &ROLES),
         ("GET", "/as-of/9999-01-01T00:00:00Z", "", &ROLES),
         ("GET", "/as-of-business-date/9999-01-01", "", &ROLES),
+        ("GET", "/version?as_of=now", "", &ROLES),
+        ("POST", "/mounts?as_of=now", "{\"holder\":\"x\"}", &ROLES),
         ("GET", "/stores", "", &ROLES),
         ("GET", "/stores/report/archive", "", &ROLES),
         ("GET", "/stores/report/retention", "", &ROLES),
-        ("POST", "/stores/report/retention", "{\"keep\":\"the last 1\"}", &ROLES),
+        ("GET", "/stores/report/retention?rules={}", "", &ROLES),
+        ("GET", "/versions/report@1/retirement", "", &ROLES),
         ("GET", "/openapi.json", "", &ROLES),
         ("POST", "/stores/report/verify", "", &ROLES),
         ("POST", "/versions/report@1/mounts", "{\"holder\":\"x\"}", &ROLES),
@@ -85,21 +95,50 @@ fn each_role_may_do_what_its_name_says_and_what_the_ones_before_it_may() {
         ("GET", "/audit", "", &ROLES[2..]),
         ("HEAD", "/audit", "", &ROLES[2..]),
         ("GET", "/leases", "", &ROLES),
-        ("DELETE", "/leases/x", "{\"reason\":\"x\"}", &ROLES[2..]),
+        ("DELETE", "/leases/x?reason=x", "", &ROLES[2..]),
         // Names of versions are the caller's text, and open no doors.
         ("DELETE", "/versions/mounts@1", "", &ROLES[2..]),
         ("PUT", "/versions/mounts@1/pin", "{\"reason\":\"x\"}", &ROLES[1..]),
         ("DELETE", "/versions/report@9?/mounts", "", &ROLES[2..]),
     ];
     for (method, path, body, allowed) in calls {
-        for role in ROLES {
-            let answer = tcp.call(method, path, Some(&format!("Bearer {role}")), body);
+        for (role, path) in ROLES.into_iter().flat_map(|role| both(path).map(|path| (role, path))) {
+            let answer = tcp.call(method, &path, Some(&format!("Bearer {role}")), body);
             let refused = answer.status == 403;
             assert_eq!(refused, !allowed.contains(&role), "{method} {path} as {role}: {answer}");
             if refused && method != "HEAD" {
                 let problem = answer.expect_problem(403, "forbidden");
                 assert!(problem["detail"].as_str().unwrap().to_lowercase().contains(role), "{problem}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_path_with_the_version_and_the_same_without_are_one_route_to_every_caller() {
+    let tcp = Tcp::start();
+    let operations = tcp.world.contract.as_ref().unwrap().operations();
+    let versioned: Vec<(String, &str)> = operations
+        .iter()
+        .filter_map(|(method, path)| Some((method.to_uppercase(), path.strip_prefix(VERSION)?)))
+        // Its answer has no end.
+        .filter(|(_, path)| *path != "/events")
+        .collect();
+    assert!(versioned.len() > 30, "{versioned:?}");
+    let patched = versioned.iter().map(|(_, path)| ("PATCH".to_owned(), *path));
+    let calls: Vec<(String, &str)> = versioned.iter().cloned().chain(patched).collect();
+    for (method, template) in &calls {
+        let body = if ["POST", "PUT"].contains(&method.as_str()) { "{}" } else { "" };
+        // Names that nothing has, so that no call changes what the next one is answered.
+        let path =
+            template.replace("{id}", "report@9").replace("{name}", "other").replace("{other}", "report@9");
+        for role in [None, Some("Bearer read"), Some("Bearer publish"), Some("Bearer admin")] {
+            let [newest, versioned] = both(&path).map(|path| {
+                let answer = tcp.call(method, &path, role, body);
+                let code = serde_json::from_slice::<Value>(&answer.body).map(|body| body["code"].clone());
+                (answer.status, code.unwrap_or_default())
+            });
+            assert_eq!(newest, versioned, "{method} {path} as {role:?}");
         }
     }
 }
@@ -196,7 +235,7 @@ fn over_tcp_and_over_the_socket_the_answers_are_the_same() {
         tcp.call("GET", "/openapi.json", Some("Bearer read"), "").json(),
         tcp.world.get("/openapi.json").json(),
     ];
-    let security = "/paths/~1versions/get/security";
+    let security = "/paths/~1v1~1versions/get/security";
     assert_eq!(over_tcp.pointer(security), Some(&serde_json::json!([{ "token": [] }])));
     assert_eq!(over_socket.pointer(security), Some(&serde_json::json!([{}, { "token": [] }])));
     for document in [&mut over_tcp, &mut over_socket] {

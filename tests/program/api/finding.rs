@@ -242,6 +242,55 @@ fn a_business_day_leads_to_the_version_that_was_published_for_it_last() {
 }
 
 #[test]
+fn one_version_is_found_by_a_moment_a_business_day_or_a_label_in_the_words_of_the_command_line() {
+    let world = world();
+    for (label, day) in [("october", "2026-10-31"), ("november", "2026-11-30"), ("november", "2026-11-30")] {
+        world.sqlite().execute("insert into ledger values (?1)", [label]).unwrap();
+        let request = json!({ "label": label, "business_date": day });
+        assert_eq!(world.send("POST", "/snapshots", &request).status, 201);
+    }
+    let second = world.get("/versions/report@2").json()["cut_at"].as_str().unwrap().to_owned();
+    for (query, id) in [
+        (format!("as_of={second}"), "report@2"),
+        ("as_of=now".to_owned(), "report@3"),
+        ("as_of=today".to_owned(), "report@3"),
+        ("as_of=9999-12-31".to_owned(), "report@3"),
+        ("as_of=9999-01-01%2017:00&store=report".to_owned(), "report@3"),
+        ("business_date=2026-11-15".to_owned(), "report@1"),
+        ("business_date=2026-11-30".to_owned(), "report@3"),
+        ("label=october".to_owned(), "report@1"),
+    ] {
+        let found = world.get(&format!("/version?{query}"));
+        assert_eq!((found.status, &found.json()["id"]), (200, &json!(id)), "{query}: {found}");
+        assert_eq!(found.json(), world.get(&format!("/versions/{id}")).json(), "{query}");
+    }
+    for (query, status, code, said) in [
+        ("", 422, "invalid", "not said which version"),
+        ("as_of=now&label=october", 422, "invalid", "several ways"),
+        ("as_of=-7d&business_date=2026-11-30", 422, "invalid", "several ways"),
+        ("as_of=-7d", 404, "before_first", "report"),
+        ("as_of=last%20week", 422, "invalid", "as_of: \"last week\""),
+        ("business_date=now", 422, "invalid", "business_date: \"now\""),
+        ("label=november", 422, "invalid", "report@3, report@2"),
+        ("label=december", 404, "unknown_version", "december"),
+        ("store=other&as_of=now", 404, "unknown_store", "other"),
+        ("store=@&as_of=now", 400, "malformed", "@"),
+        ("as_off=now", 400, "malformed", "as_off"),
+    ] {
+        let problem = world.get(&format!("/version?{query}")).expect_problem(status, code);
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{query}: {problem}");
+        assert!(!problem["hint"].as_str().unwrap().is_empty(), "{problem}");
+        let holder = json!({ "holder": "audit" });
+        let opened = world.send("POST", &format!("/mounts?{query}"), &holder);
+        let problem = opened.expect_problem(status, code);
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{query}: {problem}");
+    }
+    assert_eq!(world.get("/leases").json()["leases"], json!([]));
+    let lost_plus = world.get("/version?as_of=2026-11-19T17:00:00+01:00").expect_problem(422, "invalid");
+    assert_eq!(lost_plus["hint"], "write the + of the offset as %2B");
+}
+
+#[test]
 fn as_of_anything_before_the_first_publication_there_is_nothing() {
     let world = world();
     let problem = world.get("/as-of/2026-11-19T17:00:00Z").expect_problem(404, "before_first");

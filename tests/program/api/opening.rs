@@ -58,6 +58,24 @@ fn an_opened_version_is_a_plain_file_with_the_content_of_its_moment() {
 }
 
 #[test]
+fn one_request_leads_from_a_moment_to_a_file_with_the_content_of_then() {
+    let world = world();
+    world.publish("first");
+    publish_change(&world, "c");
+    let first = world.get("/versions/report@1").json()["cut_at"].as_str().unwrap().to_owned();
+    for (query, id, expected) in [
+        (format!("store=report&as_of={first}"), "report@1", vec!["a", "b"]),
+        ("as_of=today".to_owned(), "report@2", vec!["a", "b", "c"]),
+        ("label=first".to_owned(), "report@1", vec!["a", "b"]),
+    ] {
+        let answer = world.send("POST", &format!("/mounts?{query}"), &json!({ "holder": "audit" }));
+        assert_eq!((answer.status, &answer.json()["version"]), (201, &json!(id)), "{query}: {answer}");
+        assert_eq!(entries(answer.json()["uri"].as_str().unwrap()), expected, "{query}");
+    }
+    world.send("POST", "/mounts?as_of=now", &json!({})).expect_problem(422, "invalid");
+}
+
+#[test]
 fn a_version_tells_how_many_leases_are_open_and_where_the_copy_is() {
     let world = world();
     world.publish("first");

@@ -27,7 +27,7 @@ fn a_publication_answers_201_with_the_version_and_where_it_is() {
     });
     let answer = world.send("POST", "/snapshots", &said);
     assert_eq!(answer.status, 201, "{answer}");
-    assert_eq!(answer.header("location"), Some("/versions/report@1"));
+    assert_eq!(answer.header("location"), Some("/v1/versions/report@1"));
     let published = answer.json();
     let parts =
         ["elapsed_ms", "hold", "publication", "reused", "snapshot_ms", "version", "writer_blocked_ms"];
@@ -112,7 +112,7 @@ fn an_unchanged_store_is_published_again_as_the_version_that_is_there() {
     let settled = world.settled("report@1");
     let answer = world.send("POST", "/snapshots", &json!({ "label": "second" }));
     assert_eq!(answer.status, 200, "{answer}");
-    assert_eq!(answer.header("location"), Some("/versions/report@1"));
+    assert_eq!(answer.header("location"), Some("/v1/versions/report@1"));
     let second = answer.json();
     assert_eq!(second["reused"], true);
     assert_eq!(second["snapshot_ms"], 0.0);
@@ -168,12 +168,12 @@ fn what_is_answered_again_is_as_it_is_at_that_moment() {
     world.send("PUT", "/versions/report@1/pin", &json!({ "reason": "audit" }));
     assert_eq!(again()["pin"]["reason"], "audit");
     let lease = lease.json()["lease"].as_str().unwrap().to_owned();
-    world.send("DELETE", &format!("/versions/report@1/mounts/{lease}"), &json!({}));
+    world.request("DELETE", &format!("/versions/report@1/mounts/{lease}"), &[], b"");
     assert_eq!((&again()["leases"], &again()["pin"]["reason"]), (&json!(0), &json!("audit")));
-    world.send("DELETE", "/versions/report@1/pin", &json!({}));
+    world.request("DELETE", "/versions/report@1/pin", &[], b"");
     assert_eq!(again()["pin"], json!(null));
     assert_eq!(again(), world.get("/versions/report@1").json());
-    world.send("DELETE", "/versions/report@1", &json!({}));
+    world.request("DELETE", "/versions/report@1", &[], b"");
     assert_eq!(again()["id"], "report@2", "nothing is said of what was given up");
 }
 

@@ -23,12 +23,12 @@ fn state(world: &World, id: &str) -> Value {
 fn a_retired_version_is_brought_back_with_what_was_in_it() {
     let world = patient();
     let before = world.get("/versions/report@1/database").body;
-    let dry = world.request("DELETE", "/versions/report@1?dry_run=true&reason=mistake", &[], b"").json();
+    let plan = world.get("/versions/report@1/retirement?reason=mistake").json();
     assert_eq!(
-        (&dry["state"], &dry["end_reason"]),
+        (&plan["state"], &plan["end_reason"]),
         (&json!("retired"), &json!("retired on request: mistake"))
     );
-    assert!(dry["purge_after"].is_string(), "{dry}");
+    assert!(plan["purge_after"].is_string(), "{plan}");
     assert_eq!(state(&world, "report@1"), "ready", "nothing was done");
 
     let retired = world.request("DELETE", "/versions/report@1?reason=mistake", &[], b"");

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::api::world;
-use crate::common::contract::Contract;
+use crate::common::contract::{Contract, VERSION};
 
-/// Every call that there is.
-const CALLS: [(&str, &str); 41] = [
+/// Every call that there is, without the version of the API.
+const CALLS: [(&str, &str); 43] = [
     ("delete", "/leases/{lease}"),
     ("delete", "/stores/{name}/tags/{tag}"),
     ("delete", "/versions/{id}"),
@@ -30,20 +30,22 @@ const CALLS: [(&str, &str); 41] = [
     ("get", "/stores/{name}/retention"),
     ("get", "/stores/{name}/tables/{table}/rows/{key}/history"),
     ("get", "/stores/{name}/tags"),
+    ("get", "/version"),
     ("get", "/versions"),
     ("get", "/versions/{id}"),
     ("get", "/versions/{id}/database"),
     ("get", "/versions/{id}/diff/{other}"),
     ("get", "/versions/{id}/publications"),
+    ("get", "/versions/{id}/retirement"),
     ("get", "/versions/{id}/why"),
     ("post", "/capacity/alarms/acknowledge"),
     ("post", "/clock/accept"),
+    ("post", "/mounts"),
     ("post", "/query"),
     ("post", "/snapshots"),
     ("post", "/stores/{name}/remote/push"),
     ("post", "/stores/{name}/remote/take-over"),
     ("post", "/stores/{name}/restore"),
-    ("post", "/stores/{name}/retention"),
     ("post", "/stores/{name}/verify"),
     ("post", "/versions/{id}/mounts"),
     ("post", "/versions/{id}/unretire"),
@@ -52,8 +54,16 @@ const CALLS: [(&str, &str); 41] = [
     ("put", "/versions/{id}/pin"),
 ];
 
+/// What has no version.
+const UNVERSIONED: [&str; 3] = ["/healthz", "/metrics", "/readyz"];
+
+/// A path as the document has it.
+fn documented(path: &str) -> String {
+    if UNVERSIONED.contains(&path) { path.to_owned() } else { format!("{VERSION}{path}") }
+}
+
 fn operation<'a>(contract: &'a Contract, (method, path): (&str, &str)) -> &'a Value {
-    &contract.document["paths"][path][method]
+    &contract.document["paths"][documented(path)][method]
 }
 
 /// Calls `visit` with every value in a document and its place.
@@ -73,8 +83,8 @@ fn walk(value: &Value, at: &str, visit: &mut dyn FnMut(&Value, &str)) {
 #[test]
 fn the_document_describes_exactly_these_calls() {
     let world = world();
-    let documented = world.contract.as_ref().unwrap().operations();
-    assert_eq!(documented, CALLS.map(|(method, path)| (method.to_owned(), path.to_owned())).into());
+    let operations = world.contract.as_ref().unwrap().operations();
+    assert_eq!(operations, CALLS.map(|(method, path)| (method.to_owned(), documented(path))).into());
 }
 
 #[test]
@@ -143,12 +153,17 @@ fn every_documented_call_answers() {
         let body = match template {
             "/query" => json!({ "sql": "select 1" }),
             "/capacity/alarms/acknowledge" => json!({ "key": "none" }),
-            "/versions/{id}/mounts" => json!({ "holder": "a" }),
+            "/versions/{id}/mounts" | "/mounts" => json!({ "holder": "a" }),
             "/stores/{name}/restore" | "/stores/{name}/tags/{tag}" => json!({ "version": "report@1" }),
-            "/versions/{id}/pin" | "/leases/{lease}" => json!({ "reason": "a" }),
+            "/versions/{id}/pin" => json!({ "reason": "a" }),
             _ => json!({}),
         };
-        let answer = world.send(&method.to_uppercase(), &path, &body);
+        let query = if ["/version", "/mounts"].contains(&template) { "?label=first" } else { "" };
+        let (method, target) = (method.to_uppercase(), format!("{path}{query}"));
+        let answer = match method.as_str() {
+            "DELETE" => world.request(&method, &target, &[], b""),
+            _ => world.send(&method, &target, &body),
+        };
         match template {
             "/versions/{id}/mounts/{lease}" | "/leases/{lease}" => {
                 drop(answer.expect_problem(404, "unknown_lease"))
@@ -157,7 +172,8 @@ fn every_documented_call_answers() {
             "/stores/{name}/remote/push" | "/stores/{name}/remote/take-over" => {
                 drop(answer.expect_problem(422, "invalid"))
             }
-            "/versions/{id}" if method == "delete" => drop(answer.expect_problem(409, "leased")),
+            "/versions/{id}/retirement" => drop(answer.expect_problem(409, "leased")),
+            "/versions/{id}" if method == "DELETE" => drop(answer.expect_problem(409, "leased")),
             _ => assert!(answer.status < 300, "{method} {path}: {answer}"),
         }
     }
@@ -193,9 +209,18 @@ fn what_does_not_exist_is_a_problem_and_so_is_a_method_that_a_route_does_not_tak
         "/stores/report",
         "/snapshots/1",
         "/metrics.json",
+        "/v1",
+        "/v1/",
+        "/v1/nothing",
+        "/v1/healthz",
+        "/v1/metrics",
+        "/v1/docs",
+        "/v1/v1/versions",
+        "/v2/versions",
     ] {
         for method in ["GET", "POST", "DELETE", "OPTIONS", "PROPFIND"] {
-            world.request(method, path, &[], b"").expect_problem(404, "not_found");
+            let problem = world.request(method, path, &[], b"").expect_problem(404, "not_found");
+            assert!(problem["detail"].as_str().unwrap().ends_with(path), "{problem}");
         }
         assert_eq!(world.request("HEAD", path, &[], b"").status, 404);
     }

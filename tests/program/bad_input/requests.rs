@@ -141,8 +141,6 @@ fn what_takes_no_parameters_refuses_each_and_does_nothing() {
         ("PUT", "/versions/report@1/pin?dry_run=true"),
         ("POST", "/snapshots?dry_run=true"),
         ("POST", "/stores/report/restore?dry_run=true"),
-        ("GET", "/stores/report/retention?x"),
-        ("POST", "/stores/report/retention?x"),
         ("GET", "/stores/report/archive?x=1"),
         ("GET", "/stores/report/tags?x=1"),
         ("GET", "/stores?x=1"),
@@ -160,7 +158,7 @@ fn what_takes_no_parameters_refuses_each_and_does_nothing() {
         }
     }
     // A route that takes some names them.
-    let refused = kept.request("DELETE", "/versions/report@1?dry_run=true&force=no", &[], b"");
+    let refused = kept.request("DELETE", "/versions/report@1?now=true&force=no", &[], b"");
     let problem = refused.expect_problem(400, "malformed");
     assert!(problem["detail"].as_str().unwrap().contains("unknown field `force`"), "{problem}");
     assert_eq!(kept.get("/stores?").status, 200);
@@ -369,14 +367,14 @@ fn a_request_says_for_which_host_it_is_and_its_body_is_plain_utf_8() {
         [("Content-Type", json), ("Content-Encoding", "identity, br")],
         [("Content-Type", "application/json; charset=latin1"), ("X-Other", "")],
     ] {
-        kept.request("POST", "/stores/report/retention", &headers, b"{}")
+        kept.request("POST", "/query", &headers, b"{\"sql\":\"select 1\"}")
             .expect_problem(415, "unsupported_media_type");
     }
     for headers in [
         [("Content-Type", "application/json; charset=UTF-8"), ("Content-Encoding", "identity")],
         [("Content-Type", "application/json;charset=\"utf-8\""), ("X-Other", "")],
     ] {
-        let answer = kept.request("POST", "/stores/report/retention", &headers, b"{}");
+        let answer = kept.request("POST", "/query", &headers, b"{\"sql\":\"select 1\"}");
         assert_eq!(answer.status, 200, "{headers:?}: {answer}");
     }
 }

@@ -43,7 +43,7 @@ fn the_exit_code_says_whether_somebody_must_look() {
         assert!(ran.out.contains("  extend, alarm\n  retention before space\n"), "{ran:?}");
         let ran = fake.run(&["capacity", "--json"]);
         assert_eq!((ran.code, ran.json()), (Some(code), told));
-        assert_eq!(fake.asked()[0].line, "GET /capacity");
+        assert_eq!(fake.asked()[0].line, "GET /v1/capacity");
     }
 }
 
@@ -57,7 +57,7 @@ fn it_is_shown_again_when_the_guard_does_something() {
         let ran = fake.run(arguments);
         assert_eq!(ran.code, Some(10), "the daemon went away: {ran:?}");
         let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
-        assert_eq!(lines, ["GET /events", "GET /capacity", "GET /capacity"]);
+        assert_eq!(lines, ["GET /v1/events", "GET /v1/capacity", "GET /v1/capacity"]);
         assert!(!ran.out.contains('\u{1b}'), "this is no terminal: {ran:?}");
         if arguments.contains(&"--json") {
             let shown: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -78,7 +78,7 @@ fn an_alarm_is_acknowledged_with_quotes_or_without() {
     assert_eq!(fake.run(&["acknowledge", "x"]).code, Some(4));
     let asked = fake.asked();
     for asked in &asked[..2] {
-        assert_eq!(asked.line, "POST /capacity/alarms/acknowledge");
+        assert_eq!(asked.line, "POST /v1/capacity/alarms/acknowledge");
         assert_eq!(asked.json(), json!({ "key": "group vg: short" }));
     }
 }
@@ -99,6 +99,6 @@ fn why_asks_for_one_version() {
     let lines: Vec<String> = fake.asked().into_iter().map(|asked| asked.line).collect();
     assert_eq!(
         lines[..2],
-        ["GET /versions/report@latest/why?limit=1", "GET /versions/report@12/why?limit=50"]
+        ["GET /v1/versions/report@latest/why?limit=1", "GET /v1/versions/report@12/why?limit=50"]
     );
 }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 use super::Answer;
 
+/// The version of the API, as the documented paths begin.
+pub const VERSION: &str = "/v1";
+
 /// What the daemon says of itself.
 pub struct Contract {
     pub document: Value,
@@ -53,7 +56,8 @@ impl Contract {
             return Err(format!("the status {} is not documented for {method} {template}", answer.status));
         }
         let documented = self.follow(documented);
-        for header in documented["headers"].as_object().into_iter().flat_map(Map::keys) {
+        let headers = documented["headers"].as_object().into_iter().flatten();
+        for (header, _) in headers.filter(|(_, described)| described["required"] != false) {
             answer.header(header).ok_or_else(|| format!("the documented header {header} is missing"))?;
         }
         self.check_body(documented, answer)
@@ -81,10 +85,15 @@ impl Contract {
         Ok(())
     }
 
-    /// The documented path that a requested path falls under; one without variable parts goes first.
+    /// The documented path that a requested path falls under, with the version of the API or without; one without variable parts
+    /// goes first.
     fn template(&self, path: &str) -> Option<String> {
-        let mut fitting: Vec<&String> =
-            self.document["paths"].as_object()?.keys().filter(|template| fits(template, path)).collect();
+        let versioned = format!("{VERSION}{path}");
+        let mut fitting: Vec<&String> = self.document["paths"]
+            .as_object()?
+            .keys()
+            .filter(|template| fits(template, path) || fits(template, &versioned))
+            .collect();
         fitting.sort_by_key(|template| template.matches('{').count());
         fitting.first().map(|template| (*template).clone())
     }

@@ -32,6 +32,7 @@ pub mod events;
 pub mod ground;
 pub mod halting;
 pub mod setting;
+pub mod venv;
 
 use contract::Contract;
 use ground::Ground;

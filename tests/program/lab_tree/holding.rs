@@ -93,8 +93,8 @@ fn lab_a_version_whose_lease_is_revoked_is_read_no_longer_and_can_be_given_up() 
         let list = world.get("/leases?holder=fuse").json()["leases"].clone();
         let lease = list.as_array().unwrap().iter().find(|lease| lease["version"] == "report@1").unwrap();
         assert_eq!((&lease["actor"], lease["path"].as_str()), (&"asat".into(), path.to_str()));
-        let target = format!("/leases/{}", lease["lease"].as_str().unwrap());
-        let answer = world.send("DELETE", &target, &serde_json::json!({ "reason": "incident" }));
+        let target = format!("/leases/{}?reason=incident", lease["lease"].as_str().unwrap());
+        let answer = world.request("DELETE", &target, &[], b"");
         assert_eq!(answer.status, 200, "{answer}");
         // What the kernel has in its cache already it gives; nothing was read of this one yet.
         let mut page = [0; 4096];

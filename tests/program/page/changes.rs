@@ -34,7 +34,7 @@ fn a_version_has_a_page_that_says_what_it_changed_and_how_to_go_on() {
     assert!(browser.text(".tools").contains("asat diff report@1 report@2 --rows"));
     assert!(browser.text("#plots").contains("Changes of ledger"));
     // It leads to what is the same for programs, and to the version before.
-    let page = "/versions/report@1/diff/report@2?format=html";
+    let page = "/v1/versions/report@1/diff/report@2?format=html";
     assert!(
         browser
             .run("return [...document.querySelectorAll('a')].map((a) => a.getAttribute('href'))")

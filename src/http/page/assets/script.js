@@ -95,7 +95,7 @@ function refreshSoon() {
 
 function listen() {
   stream?.close();
-  stream = new EventSource("/events");
+  stream = new EventSource("/v1/events");
   HEARD.forEach((name) => stream.addEventListener(name, refreshSoon));
   stream.onopen = () => {
     showLive(true);
@@ -127,11 +127,11 @@ function showLive(is) {
 /// What was filled in; what was left empty is left out.
 const filled = (form) => Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ""));
 
-const path = (version, what) => `/versions/${encodeURIComponent(version)}/${what}`;
+const path = (version, what) => `/v1/versions/${encodeURIComponent(version)}/${what}`;
 
 const FORMS = {
   async publish(form) {
-    const answer = await ask("POST", "/snapshots", filled(form), { "Idempotency-Key": form.dataset.key });
+    const answer = await ask("POST", "/v1/snapshots", filled(form), { "Idempotency-Key": form.dataset.key });
     const versions = (answer.published ?? [answer]).map((published) => published.version.id).join(", ");
     return { said: answer.reused ? `${versions}: published again, as nothing had changed.` : `${versions}: published.` };
   },
@@ -204,7 +204,7 @@ document.addEventListener("click", (event) => {
   if (dialog) openDialog(button);
   else if ("close" in button.dataset) button.closest("dialog").close();
   else if (unpin) act("DELETE", path(unpin, "pin"), undefined, `${unpin}: not pinned any more.`);
-  else if (acknowledge) act("POST", "/capacity/alarms/acknowledge", { key: acknowledge }, `${acknowledge}: known.`);
+  else if (acknowledge) act("POST", "/v1/capacity/alarms/acknowledge", { key: acknowledge }, `${acknowledge}: known.`);
 });
 
 for (const dialog of document.querySelectorAll("dialog")) {
