@@ -108,6 +108,7 @@ pub struct RowChange {
     pub certified_by: Option<String>,
     /// The day that it stands for.
     #[serde(default)]
+    #[schema(format = Date)]
     pub business_date: Option<String>,
     /// The columns that changed.
     #[serde(default)]

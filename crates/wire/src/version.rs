@@ -92,6 +92,7 @@ pub struct Publication {
     /// Who vouches for it.
     pub certified_by: Option<String>,
     /// The business day that it stands for.
+    #[schema(format = Date)]
     pub business_date: Option<String>,
     /// Anything else that was said.
     pub note: Option<String>,

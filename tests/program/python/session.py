@@ -32,7 +32,7 @@ again = client.publish("report", label="november", idempotency_key="close-novemb
 saw = {
     "classes": [type(one).__name__ for one in (first, first.version, first.publication, first.version.cut_at)],
     "again": again.publication.at == second.publication.at,
-    "business_date": first.publication.business_date,
+    "business_date": first.publication.business_date.isoformat(),
     "attributes": first.publication.attributes,
     "listed": [version.id for version in client.versions("report", limit=1)],
     "found": client.version("report", as_of=first.version.cut_at).id,

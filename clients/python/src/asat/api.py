@@ -573,7 +573,7 @@ class Publication:
     attributes: dict[str, Any] | None = None
 
     # The business day that it stands for.
-    business_date: str | None = None
+    business_date: datetime.date | None = None
 
     # Who vouches for it.
     certified_by: str | None = None
@@ -767,7 +767,7 @@ class RowChange:
     before: Fields | None = None
 
     # The day that it stands for.
-    business_date: str | None = None
+    business_date: datetime.date | None = None
 
     # Who vouched for it.
     certified_by: str | None = None
