@@ -15,6 +15,7 @@ mod document;
 mod events;
 mod extract;
 mod follow;
+mod freshness;
 pub(crate) mod head;
 mod leases;
 mod metrics;
