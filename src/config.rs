@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use asat_core::check::Check;
 use asat_core::clock::Bounds;
+use asat_core::freshness::Expectation;
 use asat_core::guard::Rung;
 use asat_core::retention::Retention;
 use asat_core::snapshot::BackendKind;
@@ -145,6 +146,8 @@ pub struct StoreConfig {
     pub checks: Vec<Check>,
     /// Whether a label is given to one version only.
     pub unique_labels: bool,
+    /// By when it is expected to be published; nothing is expected where it is left out.
+    pub expect: Option<Expectation>,
     /// By which query it is published by itself; not at all where it is left out.
     pub watch: Option<WatchConfig>,
 }
@@ -201,6 +204,7 @@ impl Config {
                 backing: backings.get(name).cloned().unwrap_or_default(),
                 keep_snapshots: store.keep_snapshots,
                 unique_labels: store.unique_labels,
+                expect: store.expect,
             };
             (name.clone(), policy)
         };

@@ -16,6 +16,7 @@ mod events;
 mod extract;
 mod find;
 mod follow;
+mod freshness;
 pub(crate) mod head;
 mod leases;
 mod metrics;
@@ -37,6 +38,7 @@ mod status;
 mod stores;
 mod streamed;
 mod tags;
+mod verified;
 mod verify;
 mod versions;
 mod work;
@@ -61,6 +63,7 @@ use problem::Failure;
 pub use query::Queries;
 pub use requests::Names;
 pub use status::is_of_health;
+pub use verified::Verified;
 pub use work::Work;
 
 use crate::daemon::{Comparisons, Handle, Machine};
@@ -85,6 +88,8 @@ pub struct Face {
     pub pages: Pages,
     /// Names for requests that have none.
     pub names: Names,
+    /// What the last verification of each store has found.
+    pub verified: Verified,
     /// What requests may have done at once.
     pub work: Work,
     /// How much queries may take.

@@ -68,7 +68,7 @@ pub fn exit_code(code: Code) -> u8 {
         | Code::ClockDoubted
         | Code::Overloaded
         | Code::Stopping => 6,
-        Code::StoreMissing | Code::StoreUnreadable | Code::MarkerFailed => 7,
+        Code::StoreMissing | Code::StoreUnreadable | Code::MarkerFailed | Code::Late => 7,
         Code::StorageFull | Code::TooManyFiles | Code::TooManyLeases => 8,
         Code::Damaged => 9,
         Code::Unreachable | Code::RemoteUnavailable => 10,
@@ -140,6 +140,7 @@ mod tests {
             ("store_unreadable", 7),
             ("check_failed", 14),
             ("marker_failed", 7),
+            ("late", 7),
             ("storage_full", 8),
             ("lvm_stuck", 6),
             ("clock_doubted", 6),

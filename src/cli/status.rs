@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use asat_client::{Client, Request};
-use asat_core::Problem;
 use asat_core::guard::Span;
+use asat_core::{Code, Problem};
 use asat_wire::{Alarm, Capacity, CapacityTarget, Clock, Health, Store, StoreList, Trouble};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -81,7 +81,10 @@ fn next(status: &Status) -> Vec<Step> {
         steps.push(urgent(&trouble.detail, &trouble.hint));
     }
     // What keeps the guard from its work is what the daemon says of itself first.
-    if let Some(trouble) = status.daemon.trouble.as_ref().filter(|_| status.guard_trouble.is_none()) {
+    // That a store is late, the store says.
+    let of_stores = |trouble: &&Trouble| trouble.code == Code::Late.text().0;
+    let trouble = status.daemon.trouble.as_ref().filter(|trouble| !of_stores(trouble));
+    if let Some(trouble) = trouble.filter(|_| status.guard_trouble.is_none()) {
         steps.push(urgent(&trouble.detail, &trouble.hint));
     }
     for alarm in status.alarms.iter().filter(|alarm| alarm.acknowledged_at.is_none()) {
@@ -110,8 +113,11 @@ fn of_store(store: &Store) -> Vec<Step> {
         .flatten()
         .map(|trouble| wrong(format!("{name}: {}", trouble.detail), &trouble.hint))
         .collect();
+    let late = store.expected.as_ref().and_then(|expected| expected.problem(name));
     if store.configured && store.backend == "none" {
         steps.push(wrong(format!("{name} cannot be published now"), "asat doctor"));
+    } else if let Some(late) = late {
+        steps.push(wrong(late.detail, &late.hint));
     } else if store.configured && store.versions == 0 && store.followed.is_none() {
         let what = format!("asat publish {name} --label LABEL");
         steps.push(Step { why: format!("{name} was never published"), what, urgent: false });

@@ -278,6 +278,7 @@ LEASE  VERSION    HOLDER  TAKEN BY  SINCE           ENDS           PATH
             newest: newest.map(str::to_owned),
             newest_cut_at: newest.map(|_| "2026-11-19T17:00:03Z".parse().unwrap()),
             archive_bytes: 48_672_768,
+            expected: None,
             watch: None,
             remote: None,
             followed: None,

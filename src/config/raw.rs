@@ -244,6 +244,7 @@ pub(super) struct Store {
     pub(super) check: Vec<Check>,
     #[serde(default)]
     pub(super) unique_labels: bool,
+    pub(super) expect: Option<String>,
     pub(super) watch: Option<Watch>,
 }
 

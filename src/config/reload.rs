@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn of_a_store_that_stays_all_changes_but_where_it_is_and_how_it_is_cut() {
         let changed = "[[store]]\nname = \"a\"\npath = \"/a/other.db\"\nbackend = \"reflink\"\nclones = \"/clones\"\n\
-            unique_labels = true\nmax_hold = \"1s\"\n[[store.check]]\nname = \"sound\"\nbuiltin = \"quick_check\"\n\
+            unique_labels = true\nexpect = \"every hour\"\nmax_hold = \"1s\"\n[[store.check]]\nname = \"sound\"\nbuiltin = \"quick_check\"\n\
             [store.watch]\nmarker = \"select 1\"\n[store.retention]\nkeep = \"daily forever\"\nat_least = 3\n";
         let (merged, later) = later(STORES, changed);
         assert_eq!(later, ["path of store a", "backend of store a", "clones of store a"]);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(names, ["a"]);
         let a = merged.stores.values().next().unwrap();
         assert_eq!((a.path.as_path(), a.backend, &a.clones), (Path::new("/a/a.db"), None, &None));
-        assert!(a.unique_labels && a.checks.len() == 1 && a.watch.is_some());
+        assert!(a.unique_labels && a.expect.is_some() && a.checks.len() == 1 && a.watch.is_some());
         assert_eq!((a.retention.at_least, a.max_hold.as_secs()), (3, 1));
     }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use asat_core::freshness::{Expectation, ExpectationError};
 use asat_core::snapshot::BackendKind;
 use asat_core::{Code, LeaseBounds, Problem, StoreName};
 use bytesize::ByteSize;
@@ -176,6 +177,7 @@ fn store(
         retention: retention::validate(&raw.retention, text)?,
         checks: check::validate(&raw.check)?,
         unique_labels: raw.unique_labels,
+        expect: raw.expect.as_deref().map(|text| expect(&name, text)).transpose()?,
         watch: raw.watch.as_ref().map(watch::validate).transpose()?,
     };
     Ok((name, store))
@@ -203,6 +205,14 @@ fn check_fitting(name: &StoreName, raw: &raw::Store, backend: Option<BackendKind
         }
         None => Ok(()),
     }
+}
+
+fn expect(name: &StoreName, text: &str) -> Result<Expectation, Problem> {
+    text.parse().map_err(|error: ExpectationError| {
+        let hint = "write for example \"every business day by 18:00\", \"every day by 06:30\", \"every hour\" or \
+                    \"every week by Friday 18:00\"";
+        wrong("store.expect", format!("of {name}: {error}"), hint)
+    })
 }
 
 /// `None` stands for `auto`.

@@ -21,7 +21,7 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Queries, Rules, Work, router};
+use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Queries, Rules, Verified, Work, router};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -49,6 +49,7 @@ pub(super) async fn serve(
         known: Known::default(),
         pages: Pages::default(),
         names: Names::default(),
+        verified: Verified::default(),
         work: Work::new(&config.listen, &config.queries),
         queries: Queries { bounds: config.queries, max_ttl_s: config.max_ttl_s },
     });

@@ -205,8 +205,9 @@ pub(super) fn needed(method: &Method, route: &str) -> Role {
             | "/versions/{id}/mounts/{lease}"
             | "/stores/{name}/verify"
             | "/query"
+            | "/page/leases/{lease}/end"
     );
-    if route == "/audit" {
+    if matches!(route, "/audit" | "/page/audit") {
         Role::Admin
     } else if reads || [Method::GET, Method::HEAD].contains(method) {
         Role::Read
@@ -321,6 +322,9 @@ mod tests {
             (Method::GET, "/metrics", "rpa"),
             (Method::GET, "/leases", "rpa"),
             (Method::DELETE, "/leases/{lease}", "a"),
+            (Method::GET, "/page/audit", "a"),
+            (Method::GET, "/page/stores/{name}", "rpa"),
+            (Method::POST, "/page/leases/{lease}/end", "rpa"),
         ];
         for (method, route, roles) in calls {
             for role in ["r", "p", "a"] {

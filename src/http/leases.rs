@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use asat_core::event::{Event, Reply};
-use asat_core::version::Lease as CoreLease;
-use asat_core::{Code, Problem, StoreName};
+use asat_core::version::{Lease as CoreLease, LeaseId};
+use asat_core::{By, Code, Problem, StoreName};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -98,7 +98,20 @@ pub(super) async fn revoke(
     Segments(lease): Segments<String>,
     Parameters(RevokeParameters { reason }): Parameters<RevokeParameters>,
 ) -> Answer<Json<Lease>> {
-    let event = Event::Revoke { lease: extract::lease(&lease), reason };
+    let lease = revoked(&face, caller.by, extract::lease(&lease), reason).await?;
+    Ok(Json(Lease::new(&lease, None)))
+}
+
+/// Takes a lease from its holder; answers it as it was.
+///
+/// # Errors
+/// [`Code::UnknownLease`]; if it cannot be recorded; [`Code::Stopping`].
+pub(super) async fn revoked(
+    face: &Face,
+    by: By,
+    lease: LeaseId,
+    reason: Option<String>,
+) -> Result<CoreLease, Problem> {
     let machine = Arc::clone(&face.machine);
     // Whoever reads in the tree loses it before the lease can be renewed.
     let take = move |answer: &Result<Reply, Problem>| {
@@ -106,11 +119,11 @@ pub(super) async fn revoke(
             machine.take_away(lease);
         }
     };
-    match face.handle.ask_and(caller.by, event, take).await? {
-        Reply::Revoked(lease) => Ok(Json(Lease::new(&lease, None))),
+    match face.handle.ask_and(by, Event::Revoke { lease, reason }, take).await? {
+        Reply::Revoked(lease) => Ok(lease),
         other => {
             let detail = format!("a revocation got another answer: {other:?}");
-            Err(Problem::new(Code::Internal, detail, "report this as a defect").into())
+            Err(Problem::new(Code::Internal, detail, "report this as a defect"))
         }
     }
 }

@@ -1,15 +1,22 @@
-//! Pages for people: the status page at `/`, the API reference at `/docs`, and how a browser signs in.
+//! Pages for people: the status page at `/`, those of versions, stores and the audit trail below `/page`, the API reference at `/docs`, and
+//! how a browser signs in.
 //!
 //! They are rendered here, from the very values that the JSON is made of. The one script asks for the page again when something has
 //! happened, and sends what its forms say to the routes that every client uses; nothing can be done here that could not be done there.
 
 mod assets;
+mod calendar;
 mod capacity;
+mod consequences;
 mod home;
+mod leases;
+mod list;
 mod plots;
 mod reference;
 mod schema;
+mod store;
 mod timeline;
+mod trail;
 mod verdict;
 mod version;
 mod words;
@@ -27,12 +34,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::access::{Access, Address, Caller, SignedIn};
 use super::problem::Failure;
 use super::{Answer, Face};
+use crate::config::Role;
 
 /// What a page may load: what this daemon serves, and nothing that stands in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -44,6 +53,9 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
         .route("/", get(home::show))
         .route("/docs", get(reference::show))
         .route("/page/versions/{id}", get(version::show))
+        .route("/page/stores/{name}", get(store::show))
+        .route("/page/audit", get(trail::show))
+        .route("/page/leases/{lease}/end", post(leases::end))
         .route("/assets/{name}", get(assets::show))
         .route("/sign-in", post(sign_in).get(go_home))
         .route("/sign-out", post(sign_out).get(go_home))
@@ -53,7 +65,7 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
 
 /// Whether a route is a page on which somebody who has not shown who he is can do that.
 pub(super) fn is_for_people(route: &str) -> bool {
-    matches!(route, "/" | "/docs" | "/page/versions/{id}")
+    matches!(route, "/" | "/docs" | "/page/versions/{id}" | "/page/stores/{name}" | "/page/audit")
 }
 
 /// What all pages have in common.
@@ -71,6 +83,8 @@ struct Who {
     role: &'static str,
     /// Whether he has a session to end.
     signed_in: bool,
+    /// Whether he may read the audit trail.
+    may_audit: bool,
 }
 
 impl Frame {
@@ -80,8 +94,23 @@ impl Frame {
     }
 
     fn of(caller: &Caller, SignedIn(signed_in): SignedIn) -> Self {
-        Self::new(Some(Who { name: caller.by.actor.clone(), role: caller.role.text(), signed_in }))
+        Self::new(Some(Who {
+            name: caller.by.actor.clone(),
+            role: caller.role.text(),
+            signed_in,
+            may_audit: caller.role >= Role::Admin,
+        }))
     }
+}
+
+/// What a field of a form says; one that was left empty says nothing.
+fn given(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// A text as a part of an address.
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 /// A page as it is sent. It is never kept: it says what is now, to who may know.

@@ -115,6 +115,7 @@ pub(super) fn status(code: Code) -> StatusCode {
         | Code::Tagged
         | Code::InUse
         | Code::LabelTaken
+        | Code::Late
         | Code::NotReadable
         | Code::Fenced
         | Code::ReadOnly => StatusCode::CONFLICT,

@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use super::access::MayRead;
 use super::problem::Failure;
-use super::{Answer, Face};
+use super::{Answer, Face, freshness};
 use asat_wire::{Health, Names, ProblemBody, Trouble};
 
-/// Says that the daemon lives, and whether its guard is kept from its work, or something is lost or damaged: it serves all
-/// the same then.
+/// Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a store
+/// was not published by when it is expected: it serves all the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
 pub(super) async fn healthz(
     State(face): State<Arc<Face>>,
@@ -65,13 +65,14 @@ fn waits_for_bucket(face: &Face) -> Option<Problem> {
 }
 
 /// How the daemon is, and what is kept. Where nothing can be recorded, all else is of no use; what keeps the guard from its work goes
-/// before other harm: it may harm others.
+/// before other harm: it may harm others. That a store is late comes last: it harms nothing that is kept.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
     let handle = &face.handle;
     let harm = || handle.engine().register().harms().first().map(Harm::problem);
+    let late = || freshness::problem(&handle.engine(), face.machine.believed().time);
     let trouble = handle.recording().problem().or_else(|| standing.trouble.clone());
-    match trouble.or_else(|| handle.verified().problem()).or_else(harm) {
+    match trouble.or_else(|| handle.verified().problem()).or_else(harm).or_else(late) {
         None => health("ok"),
         Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
         Some(problem) => degraded(Trouble::of_kind(&problem)),

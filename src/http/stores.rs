@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State as Shared;
 
 use super::extract::{self, Segments};
-use super::{Answer, Face, follow, remote};
+use super::{Answer, Face, follow, freshness, remote};
 use crate::daemon::Watched;
 use asat_wire::{ArchiveStats, ArchivedVersion, LastingTrouble, ProblemBody, Store, StoreList, Watch};
 
@@ -22,6 +22,7 @@ pub(super) async fn list(Shared(face): Shared<Arc<Face>>) -> Json<StoreList> {
 
 /// The stores as they are written.
 pub(super) fn listed(face: &Face) -> StoreList {
+    let now = face.machine.believed().time;
     let engine = face.handle.engine();
     let stores = engine.register().stores().map(|history| {
         let name = &history.store.name;
@@ -33,7 +34,8 @@ pub(super) fn listed(face: &Face) -> StoreList {
             if followed.is_some() { "bucket" } else { backend(policy.map(|policy| &policy.backing)) };
         let remote = remote::written(face, history);
         let configured = policy.is_some() || followed.is_some();
-        Store { watch, remote, followed, ..Store::new(history, backend, configured, bytes) }
+        let expected = freshness::written(&engine, history, now);
+        Store { expected, watch, remote, followed, ..Store::new(history, backend, configured, bytes) }
     });
     StoreList { stores: stores.collect() }
 }

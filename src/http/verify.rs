@@ -84,6 +84,9 @@ pub(super) async fn verify(
     let mut found = written(&store, report, bytes, &repaired, lost);
     found.ok &= catalogue.is_none();
     found.findings.extend(catalogue);
+    if version.is_none() {
+        face.verified.note(store, face.machine.believed().time, &found);
+    }
     Ok(Json(found))
 }
 

@@ -121,6 +121,7 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
         from: instant("from", &parameters.from)?,
         to: instant("to", &parameters.to)?,
         states: parameters.state.as_deref().map(states).transpose()?,
+        search: None,
     })
 }
 

@@ -166,10 +166,11 @@ fn labels_are_none_of_the_callers_text_and_no_versions() {
 #[test]
 fn a_metric_says_what_it_is_and_in_what_unit() {
     // What is no amount, and so has no unit: how many there are, and what is or is not.
-    const COUNTS: [&str; 14] = [
+    const COUNTS: [&str; 15] = [
         "asat_build_info",
         "asat_versions",
         "asat_leases",
+        "asat_store_late",
         "asat_watch_failing",
         "asat_remote_failing",
         "asat_follow_failing",

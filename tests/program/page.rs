@@ -4,6 +4,8 @@ mod acting;
 mod browser;
 mod changes;
 mod elsewhere;
+mod finding;
+mod images;
 mod looks;
 mod reading;
 mod reference;

@@ -34,6 +34,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::audit::{self, Action, Deed};
 use crate::clock::Bounds;
 use crate::event::{Answer, Change, Decision, Effect, EffectId, Event, Intent, Outcome, Remark, Reply};
+use crate::freshness::Expectation;
 use crate::recorder::Commit;
 use crate::register::Register;
 use crate::retention::Retention;
@@ -80,6 +81,8 @@ pub struct StorePolicy {
     pub keep_snapshots: usize,
     /// Whether a label is given to one version only.
     pub unique_labels: bool,
+    /// By when it is expected to be published; nothing is expected where it is left out.
+    pub expect: Option<Expectation>,
 }
 
 /// How a store's versions are cut.

@@ -8,6 +8,7 @@ pub mod check;
 pub mod clock;
 pub mod engine;
 pub mod event;
+pub mod freshness;
 pub mod guard;
 pub mod harm;
 pub mod instant;

@@ -80,6 +80,8 @@ pub enum Code {
     CheckFailed,
     /// The marker of watch mode gives nothing that could be published.
     MarkerFailed,
+    /// A store was not published by when it is expected.
+    Late,
     /// No room: on the disk, or within a configured bound.
     StorageFull,
     /// A command of LVM does not end, and no other may be started until it does.
@@ -108,7 +110,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::Malformed,
         Self::Invalid,
         Self::TooLarge,
@@ -143,6 +145,7 @@ impl Code {
         Self::StoreUnreadable,
         Self::CheckFailed,
         Self::MarkerFailed,
+        Self::Late,
         Self::StorageFull,
         Self::LvmStuck,
         Self::ClockDoubted,
@@ -195,6 +198,7 @@ impl Code {
             Self::StoreUnreadable => ("store_unreadable", "The store cannot be read"),
             Self::CheckFailed => ("check_failed", "The store does not meet a check"),
             Self::MarkerFailed => ("marker_failed", "The marker cannot be used"),
+            Self::Late => ("late", "A store was not published in time"),
             Self::StorageFull => ("storage_full", "There is no room"),
             Self::LvmStuck => ("lvm_stuck", "A command of LVM does not end"),
             Self::ClockDoubted => ("clock_doubted", "Nobody knows which time it is"),

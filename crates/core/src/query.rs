@@ -4,7 +4,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
+use crate::labels::folded;
 use crate::register::{Entry, Headline, History, Register};
 use crate::version::{Publication, State, Version, plain};
 use crate::{Code, Problem, SetName, StoreName, VersionId};
@@ -32,8 +34,35 @@ pub struct Filter {
     pub from: Option<Timestamp>,
     /// Only those cut at or before this instant.
     pub to: Option<Timestamp>,
+    /// Only those that somebody looks for by some of what was said of them.
+    pub search: Option<Search>,
     /// Only those in one of these states; by default those that were acknowledged and not given up.
     pub states: Option<Vec<State>>,
+}
+
+/// What somebody remembers of a version. One publication must have all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// A part of the label, however it is written.
+    pub label: Option<String>,
+    /// A part of the name of the person who vouches for it.
+    pub person: Option<String>,
+    /// The day for which it stands, or on which it was published, in UTC.
+    pub day: Option<Date>,
+}
+
+impl Search {
+    fn finds(&self, publication: &Publication) -> bool {
+        let said = &publication.attributes;
+        let has = |text: &Option<String>, part: &Option<String>| {
+            part.as_ref()
+                .is_none_or(|part| text.as_ref().is_some_and(|text| folded(text).contains(&folded(part))))
+        };
+        let is_of = |day: Date| {
+            said.business_date == Some(day) || TimeZone::UTC.to_datetime(publication.at).date() == day
+        };
+        has(&said.label, &self.label) && has(&said.certified_by, &self.person) && self.day.is_none_or(is_of)
+    }
 }
 
 /// A place in a list, newest first: the last version that was seen.
@@ -70,6 +99,7 @@ impl Filter {
             && self.attribute.is_none()
             && self.set.is_none()
             && self.set_cut_at.is_none()
+            && self.search.is_none()
     }
 
     fn is_said_of(&self, publication: &Publication) -> bool {
@@ -78,6 +108,7 @@ impl Filter {
             && (self.certified_by.is_none() || said.certified_by == self.certified_by)
             && (self.business_date.is_none() || said.business_date == self.business_date)
             && (self.note.is_none() || said.note == self.note)
+            && self.search.as_ref().is_none_or(|search| search.finds(publication))
             && self.set.as_ref().is_none_or(|set| of_set.is_some_and(|of_set| of_set.set == *set))
             && self.set_cut_at.is_none_or(|at| of_set.is_some_and(|of_set| of_set.cut_at == at))
             && self

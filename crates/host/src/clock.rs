@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use asat_core::clock::{Moment, Reading};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use nix::time::{ClockId, clock_gettime};
 
 /// The time, in whole microseconds.
@@ -27,6 +28,12 @@ pub fn read() -> Reading {
     let uptime_ms = uptime.map_or(0, |uptime| uptime.as_millis());
     let boot = BOOT.get_or_init(|| named().trim().to_owned()).clone();
     Reading { wall: now(), moment: Moment { boot, uptime_ms: u64::try_from(uptime_ms).unwrap_or(0) } }
+}
+
+/// The time zone of the machine, by `TZ` or `/etc/localtime`; UTC where neither says one.
+#[must_use]
+pub fn zone() -> TimeZone {
+    TimeZone::system()
 }
 
 /// A name for a lease that nobody else has: a UUID of version 7, which sorts by the time of its making.

@@ -42,6 +42,7 @@ pub(crate) fn setting(scenario: &Scenario, dice: &mut Dice) -> (World, Policy) {
             backing: Backing::Volume(ground(origin)),
             keep_snapshots: usize::try_from(scenario.keep).unwrap_or(0),
             unique_labels: false,
+            expect: None,
         };
         (origin.store.clone(), policy)
     });

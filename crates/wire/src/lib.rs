@@ -8,6 +8,7 @@ mod audit;
 mod capacity;
 mod clock;
 mod diff;
+mod expected;
 mod fields;
 mod follow;
 mod instant;
@@ -39,6 +40,7 @@ pub use capacity::{
 };
 pub use clock::{AcceptRequest, Clock, WouldEnd};
 pub use diff::{Diff, DiffLine, RowChange, RowHistory, SchemaChange, Side, TableDiff};
+pub use expected::Expected;
 pub use fields::Fields;
 pub use follow::StoreFollowed;
 pub use lease::{Lease, LeaseBounds, LeaseCaller, LeaseList};
@@ -212,6 +214,9 @@ pub struct Store {
     pub newest_cut_at: Option<Timestamp>,
     /// Bytes that its archive takes on disk.
     pub archive_bytes: u64,
+    /// By when it is expected to be published, if the configuration says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
     /// How watch mode stands with it, where it has a marker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
@@ -365,6 +370,7 @@ impl Store {
             newest: newest.map(|entry| entry.version.id.to_string()),
             newest_cut_at: newest.map(|entry| entry.version.listed_at()),
             archive_bytes,
+            expected: None,
             watch: None,
             remote: None,
             followed: None,

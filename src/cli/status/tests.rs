@@ -59,6 +59,30 @@ Next
 }
 
 #[test]
+fn a_store_that_is_late_is_said_to_be_once() {
+    let expected = |published: &Value, since: &Value| {
+        json!({"expected": {"every": "every business day by 18:00", "published_at": published,
+            "due_at": null, "late_since": since}})
+    };
+    let published = json!("2026-11-18T15:00:03Z");
+    let late = store("late", &expected(&published, &json!("2026-11-18T18:00:00Z")));
+    let fresh = store("fresh", &expected(&published, &Value::Null));
+    let mut never = store("never", &expected(&Value::Null, &json!("2026-11-18T18:00:00Z")));
+    (never.versions, never.newest, never.newest_cut_at) = (0, None, None);
+    let mut status = well(vec![fresh, late, never]);
+    status.daemon.status = "degraded".to_owned();
+    status.daemon.trouble =
+        serde_json::from_value(json!({"code": "late", "detail": "late", "hint": "publish it"})).unwrap();
+    let said: Vec<(String, bool)> = next(&status).into_iter().map(|step| (step.why, step.urgent)).collect();
+    let expected = [
+        "late is expected every business day by 18:00, and is late since 2026-11-18 18:00 UTC",
+        "never is expected every business day by 18:00, and was never published",
+    ];
+    assert_eq!(said, expected.map(|why| (why.to_owned(), true)));
+    assert!(text(&status, now()).contains("asat publish late"), "{}", text(&status, now()));
+}
+
+#[test]
 fn what_is_wrong_comes_with_what_to_do() {
     let never = json!({"versions": 0, "newest": null, "newest_cut_at": null});
     let lasting =

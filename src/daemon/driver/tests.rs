@@ -178,6 +178,7 @@ fn policy() -> Policy {
         backing: Backing::Volume(origin),
         keep_snapshots: 9,
         unique_labels: false,
+        expect: None,
     };
     let stores = [("report".parse().unwrap(), store)].into();
     Policy {

@@ -50,6 +50,7 @@ mod tests {
             (Method::POST, "/versions/{id}/mounts", true),
             (Method::DELETE, "/versions/{id}/mounts/{lease}", true),
             (Method::DELETE, "/leases/{lease}", true),
+            (Method::POST, "/page/leases/{lease}/end", true),
             (Method::POST, "/query", true),
             (Method::GET, "/stores", true),
             (Method::GET, "/stores/{name}/archive", false),

@@ -10,7 +10,7 @@ use asat_core::register::{History, Register};
 use asat_core::version::{State, Version};
 use jiff::Timestamp;
 
-use crate::http::{Face, remote};
+use crate::http::{Face, freshness, remote};
 use crate::metrics::Family;
 
 pub(super) fn families(face: &Face) -> Vec<Family> {
@@ -23,6 +23,9 @@ pub(super) fn families(face: &Face) -> Vec<Family> {
         let store = &history.store.name;
         found.waiting.add([("store", store.as_str())], engine.waiting(Some(store)).bytes);
         found.add_remote(face, history, now);
+        if let Some(expected) = freshness::written(&engine, history, now) {
+            found.late.add([("store", store.as_str())], u64::from(expected.late_since.is_some()));
+        }
         if let Some(standing) = face.machine.follows().standing(store) {
             found.follow_failing.add([("store", store.as_str())], u64::from(standing.trouble.is_some()));
         }
@@ -42,6 +45,7 @@ struct Stores {
     versions: Family,
     bytes: Family,
     newest: Family,
+    late: Family,
     lag: Family,
     leases: Family,
     lease_bounds: Family,
@@ -69,6 +73,10 @@ impl Default for Stores {
             newest: Family::gauge(
                 "asat_newest_version_timestamp_seconds",
                 "When the newest version that can be read was cut, since 1970.",
+            ),
+            late: Family::gauge(
+                "asat_store_late",
+                "Whether a store was not published by when it is expected (1), or was (0).",
             ),
             lag: Family::gauge(
                 "asat_archive_lag_seconds",
@@ -203,6 +211,7 @@ impl Stores {
             self.versions,
             self.bytes,
             self.newest,
+            self.late,
             self.lag,
             self.leases,
             self.lease_bounds,

@@ -1,47 +1,36 @@
 //! `/`: the status page. Whoever runs the service looks once, and knows what is kept, that it is safe, or what is not.
 
-use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use asat_core::query::Filter;
-use asat_core::{Problem, StoreName};
+use asat_core::clock::Anchor;
+use asat_core::{Code, Engine, Policy, Problem, SetName, StoreName};
 use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use jiff::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 
 use super::super::access::{Caller, SignedIn};
-use super::super::extract::{self, Parameters};
-use super::super::{Answer, Face, cursor, leases, stores};
-use super::Frame;
+use super::super::extract::Parameters;
+use super::super::{Answer, Face, stores};
+use super::calendar::Year;
 use super::capacity::Space;
+use super::consequences::Consequences;
+use super::leases::Leases;
+use super::list::{History, ListParameters, Wanted};
 use super::plots::{self, Plot};
-use super::timeline::{self, Day};
+use super::trail::{self, Event};
 use super::verdict::{self, Verdict};
-use super::version;
 use super::words::Moment;
+use super::{Frame, encoded};
 use crate::config::Role;
-use crate::text::{counted, size};
-use asat_wire::{Lease, Store};
+use crate::text::{both, counted, size};
+use asat_wire::Store;
 
-/// How many versions stand on one page.
-const MOST_VERSIONS: usize = 30;
-/// How many open leases do, those that were taken last.
-const MOST_LEASES: usize = 20;
-
-/// Which part of the history to show.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HomeParameters {
-    /// Only this store's.
-    store: Option<String>,
-    /// Where to go on.
-    cursor: Option<String>,
-}
+/// Of how many stores a year stands on the page that shows all.
+const MOST_YEARS: usize = 4;
 
 #[derive(Template)]
 #[template(path = "home.html")]
@@ -52,111 +41,148 @@ struct Home {
     verdict: Verdict,
     newest: Option<Newest>,
     stores: Vec<Card>,
-    sets: Vec<(String, String)>,
-    chosen: Option<String>,
+    sets: Vec<Set>,
+    wanted: Wanted,
     history: History,
+    years: Vec<Year>,
     plots: [Plot; 2],
     space: Space,
-    leases: Vec<Row>,
-    /// How many more there are.
-    more_leases: usize,
+    leases: Leases,
+    /// What was done last, for who may know; or why that cannot be read.
+    trail: Option<Result<Vec<Event>, Problem>>,
 }
 
 /// The newest version of all.
-struct Newest {
-    id: String,
-    cut: Moment,
-    label: Option<String>,
+pub(super) struct Newest {
+    pub(super) id: String,
+    pub(super) cut: Moment,
+    pub(super) label: Option<String>,
 }
 
 /// A store with what is kept of it.
-struct Card {
-    name: String,
-    path: String,
-    how: String,
-    versions: String,
-    archive: String,
-    newest: Option<Newest>,
-    watch: Option<String>,
+pub(super) struct Card {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) how: String,
+    pub(super) versions: String,
+    pub(super) archive: String,
+    pub(super) newest: Option<Newest>,
+    /// By when it is expected to be published, and how it stands to that.
+    pub(super) expected: Option<String>,
+    pub(super) is_late: bool,
+    pub(super) watch: Option<String>,
     /// How it stands to a bucket.
-    bucket: Option<String>,
-    can_be_published: bool,
-    href: String,
+    pub(super) bucket: Option<String>,
+    /// Whether it is one that people publish here.
+    pub(super) is_published_here: bool,
+    /// Why it cannot be published now, if it cannot.
+    pub(super) refused: Option<String>,
+    /// Where its versions are, and where more is said of it.
+    pub(super) href: String,
+    pub(super) page: String,
 }
 
-/// A part of the time line.
-struct History {
-    days: Vec<Day>,
-    is_newest: bool,
-    newest_href: String,
-    older_href: Option<String>,
-}
-
-/// An open lease.
-struct Row {
-    version: String,
-    holder: String,
-    actor: String,
-    granted: Moment,
-    expires: Moment,
-    path: Option<String>,
+/// Stores that are published together.
+struct Set {
+    name: String,
+    stores: String,
+    /// Why they cannot be published now, if they cannot.
+    refused: Option<String>,
 }
 
 pub(super) async fn show(
     State(face): State<Arc<Face>>,
     caller: Caller,
     Extension(signed_in): Extension<SignedIn>,
-    Parameters(HomeParameters { store, cursor }): Parameters<HomeParameters>,
+    Parameters(parameters): Parameters<ListParameters>,
 ) -> Answer<Response> {
-    let store = store.as_deref().map(extract::store).transpose()?;
     let now = face.machine.believed().time;
-    let history = History::read(&face, store.clone(), cursor.as_deref(), now)?;
+    let (wanted, cursor) = Wanted::read(parameters)?;
+    let history = History::read(&face, &wanted, cursor.as_deref(), now)?;
+    let may_administer = caller.role >= Role::Admin;
+    let trail = match may_administer {
+        true => Some(trail::newest(&face, wanted.store.clone(), now).await),
+        false => None,
+    };
     let listed = stores::listed(&face).stores;
-    let capacity = face.capacity();
-    let mut leases = leases::open(&face, store.as_ref(), None).leases;
-    leases.sort_by_key(|lease| Reverse(lease.granted_at));
+    let (capacity, consequences) = (face.capacity(), consequences(&face));
+    let leases = Leases::read(&face, &caller, wanted.store.as_ref(), now);
     // The engine is not held while others look at it: they would wait for a driver that waits for this.
     let engine = face.handle.engine();
     let (register, policy) = (engine.register(), engine.policy());
-    let label = |id: &str| {
-        let entry = register.entry(&id.parse().ok()?).ok()?;
-        entry.publications.last()?.attributes.label.clone()
+    let newest = listed.iter().max_by_key(|store| store.newest_cut_at);
+    let is_shown = |history: &&asat_core::register::History| {
+        let is_wanted = wanted.store.as_ref().is_none_or(|store| history.store.name == *store);
+        is_wanted && history.published_at().is_some()
     };
-    let cards: Vec<Card> = listed.iter().map(|store| Card::new(store, label, now)).collect();
-    let newest =
-        listed.iter().max_by_key(|store| store.newest_cut_at).and_then(|store| Newest::of(store, label, now));
-    let sets = policy.sets.iter().map(|(name, stores)| {
-        let stores: Vec<&str> = stores.iter().map(StoreName::as_str).collect();
-        (name.to_string(), stores.join(", "))
-    });
+    let years = register.stores().filter(is_shown).take(MOST_YEARS).map(|history| Year::ending(history, now));
+    let years = years.collect();
+    let points = verdict::of_records(register, policy);
     let page = Home {
         frame: Frame::of(&caller, signed_in),
         may_publish: caller.role >= Role::Publish && face.machine.follows().config().is_none(),
-        may_administer: caller.role >= Role::Admin,
-        verdict: Verdict::new(&listed, &capacity, verdict::of_records(register, policy)),
-        newest,
-        stores: cards,
-        sets: sets.collect(),
-        plots: [plots::by_day(register, store.as_ref(), now), plots::blocked(register, store.as_ref())],
-        chosen: store.map(|store| store.to_string()),
+        may_administer,
+        verdict: Verdict::new(&listed, &capacity, &consequences, points),
+        newest: newest.and_then(|store| Newest::of(store, &engine, now)),
+        stores: listed.iter().map(|store| Card::new(store, &engine, &consequences, now)).collect(),
+        sets: policy
+            .sets
+            .iter()
+            .map(|(name, stores)| Set::new(name, stores, policy, &consequences))
+            .collect(),
+        years,
+        plots: [
+            plots::by_day(register, wanted.store.as_ref(), now),
+            plots::blocked(register, wanted.store.as_ref()),
+        ],
+        wanted,
         history,
         space: Space::new(&capacity, now),
-        more_leases: leases.len().saturating_sub(MOST_LEASES),
-        leases: leases.into_iter().take(MOST_LEASES).map(|lease| Row::new(lease, now)).collect(),
+        leases,
+        trail,
     };
     drop(engine);
     Ok(super::answer(StatusCode::OK, &page))
 }
 
+/// What follows from what is wrong now.
+pub(super) fn consequences(face: &Face) -> Consequences {
+    let recording = face.handle.recording().problem();
+    let uncertain = face.handle.engine().register().clock().and_then(Anchor::uncertainty);
+    let uncertain = uncertain
+        .map(|why| Problem::new(Code::ClockDoubted, format!("nobody knows which time it is: {why}"), ""));
+    Consequences::new(&face.handle.standing(), recording.into_iter().chain(uncertain))
+}
+
+impl Set {
+    fn new(
+        name: &SetName,
+        stores: &BTreeSet<StoreName>,
+        policy: &Policy,
+        consequences: &Consequences,
+    ) -> Self {
+        let policies = stores.iter().filter_map(|store| policy.stores.get(store));
+        let names: Vec<&str> = stores.iter().map(StoreName::as_str).collect();
+        Self {
+            name: name.to_string(),
+            stores: names.join(", "),
+            refused: policies.into_iter().find_map(|policy| consequences.refusal(policy)),
+        }
+    }
+}
+
 impl Newest {
-    fn of(store: &Store, label: impl Fn(&str) -> Option<String>, now: Timestamp) -> Option<Self> {
+    fn of(store: &Store, engine: &Engine, now: Timestamp) -> Option<Self> {
         let id = store.newest.clone()?;
-        Some(Self { label: label(&id), cut: Moment::new(store.newest_cut_at?, now), id })
+        let entry = id.parse().ok().and_then(|id| engine.register().entry(&id).ok());
+        let label = entry.and_then(|entry| entry.publications.last()?.attributes.label.clone());
+        Some(Self { label, cut: Moment::new(store.newest_cut_at?, now), id })
     }
 }
 
 impl Card {
-    fn new(store: &Store, label: impl Fn(&str) -> Option<String>, now: Timestamp) -> Self {
+    pub(super) fn new(store: &Store, engine: &Engine, consequences: &Consequences, now: Timestamp) -> Self {
+        let policy = store.name.parse::<StoreName>().ok().and_then(|name| engine.policy().stores.get(&name));
         let watch = store.watch.as_ref().filter(|watch| watch.trouble.is_none()).map(|watch| {
             match &watch.published {
                 Some(value) => format!("published by itself, last at {value}"),
@@ -175,13 +201,29 @@ impl Card {
             },
             versions: counted(u64::try_from(store.versions).unwrap_or(u64::MAX), "version"),
             archive: size(store.archive_bytes),
-            newest: Newest::of(store, label, now),
+            newest: Newest::of(store, engine, now),
+            expected: expected(store, now),
+            is_late: store.expected.as_ref().is_some_and(|expected| expected.late_since.is_some()),
             watch,
             bucket: bucket(store),
-            can_be_published: store.configured && !matches!(store.backend.as_str(), "none" | "bucket"),
-            href: format!("/?store={}", encoded(&store.name)),
+            is_published_here: policy.is_some(),
+            refused: policy.and_then(|policy| consequences.refusal(policy)),
+            href: format!("/?store={}#versions", encoded(&store.name)),
+            page: format!("/page/stores/{}", encoded(&store.name)),
         }
     }
+}
+
+/// By when a store is expected to be published, and how it stands to that.
+fn expected(store: &Store, now: Timestamp) -> Option<String> {
+    let expected = store.expected.as_ref()?;
+    let standing = match (expected.late_since, expected.published_at, expected.due_at) {
+        (Some(_), None, _) => "never published".to_owned(),
+        (Some(since), ..) => format!("late since {}", both(since, now)),
+        (None, _, Some(due)) => format!("next due {}", both(due, now)),
+        (None, _, None) => "in time".to_owned(),
+    };
+    Some(format!("Expected {}: {standing}", expected.every))
 }
 
 /// How a store stands to the bucket that it is published to, or followed from, if there is one.
@@ -200,55 +242,4 @@ fn bucket(store: &Store) -> Option<String> {
 
 fn be(count: u64) -> String {
     format!("{} {}", counted(count, "version"), if count == 1 { "is" } else { "are" })
-}
-
-impl History {
-    fn read(
-        face: &Face,
-        store: Option<StoreName>,
-        from: Option<&str>,
-        now: Timestamp,
-    ) -> Result<Self, Problem> {
-        let query =
-            store.as_ref().map(|store| format!("store={}&", encoded(store.as_str()))).unwrap_or_default();
-        let filter = Filter { store, ..Filter::default() };
-        let after = from.map(|text| cursor::read(text, &filter)).transpose()?;
-        let engine = face.handle.engine();
-        let register = engine.register();
-        let (entries, next) = register.list(&filter, after.as_ref(), MOST_VERSIONS)?;
-        let before: Vec<_> =
-            entries.iter().map(|entry| version::before(register, &entry.version.id)).collect();
-        let written = entries.into_iter().map(|entry| face.listed(register, entry));
-        let mut days = timeline::days(written.collect(), now);
-        // The engine is not held while what is known is read from the disk.
-        drop(engine);
-        for (item, pair) in days.iter_mut().flat_map(|day| &mut day.versions).zip(before) {
-            item.changed = pair.and_then(|(before, id)| version::known(&face.comparisons, &before, &id));
-        }
-        Ok(Self {
-            days,
-            is_newest: after.is_none(),
-            newest_href: format!("/?{}", query.trim_end_matches('&')),
-            older_href: next.map(|place| {
-                format!("/?{query}cursor={}#versions", encoded(&cursor::write(&place, &filter)))
-            }),
-        })
-    }
-}
-
-impl Row {
-    fn new(lease: Lease, now: Timestamp) -> Self {
-        Self {
-            version: lease.version,
-            holder: lease.holder,
-            actor: lease.actor.unwrap_or_else(|| "not recorded".to_owned()),
-            granted: Moment::new(lease.granted_at, now),
-            expires: Moment::new(lease.expires_at, now),
-            path: lease.path,
-        }
-    }
-}
-
-fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }

@@ -12,6 +12,9 @@ const MOST_OF_NOTE: usize = 240;
 /// How many attributes do.
 const MOST_ATTRIBUTES: usize = 8;
 
+/// Of how many versions of a day all is shown at once; the others are folded away.
+const UNFOLDED: usize = 4;
+
 /// A day with what was cut on it, in UTC.
 pub(super) struct Day {
     /// As `2026-11-19`.
@@ -19,6 +22,8 @@ pub(super) struct Day {
     /// As `Thursday, 19 November 2026`.
     pub(super) words: String,
     pub(super) versions: Vec<Item>,
+    /// Those of a day that has many.
+    pub(super) folded: Vec<Item>,
 }
 
 /// A version on the time line.
@@ -63,11 +68,21 @@ pub(super) fn days(versions: Vec<Version>, now: Timestamp) -> Vec<Day> {
             Some(day) => day.versions.push(item),
             None => {
                 let words = at.strftime("%A, %-d %B %Y").to_string();
-                days.push(Day { date, words, versions: vec![item] });
+                days.push(Day { date, words, versions: vec![item], folded: Vec::new() });
             }
         }
     }
+    for day in days.iter_mut().filter(|day| day.versions.len() > UNFOLDED + 1) {
+        day.folded = day.versions.split_off(UNFOLDED);
+    }
     days
+}
+
+impl Day {
+    /// All of its versions, newest first.
+    pub(super) fn versions_mut(&mut self) -> impl Iterator<Item = &mut Item> {
+        self.versions.iter_mut().chain(&mut self.folded)
+    }
 }
 
 impl Item {
@@ -177,5 +192,23 @@ mod tests {
         assert_eq!(item.pin.as_deref(), Some("audit, by finance"));
         assert_eq!(item.leases.as_deref(), Some("2 open leases"));
         assert_eq!(item.lost, None);
+    }
+
+    #[test]
+    fn of_a_day_with_many_versions_the_older_ones_are_folded_away() {
+        let now = "2026-11-20T09:00:00Z".parse().unwrap();
+        let of = |count: u64| {
+            days((1..=count).rev().map(|number| version(number, "2026-11-19T17:00:00Z")).collect(), now)
+        };
+        for (count, unfolded, folded) in [(1, 1, 0), (5, 5, 0), (6, 4, 2), (30, 4, 26)] {
+            let mut days = of(count);
+            assert_eq!(
+                (days.len(), days[0].versions.len(), days[0].folded.len()),
+                (1, unfolded, folded),
+                "{count}"
+            );
+            let ids: Vec<String> = days[0].versions_mut().map(|item| item.id.clone()).collect();
+            assert_eq!(ids, (1..=count).rev().map(|number| format!("report@{number}")).collect::<Vec<_>>());
+        }
     }
 }

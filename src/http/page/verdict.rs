@@ -4,13 +4,15 @@ use asat_core::Problem;
 use asat_core::register::Register;
 use asat_core::{Backing, Policy};
 
+use super::consequences::Consequences;
 use crate::text::counted;
 use asat_wire::{Capacity, LastingTrouble, Store};
 
 /// How well the daemon and its stores are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     /// Nobody has to do anything.
+    #[default]
     Well,
     /// Somebody should know.
     Attention,
@@ -19,7 +21,7 @@ pub(super) enum Level {
 }
 
 /// One thing that is not well.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) level: Level,
     /// What it concerns.
@@ -28,6 +30,8 @@ pub(super) struct Point {
     pub(super) what: String,
     /// What to do; may be empty.
     pub(super) hint: String,
+    /// What follows from it; may be empty.
+    pub(super) follows: String,
     /// The alarm that somebody may say he knows of, where it is one.
     pub(super) alarm: Option<String>,
 }
@@ -51,8 +55,14 @@ impl Level {
 }
 
 impl Verdict {
-    pub(super) fn new(stores: &[Store], capacity: &Capacity, mut points: Vec<Point>) -> Self {
-        points.extend(of_guard(capacity));
+    pub(super) fn new(
+        stores: &[Store],
+        capacity: &Capacity,
+        consequences: &Consequences,
+        mut points: Vec<Point>,
+    ) -> Self {
+        points.extend(of_guard(capacity, consequences));
+        points.extend(stores.iter().filter_map(of_freshness));
         points.extend(stores.iter().filter_map(of_watch));
         points.extend(stores.iter().flat_map(of_buckets));
         points.sort_by_key(|point| std::cmp::Reverse(point.level));
@@ -92,27 +102,46 @@ pub(super) fn of_records(register: &Register, policy: &Policy) -> Vec<Point> {
     points
 }
 
-fn of_guard(capacity: &Capacity) -> Vec<Point> {
+/// That a store is late, or was never published.
+fn of_freshness(store: &Store) -> Option<Point> {
+    let name = &store.name;
+    let late = store.expected.as_ref().and_then(|expected| Some((expected, expected.problem(name)?)));
+    let never = || format!("{name} was never published");
+    if let Some((expected, problem)) = late {
+        let about = if expected.published_at.is_some() { format!("{name} is late") } else { never() };
+        return Some(trouble(about, &problem));
+    }
+    let can_be = store.configured && store.followed.is_none() && store.backend != "none";
+    (can_be && store.versions == 0 && store.expected.is_none()).then(|| Point {
+        level: Level::Attention,
+        about: never(),
+        what: "nothing of it is kept yet".to_owned(),
+        hint: format!("publish it: asat publish {name}"),
+        ..Point::default()
+    })
+}
+
+fn of_guard(capacity: &Capacity, consequences: &Consequences) -> Vec<Point> {
     let trouble = capacity.trouble.iter().map(|trouble| Point {
         level: Level::Trouble,
         about: "The guard is kept from its work".to_owned(),
         what: trouble.detail.clone(),
         hint: trouble.hint.clone(),
-        alarm: None,
+        ..Point::default()
     });
     let alarms = capacity.alarms.iter().map(|alarm| Point {
         level: if alarm.acknowledged_at.is_some() { Level::Attention } else { Level::Trouble },
         about: alarm.key.clone(),
         what: alarm.reason.clone(),
         hint: alarm.hint.clone(),
+        follows: consequences.of_alarm(&alarm.key).unwrap_or_default().to_owned(),
         alarm: alarm.acknowledged_at.is_none().then(|| alarm.key.clone()),
     });
     let held = capacity.brakes.iter().filter(|brake| brake.held_now).map(|brake| Point {
         level: Level::Attention,
         about: brake.origin.clone(),
         what: "writers are held at this moment, until there is space again".to_owned(),
-        hint: String::new(),
-        alarm: None,
+        ..Point::default()
     });
     trouble.chain(alarms).chain(held).collect()
 }
@@ -134,12 +163,12 @@ fn of_buckets(store: &Store) -> impl Iterator<Item = Point> {
 }
 
 fn lasting(level: Level, about: String, trouble: &LastingTrouble) -> Point {
-    Point { level, about, what: trouble.detail.clone(), hint: trouble.hint.clone(), alarm: None }
+    Point { level, about, what: trouble.detail.clone(), hint: trouble.hint.clone(), ..Point::default() }
 }
 
 fn trouble(about: String, problem: &Problem) -> Point {
     let Problem { detail, hint, .. } = problem.clone();
-    Point { level: Level::Trouble, about, what: detail, hint, alarm: None }
+    Point { level: Level::Trouble, about, what: detail, hint, ..Point::default() }
 }
 
 #[cfg(test)]
@@ -219,11 +248,51 @@ mod tests {
         let cases =
             cases.into_iter().chain([(vec![followed], capacity(json!({})), Level::Attention, one_thing)]);
         for (stores, capacity, level, sentence) in cases {
-            let verdict = Verdict::new(&stores, &capacity, Vec::new());
+            let verdict = Verdict::new(&stores, &capacity, &Consequences::default(), Vec::new());
             assert_eq!((verdict.level, verdict.sentence.as_str()), (level, sentence));
             assert!(verdict.points.is_sorted_by(|a, b| a.level >= b.level), "{:?}", verdict.points);
         }
-        let verdict = Verdict::new(&[], &capacity(json!({ "alarms": alarm(&Value::Null) })), Vec::new());
+        let alarmed = capacity(json!({ "alarms": alarm(&Value::Null) }));
+        let verdict = Verdict::new(&[], &alarmed, &Consequences::default(), Vec::new());
         assert_eq!(verdict.points[0].alarm.as_deref(), Some("group vg: short"), "nobody knows of it yet");
+    }
+
+    #[test]
+    fn a_store_that_is_late_or_was_never_published_is_not_well() {
+        let verdict = |stores: &[Store]| {
+            Verdict::new(stores, &capacity(json!({})), &Consequences::default(), Vec::new())
+        };
+        let expected = |published: &Value, since: &Value| {
+            serde_json::from_value(json!({
+                "every": "every day by 18:00", "published_at": published, "due_at": null, "late_since": since,
+            }))
+            .unwrap()
+        };
+        let (published, since) = (json!("2026-11-18T17:00:00Z"), json!("2026-11-19T18:00:00Z"));
+        let with = |expected| Store { expected, ..store(&Value::Null) };
+
+        let fresh = verdict(&[with(expected(&published, &Value::Null))]);
+        assert_eq!((fresh.level, fresh.sentence.as_str()), (Level::Well, "All is well"));
+        let late = verdict(&[with(expected(&published, &since))]);
+        assert_eq!((late.level, late.points[0].about.as_str()), (Level::Trouble, "report is late"));
+        assert!(
+            late.points[0].what.contains("is late since 2026-11-19 18:00 UTC"),
+            "{}",
+            late.points[0].what
+        );
+
+        let never =
+            Store { versions: 0, newest: None, newest_cut_at: None, ..with(expected(&Value::Null, &since)) };
+        let never_published = verdict(std::slice::from_ref(&never));
+        assert_eq!(never_published.level, Level::Trouble);
+        assert_eq!(never_published.points[0].about, "report was never published");
+        let nothing_expected = Store { expected: None, ..never };
+        let said = verdict(std::slice::from_ref(&nothing_expected));
+        assert_eq!(
+            (said.level, said.points[0].about.as_str()),
+            (Level::Attention, "report was never published")
+        );
+        let gone = Store { configured: false, ..nothing_expected };
+        assert_eq!(verdict(&[gone]).points, []);
     }
 }

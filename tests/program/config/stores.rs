@@ -100,6 +100,20 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
 }
 
 #[test]
+fn what_cannot_be_expected_of_a_store_is_refused_with_what_can() {
+    let folder = folder();
+    for (expect, wrong) in [
+        ("daily", "says nothing that can be expected"),
+        ("every day by 24:00", "is no time of the day"),
+        ("every week by Fri 18:00", "is no day of the week"),
+    ] {
+        let written = store("a", &format!("expect = \"{expect}\""));
+        let parts = ["store.expect", "of a: ", wrong, "every business day by 18:00"];
+        check_refused(folder.path(), &written, &parts);
+    }
+}
+
+#[test]
 fn a_stores_name_needs_quoting_nowhere() {
     let folder = folder();
     let long = "n".repeat(65);

@@ -1,7 +1,10 @@
 //! Publishing, pinning and opening from the page, with the mouse and with the keyboard alone.
 
+use serde_json::json;
+
+use crate::common::World;
 use crate::page::browser::{Browser, ENTER, TAB};
-use crate::page::site::Site;
+use crate::page::site::{Site, all_tokens};
 
 /// Goes on with the Tab key until an element has the focus, as somebody without a mouse would.
 fn tab_to(browser: &Browser, selector: &str) {
@@ -147,4 +150,64 @@ fn a_daemon_that_goes_away_is_missed_and_found_again() {
     site.world.start();
     // Its sessions went with it.
     browser.wait_for("#token");
+}
+
+#[test]
+fn a_lease_is_given_back_by_its_holder_and_ended_by_an_administrator_without_a_script() {
+    let site = Site::start();
+    site.publish_change("first");
+    let open = || site.world.get("/leases").json()["leases"].as_array().unwrap().len();
+    // One of the reader's own, and one of the user who runs the tests.
+    let [reader, admin] = ["read", "admin"].map(|role| site.session(role));
+    let own = [
+        ("Cookie", reader.as_str()),
+        ("Sec-Fetch-Site", "same-origin"),
+        ("Content-Type", "application/json"),
+    ];
+    let taken = site
+        .call("POST", "/versions/report@1/mounts", &own, "{\"holder\":\"ann\",\"ttl_seconds\":600}")
+        .json();
+    let others =
+        site.world.send("POST", "/versions/report@1/mounts", &json!({ "holder": "night run" })).json();
+    let end = |lease: &serde_json::Value| format!("/page/leases/{}/end", lease["lease"].as_str().unwrap());
+    let browser = Browser::start();
+    browser.chromium("Emulation.setScriptExecutionDisabled", &json!({ "value": true }));
+    browser.go(&site.url("/"));
+    browser.fill("#token", "read");
+    browser.follow("form button.main");
+    let buttons = browser
+        .run("return [...document.querySelectorAll('#leases button')].map((button) => button.textContent)");
+    assert_eq!(buttons, json!(["Give back the lease of report@1 for ann"]));
+    let form = |cookie: &str, site_of: &str, path: &str| {
+        site.call("POST", path, &[("Cookie", cookie), ("Sec-Fetch-Site", site_of)], "")
+    };
+    form(&reader, "cross-site", &end(&taken)).expect_problem(403, "cross_site");
+    form(&reader, "same-origin", &end(&others)).expect_problem(403, "forbidden");
+    assert_eq!(open(), 2, "neither was ended");
+    browser.follow("#leases button");
+    assert_eq!(open(), 1);
+    assert!(!browser.text("#leases").contains("ann") && browser.text("#leases").contains("night run"));
+
+    let ended = form(&admin, "same-origin", &end(&others));
+    assert_eq!((ended.status, ended.header("location")), (303, Some("/#leases")), "{ended}");
+    assert_eq!(open(), 0);
+    let audit = site.world.get("/audit?action=revoke").json();
+    let entry = &audit["entries"][0];
+    assert_eq!(
+        (entry["actor"].as_str(), entry["details"]["reason"].as_str()),
+        (Some("token the adminer"), Some("ended on the status page"))
+    );
+    let again = form(&admin, "same-origin", &end(&others));
+    assert_eq!(again.status, 303, "one that has ended already is no problem: {again}");
+}
+
+#[test]
+fn a_store_that_cannot_be_published_says_why_beside_its_button() {
+    let mut world = World::new();
+    world.store_config = "backend = \"lvm-thin\"".to_owned();
+    let site = Site::of(world, &all_tokens());
+    let browser = site.browser("publish");
+    let button = browser.run("const b = document.querySelector('#publish-report'); return [b.disabled, document.getElementById(b.getAttribute('aria-describedby')).textContent]");
+    assert_eq!(button[0], true, "{button}");
+    assert!(button[1].as_str().unwrap().starts_with("It cannot be published now: "), "{button}");
 }

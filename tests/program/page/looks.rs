@@ -99,7 +99,7 @@ fn picture(browser: &Browser, name: &str) {
 }
 
 /// Base64 as bytes.
-fn decoded(text: &str) -> Vec<u8> {
+pub fn decoded(text: &str) -> Vec<u8> {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits: Vec<u32> = text
         .bytes()
@@ -126,6 +126,11 @@ fn every_page_is_clear_at_every_width_in_light_and_in_dark() {
             browser.run("document.querySelectorAll('details').forEach((details) => details.open = true)");
             check(&browser, &format!("/ at {width} in {scheme}"));
             picture(&browser, &format!("page-{width}-{scheme}"));
+            for (name, path) in [("store", "/page/stores/report"), ("version", "/page/versions/report@6")] {
+                browser.go(&site.url(path));
+                check(&browser, &format!("{path} at {width} in {scheme}"));
+                picture(&browser, &format!("{name}-{width}-{scheme}"));
+            }
         }
         for dialog in ["publish", "pin", "open"] {
             browser.emulate(320, 700, scheme);

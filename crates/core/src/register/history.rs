@@ -199,6 +199,12 @@ impl History {
         of_sets.map(|of_set| of_set.cut_at).chain([newest.listed_at]).max()
     }
 
+    /// When it was last published, by whichever of its versions.
+    #[must_use]
+    pub fn published_at(&self) -> Option<Timestamp> {
+        self.versions.headlines().filter_map(|headline| headline.published_at).max()
+    }
+
     /// The number that the next version gets.
     #[must_use]
     pub fn next_number(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Questions: lists in pages, and the version as of an instant.
 
 use asat_core::event::{Event, Publish, Reply};
-use asat_core::query::{Filter, Position};
+use asat_core::query::{Filter, Position, Search};
 use asat_core::retention::Retention;
 use asat_core::version::{Attributes, State};
 use asat_core::{Code, Problem, VersionId};
@@ -235,4 +235,30 @@ fn versions_of_the_same_instant_are_all_listed() {
     }
     assert_eq!(cut_at(&world, "report@1"), cut_at(&world, "other@1"));
     assert_eq!(pages(&world, &Filter::default(), 1), ["report@1", "other@1"]);
+}
+
+#[test]
+fn a_version_is_found_by_what_somebody_remembers_of_it() {
+    let mut world = World::report();
+    let october = publish_for(&mut world, "2026-10-30", "Änn Smith");
+    let november = publish_for(&mut world, "2026-11-30", "bob");
+    let published = world.register().entry(&november).unwrap().publications[0].at;
+    let text = |part: &str| Some(part.to_owned());
+    let found = |search: Search| {
+        let filter = Filter { search: Some(search), ..Filter::default() };
+        let (entries, _) = world.register().list(&filter, None, 10).unwrap();
+        entries.iter().map(|entry| entry.version.id.clone()).collect::<Vec<_>>()
+    };
+    let all = [november.clone(), october.clone()];
+    assert_eq!(found(Search::default()), all);
+    assert_eq!(found(Search { label: text("CLO"), ..Search::default() }), all);
+    assert_eq!(found(Search { label: text("open"), ..Search::default() }), []);
+    assert_eq!(found(Search { person: text("änn s"), ..Search::default() }), [october.clone()]);
+    let day = |day: &str| Some(day.parse().unwrap());
+    assert_eq!(found(Search { day: day("2026-10-30"), ..Search::default() }), [october.clone()]);
+    let of_publication = Some(jiff::tz::TimeZone::UTC.to_datetime(published).date());
+    assert!(found(Search { day: of_publication, ..Search::default() }).contains(&november));
+    assert_eq!(found(Search { day: day("1999-01-01"), ..Search::default() }), []);
+    // One publication must have all of it.
+    assert_eq!(found(Search { person: text("bob"), day: day("2026-10-30"), ..Search::default() }), []);
 }

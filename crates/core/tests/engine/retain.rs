@@ -190,3 +190,28 @@ fn the_plan_of_10_000_versions_is_timed() {
     println!("{:?} for {} of {}", since.elapsed(), plan.given_up().count(), plan.verdicts.len());
     assert_eq!(plan.verdicts.len(), 10_000);
 }
+
+#[test]
+fn what_the_age_rules_give_up_next_is_foreseen_day_by_day() {
+    let mut world = World::with_versions(3);
+    world.restart_with(&[("report", keeping("all for 10 days"))]);
+    let report = store("report");
+    let rules = world.engine.policy().stores[&report].retention.clone();
+    let next = |days, most| world.engine.retires_next(&report, &rules, world.now, days, most).unwrap();
+    assert_eq!(next(5, 9), [], "nothing is that old by then");
+    let found = next(30, 9);
+    // The newest version stays whatever its age.
+    assert_eq!(found.iter().map(|(_, verdict)| verdict.number).collect::<Vec<_>>(), [1, 2]);
+    for (at, verdict) in &found {
+        let days = at.duration_since(world.now).as_hours() / 24;
+        assert!((10..=11).contains(&days) && verdict.why.contains("10 days"), "{days}: {}", verdict.why);
+    }
+    assert_eq!(next(30, 1).len(), 1);
+    let unknown = world.engine.retires_next(&store("nowhere"), &rules, world.now, 1, 1).unwrap_err();
+    assert_eq!(unknown.code, Code::UnknownStore);
+    // The calendar ends before the days do.
+    assert_eq!(
+        world.engine.retires_next(&report, &rules, jiff::Timestamp::MAX, 9, 9).map(|found| found.len()),
+        Ok(2)
+    );
+}

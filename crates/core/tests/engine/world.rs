@@ -151,7 +151,7 @@ pub(crate) fn policy(stores: &[(&str, Retention)]) -> Policy {
         };
         (store(name), {
             let (retention, unique_labels) = (retention.clone(), name.ends_with("unique"));
-            StorePolicy { path, retention, backing, keep_snapshots: 0, unique_labels }
+            StorePolicy { path, retention, backing, keep_snapshots: 0, unique_labels, expect: None }
         })
     };
     Policy {
