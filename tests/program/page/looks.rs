@@ -126,7 +126,12 @@ fn every_page_is_clear_at_every_width_in_light_and_in_dark() {
             browser.run("document.querySelectorAll('details').forEach((details) => details.open = true)");
             check(&browser, &format!("/ at {width} in {scheme}"));
             picture(&browser, &format!("page-{width}-{scheme}"));
-            for (name, path) in [("store", "/page/stores/report"), ("version", "/page/versions/report@6")] {
+            let pages = [
+                ("store", "/page/stores/report"),
+                ("version", "/page/versions/report@6"),
+                ("audit", "/page/audit"),
+            ];
+            for (name, path) in pages {
                 browser.go(&site.url(path));
                 check(&browser, &format!("{path} at {width} in {scheme}"));
                 picture(&browser, &format!("{name}-{width}-{scheme}"));

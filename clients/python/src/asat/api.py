@@ -286,6 +286,23 @@ class Diff:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """By when a store is expected to be published, and whether it is late."""
+
+    # What the configuration says of it.
+    every: str
+
+    # When it has to be published after that; absent if it was never published.
+    due_at: datetime.datetime | None = None
+
+    # Since when it is late; absent if it is not. A store that was never published is late since it was added.
+    late_since: datetime.datetime | None = None
+
+    # When it was last published; absent if it never was.
+    published_at: datetime.datetime | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One piece of damage."""
 
@@ -848,6 +865,8 @@ class Store:
     # How many versions can be opened.
     versions: int
 
+    expected: Expected | None = None
+
     followed: StoreFollowed | None = None
 
     # The newest of them.
@@ -1173,8 +1192,8 @@ class Calls:
         self._transport = transport
 
     def healthz(self) -> Health:
-        """Says that the daemon lives, and whether its guard is kept from its work, or something is lost or damaged: it
-        serves all the same then.
+        """Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a
+        store was not published by when it is expected: it serves all the same then.
         """
         return self._transport.value(
             "GET",
