@@ -339,24 +339,23 @@ impl Worker {
     /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
     /// read, or as many differences already.
     fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
-        let Some(view) = before else { return vec![None; pages.len()] };
-        let mut wanted = Vec::new();
-        let base_of = |(number, _): &(u32, Check)| {
-            let nth = usize::try_from(number.checked_sub(1)?).ok().filter(|&nth| nth < view.page_count)?;
-            let page = view.page(nth).ok()?;
+        let none = || vec![None; pages.len()];
+        let Some(view) = before else { return none() };
+        let nth = |(number, _): &(u32, Check)| usize::try_from(number.saturating_sub(1)).ok();
+        // New ones come last.
+        let there = pages.iter().filter_map(nth).take_while(|&nth| nth < view.page_count);
+        let Ok(places) = view.pages(there, false) else { return none() };
+        self.before.resize(places.len() * self.page_len, 0);
+        if self.reader.read_placed(view, &places, &mut self.before, false).is_err() {
+            return none();
+        }
+        let base_of = |place| {
+            let page = places.get(place).filter(|_| !self.reader.lost.contains(&place))?;
             let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
-            wanted.push(nth);
-            let base = Base { place: wanted.len() - 1, depth, since: page.since };
+            let base = Base { place, depth, since: page.since };
             Some(base).filter(|_| depth < MOST_DIFFERENCES)
         };
-        let mut bases: Vec<Option<Base>> = pages.iter().map(base_of).collect();
-        self.before.resize(wanted.len() * self.page_len, 0);
-        let read = self.reader.read(view, wanted.iter().copied(), &mut self.before, false);
-        let lost = &self.reader.lost;
-        for base in &mut bases {
-            *base = base.filter(|base| read.is_ok() && !lost.contains(&base.place));
-        }
-        bases
+        (0..pages.len()).map(base_of).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::codec::{Decoder, Stored};
 use crate::error::{Error, unless_refused};
 use crate::fingerprint::{PageHash, hash_pages};
 use crate::index::check_of;
-use crate::view::{Frame, View};
+use crate::view::{Frame, Places, View};
 
 /// Frames of a segment with at most so much between them are read together. A disk is asked for all spans at once: with more
 /// between them, it would read little of a version and much of others.
@@ -65,27 +65,38 @@ impl Pages {
     pub(crate) fn read(
         &mut self,
         view: &View,
-        pages: impl Iterator<Item = usize> + Clone,
+        pages: impl Iterator<Item = usize>,
+        out: &mut [u8],
+        is_expected: bool,
+    ) -> Result<(), Error> {
+        self.read_placed(view, &view.pages(pages, true)?, out, is_expected)
+    }
+
+    /// The same, if it is known how the pages come about.
+    pub(crate) fn read_placed(
+        &mut self,
+        view: &View,
+        places: &Places,
         out: &mut [u8],
         is_expected: bool,
     ) -> Result<(), Error> {
         let page_len = view.page_size.as_usize();
         self.lost.clear();
-        self.gather(view, pages.clone())?;
+        self.gather(places);
         if !is_expected && self.spans.len() > 1 {
             self.expect(view);
         }
         self.read_spans(view)?;
-        for (place, (nth, page)) in pages.clone().zip(out.chunks_exact_mut(page_len)).enumerate() {
-            if !self.decode(view, view.page(nth)?.frames, page)? {
-                self.lost.push(place);
+        for (nth, (place, page)) in places.iter().zip(out.chunks_exact_mut(page_len)).enumerate() {
+            if !self.decode(view, place.frames, page)? {
+                self.lost.push(nth);
             }
         }
         self.hashes.clear();
         hash_pages(out, page_len, &mut self.hashes);
-        for (place, (nth, hash)) in pages.zip(&self.hashes).enumerate() {
-            if check_of(hash) != view.page(nth)?.check && !self.lost.contains(&place) {
-                self.lost.push(place);
+        for (nth, (place, hash)) in places.iter().zip(&self.hashes).enumerate() {
+            if check_of(hash) != place.check && !self.lost.contains(&nth) {
+                self.lost.push(nth);
             }
         }
         Ok(())
@@ -93,17 +104,18 @@ impl Pages {
 
     /// Has the system begin to read pages that are asked for soon.
     pub(crate) fn expect_pages(&mut self, view: &View, pages: impl Iterator<Item = usize>) {
-        if self.gather(view, pages).is_ok() {
+        if let Ok(places) = view.pages(pages, true) {
+            self.gather(&places);
             self.expect(view);
         }
     }
 
     /// Finds what has to be read for these pages.
-    fn gather(&mut self, view: &View, pages: impl Iterator<Item = usize>) -> Result<(), Error> {
+    fn gather(&mut self, places: &Places) {
         self.spans.clear();
-        for nth in pages {
+        for place in places.iter() {
             // Differences lie one after another behind what they lie upon: most are near the last span already.
-            for frame in view.page(nth)?.frames.iter().rev() {
+            for frame in place.frames.iter().rev() {
                 let (start, end) = (frame.offset, frame.offset + u64::from(frame.len()));
                 let next = Span { segment: frame.segment, start, end, at: 0, is_read: false };
                 if !self.spans.last_mut().is_some_and(|kept| kept.takes_in(&next)) {
@@ -113,7 +125,6 @@ impl Pages {
         }
         self.spans.sort_unstable_by_key(|span| (span.segment, span.start));
         self.spans.dedup_by(|next, kept| kept.takes_in(next));
-        Ok(())
     }
 
     /// Has the system begin to read all of it at once, so that a disk is not waited for by one span after another.

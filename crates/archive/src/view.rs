@@ -1,11 +1,11 @@
 //! Where every page of a version is stored.
 //!
-//! Pages are found block by block, when somebody asks for one of a block: a version of any size is opened at once. A page is made of its
+//! Pages are found block by block, when somebody asks for one of a block: a version of any size is opened at once. If few pages of a
+//! block are asked for once, only those are found, and nothing is kept. A page is made of its
 //! newest entry up to the version. Where that is a difference, the entry is needed that it lies upon, and so on down to one that has
 //! the page whole.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use asat_core::PageSize;
@@ -48,12 +48,36 @@ pub(crate) struct Page<'a> {
     pub(crate) since: u64,
 }
 
-/// The pages of a block.
+/// How several pages come about: those of a block, or some that were asked for together.
 #[derive(Debug, Default)]
-struct Block {
+pub(crate) struct Places {
     /// For each page where its frames end among all of them, its check, and since when it is this.
     pages: Vec<(usize, Check, u64)>,
     frames: Vec<Frame>,
+}
+
+impl Places {
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How a page comes about, by its place among these.
+    pub(crate) fn get(&self, place: usize) -> Option<Page<'_>> {
+        let start = place.checked_sub(1).and_then(|before| self.pages.get(before)).map_or(0, |page| page.0);
+        let &(end, check, since) = self.pages.get(place)?;
+        Some(Page { frames: self.frames.get(start..end).unwrap_or_default(), check, since })
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Page<'_>> {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+
+    /// Takes one more.
+    fn push(&mut self, page: Page<'_>) {
+        self.frames.extend(page.frames);
+        self.pages.push((self.frames.len(), page.check, page.since));
+    }
 }
 
 /// A version's pages. Segments that it needs stay open, so what is merged later does not concern it.
@@ -72,11 +96,11 @@ pub(crate) struct View {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The files that it may need and that are lost.
     pub(crate) lost: BTreeSet<u64>,
-    blocks: Vec<OnceLock<Arc<Block>>>,
+    blocks: Vec<OnceLock<Arc<Places>>>,
 }
 
-/// Room for so many entries is made before they are read: how many there are, a forged file may say.
-const MOST_RESERVED: usize = 1 << 16;
+/// If so many pages of a block are asked for at once, all of it is found, and kept.
+const MANY: usize = 4;
 
 /// An entry, and the place of its segment.
 type Found = (Entry, u32);
@@ -126,6 +150,9 @@ impl View {
         next.segments.push(Arc::clone(segment));
         next.blocks.resize_with(pages.div_ceil(per_block), OnceLock::new);
         for (block, (nth, known)) in (0..).zip(next.blocks.iter_mut().enumerate()) {
+            if known.get().is_none() {
+                continue;
+            }
             let end = (nth + 1) * per_block;
             if self.page_count.min(end) != pages.min(end) {
                 known.take();
@@ -147,52 +174,77 @@ impl View {
     /// How a page, counted from 0, comes about.
     pub(crate) fn page(&self, nth: usize) -> Result<Page<'_>, Error> {
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
-        let block = self.block(nth / per_block)?;
-        let within = nth % per_block;
-        let start = within.checked_sub(1).and_then(|before| block.pages.get(before)).map_or(0, |page| page.0);
-        match block.pages.get(within) {
-            Some(&(end, check, since)) if nth < self.page_count => {
-                Ok(Page { frames: block.frames.get(start..end).unwrap_or_default(), check, since })
-            }
-            _ => Err(Error::Misuse(format!("page {} is beyond the end of version {}", nth + 1, self.number))),
-        }
+        let page = self.block(nth / per_block)?.get(nth % per_block).filter(|_| nth < self.page_count);
+        let beyond = || format!("page {} is beyond the end of version {}", nth + 1, self.number);
+        page.ok_or_else(|| Error::Misuse(beyond()))
     }
 
-    fn block(&self, nth: usize) -> Result<&Block, Error> {
+    /// How pages, counted from 0, come about, one after another. What is found of other pages for that is kept if they are `asked_again`, or
+    /// if there are many of a block.
+    pub(crate) fn pages(
+        &self,
+        pages: impl Iterator<Item = usize>,
+        asked_again: bool,
+    ) -> Result<Places, Error> {
+        let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
+        let (pages, mut places) = (pages.collect::<Vec<_>>(), Places::default());
+        for together in pages.chunk_by(|one, next| one / per_block == next / per_block) {
+            let nth = together.first().map_or(0, |page| page / per_block);
+            let is_known = self.blocks.get(nth).is_none_or(|block| block.get().is_some());
+            let is_few = together.len() < MANY && together.is_sorted_by(|one, next| one < next);
+            if asked_again || is_known || !is_few || together.last() >= Some(&self.page_count) {
+                together.iter().try_for_each(|&page| self.page(page).map(|page| places.push(page)))?;
+            } else {
+                let numbers = together.iter().map(|&page| u32::try_from(page + 1).unwrap_or(u32::MAX));
+                let is_asked = |page| numbers.clone().any(|number| number == page);
+                let found = self.load(u32::try_from(nth).unwrap_or(u32::MAX), numbers.clone(), is_asked)?;
+                found.iter().for_each(|page| places.push(page));
+            }
+        }
+        Ok(places)
+    }
+
+    fn block(&self, nth: usize) -> Result<&Places, Error> {
         let Some(place) = self.blocks.get(nth) else {
             return Err(Error::Misuse(format!("block {nth} is beyond the end of version {}", self.number)));
         };
         if let Some(block) = place.get() {
             return Ok(block);
         }
-        let block = self.load(u32::try_from(nth).unwrap_or(u32::MAX))?;
+        let number = u32::try_from(nth).unwrap_or(u32::MAX);
+        let first = number * BLOCK_PAGES + 1;
+        let end = u32::try_from(self.page_count).unwrap_or(u32::MAX);
+        let pages = first..=first.saturating_add(BLOCK_PAGES - 1).min(end);
+        let block = self.load(number, pages, |_| true)?.fitted();
         Ok(place.get_or_init(|| Arc::new(block)))
     }
 
-    fn load(&self, number: u32) -> Result<Block, Error> {
+    /// Finds pages of a block, in their order; `is_asked` says which these are.
+    fn load(
+        &self,
+        number: u32,
+        pages: impl Iterator<Item = u32>,
+        is_asked: impl Fn(u32) -> bool,
+    ) -> Result<Places, Error> {
         self.segments.iter().for_each(|segment| segment.expect_block(number));
-        let counts = self.segments.iter().flat_map(|segment| segment.directory.blocks(number));
-        let count = counts.map(|block| usize::try_from(block.count).unwrap_or(0)).sum();
-        let mut found: Vec<Found> = Vec::with_capacity(usize::min(count, MOST_RESERVED));
+        let mut found: Vec<Found> = Vec::new();
         for (place, segment) in (0..).zip(&self.segments) {
             segment.entries(number, |entry| {
                 let is_void =
                     self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
-                if (self.floor..=self.number).contains(&entry.version) && !is_void {
+                let is_seen = (self.floor..=self.number).contains(&entry.version) && !is_void;
+                if is_seen && is_asked(entry.page) {
                     found.push((entry, place));
                 }
             })?;
         }
-        let first = number * BLOCK_PAGES + 1;
-        let last =
-            first.saturating_add(BLOCK_PAGES - 1).min(u32::try_from(self.page_count).unwrap_or(u32::MAX));
-        Ok(Block::of(&found, first..=last))
+        Ok(Places::of(&found, pages))
     }
 }
 
-impl Block {
-    /// The block of these pages. What was found of them is in parts, each of one page with rising versions.
-    fn of(found: &[Found], pages: RangeInclusive<u32>) -> Self {
+impl Places {
+    /// How these pages come about, which are in order. What was found of them is in parts, each of one page with rising versions.
+    fn of(found: &[Found], pages: impl Iterator<Item = u32>) -> Self {
         let is_further =
             |(one, _): &Found, (next, _): &Found| one.page == next.page && one.version < next.version;
         let page_of = |part: &[Found]| part.first().map_or(0, |(entry, _)| entry.page);
@@ -203,9 +255,9 @@ impl Block {
         for page in pages {
             let (of_page, after) = rest.split_at(rest.partition_point(|part| page_of(part) <= page));
             rest = after;
-            block.push(of_page);
+            block.push_parts(of_page);
         }
-        block.fitted()
+        block
     }
 
     /// The block with what a segment has of it, which lies upon this. `None`: it has to be read anew.
@@ -213,21 +265,18 @@ impl Block {
         let mut new = Vec::new();
         segment.entries(number, |entry| new.push(entry))?;
         let mut new = new.into_iter().peekable();
-        let (mut block, mut start) = (Self::default(), 0);
-        for (page, &(end, check, since)) in (number * BLOCK_PAGES + 1..).zip(&self.pages) {
-            let known = self.frames.get(start..end).unwrap_or_default();
-            start = end;
+        let mut block = Self::default();
+        for (page, known) in (number * BLOCK_PAGES + 1..).zip(self.iter()) {
             let Some(entry) = new.next_if(|entry| entry.page == page) else {
-                block.frames.extend(known);
-                block.pages.push((block.frames.len(), check, since));
+                block.push(known);
                 continue;
             };
             block.frames.push(Frame::new(&entry, place));
             if entry.encoding == Encoding::Difference {
-                if entry.base != since || known.is_empty() {
+                if entry.base != known.since || known.frames.is_empty() {
                     return Ok(None);
                 }
-                block.frames.extend(known);
+                block.frames.extend(known.frames);
             }
             block.pages.push((block.frames.len(), entry.check, entry.version));
         }
@@ -241,8 +290,8 @@ impl Block {
         self
     }
 
-    /// Takes the parts of the next page. Of several entries of one version that counts whose segment has the highest place.
-    fn push(&mut self, parts: &[&[Found]]) {
+    /// Takes the next page by its parts. Of several entries of one version that counts whose segment has the highest place.
+    fn push_parts(&mut self, parts: &[&[Found]]) {
         let start = self.frames.len();
         let newest = parts.iter().filter_map(|part| part.last());
         let newest = newest.max_by_key(|(entry, place)| (entry.version, *place));
@@ -304,7 +353,7 @@ mod tests {
                     }
                 }
             }
-            let block = Block::of(&found, 1..=5);
+            let block = Places::of(&found, 1..=5);
             let mut start = 0;
             prop_assert_eq!(block.pages.len(), 5);
             for (page, &(end, check, since)) in (1..).zip(&block.pages) {

@@ -76,7 +76,6 @@ fn the_images_that_the_documents_show_can_be_made() {
     for (name, path, width, height, scheme) in [
         ("status", "/", 1280, 1150, "light"),
         ("status-dark", "/", 1280, 1150, "dark"),
-        ("status-phone", "/", 390, 844, "light"),
         ("store", "/page/stores/report", 1280, 900, "light"),
     ] {
         browser.emulate(width, height, scheme);

@@ -7,6 +7,7 @@ mod common;
 
 mod ahead;
 mod contract;
+mod few;
 mod forged;
 mod full;
 mod two_writers;
