@@ -81,9 +81,9 @@ struct Frame {
 struct Who {
     name: String,
     role: &'static str,
-    /// Whether he has a session to end.
+    /// Whether the caller has a session to end.
     signed_in: bool,
-    /// Whether he may read the audit trail.
+    /// Whether the caller may read the audit trail.
     may_audit: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct PlanParameters {
     rules: Option<String>,
 }
 
-/// Says what a store's retention lets go now, or would by other rules, why, and what that gives back. Nothing is changed.
+/// Says what a store's retention retires now, or would by other rules, why, and what that gives back. Nothing is changed.
 #[utoipa::path(
     get, path = "/stores/{name}/retention", operation_id = "retention", tag = "stores",
     params(("name" = String, Path, description = "The store"), PlanParameters),

@@ -32,7 +32,7 @@ pub(super) struct RetireParameters {
     delete, path = "/versions/{id}", tag = "versions",
     params(("id" = String, Path, description = "`report@12` or `report@latest`"), RetireParameters),
     responses(
-        (status = 200, description = "The version, retired, or `retiring` where its pages could not be let go yet, which is tried again", body = Version),
+        (status = 200, description = "The version, retired, or `retiring` if its pages could not be removed yet, which is tried again", body = Version),
         (status = 400, description = "No version's name, or a parameter cannot be read", body = ProblemBody),
         (status = 404, description = "No such version", body = ProblemBody),
         (status = 409, description = "A lease, a pin or a tag forbids it", body = ProblemBody),

@@ -14,7 +14,7 @@ use crate::fingerprint::{HEADER, PageHash, header};
 use crate::layout::len_of;
 
 /// So many hashes are a group: 8 KiB, which is a whole subtree, and enough to be hashed with all of the processor's vectors.
-const GROUP: usize = 256;
+pub(crate) const GROUP: usize = 256;
 /// The hashes of a version's pages may take this part of the machine's memory.
 const MEMORY_PART: u64 = 8;
 

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::fingerprint::PageHash;
-use crate::hashes::Hashes;
+use crate::hashes::{GROUP, Hashes};
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
 use crate::state::{Slot, State};
 use crate::view::View;
 
-/// So many pages are read at once.
-const TOGETHER: usize = 64;
+/// So many pages are read at once: those whose hashes the next version shares or has anew together.
+const TOGETHER: usize = GROUP;
 
 /// Says whether to go on reading.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;

@@ -1,12 +1,14 @@
 //! Freshness: by when a store is expected to be published, and since when it is late.
 //!
-//! A publication counts for the day, or for the week from Monday on, in which it is made, also if it is made after the time of the day.
-//! The next one is due on the next day, or in the next week, that an expectation names. Business days are Monday to Friday.
+//! A publication counts for a day, or for the week from Monday on, in which that day is. A day begins twelve hours before the time by
+//! which the store is expected, and ends twelve hours after it: what is published at 23:50 is there by 06:30 of the next day, and
+//! what is published at 19:00 is late for 18:00 of the same. The next publication is due on the next day, or in the next week, that an
+//! expectation names. Business days are Monday to Friday.
 
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{Date, Time, Weekday};
+use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp};
 use thiserror::Error;
@@ -45,14 +47,17 @@ impl Expectation {
     /// When a store that was published at `published_at` has to be published again; `None` if that is beyond all instants.
     #[must_use]
     pub fn due_after(self, published_at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let day = zone.to_datetime(published_at).date();
+        let day = |time: Time| {
+            let since_noon = time.duration_since(Time::midnight()) - SignedDuration::from_hours(12);
+            zone.to_datetime(published_at).checked_sub(since_noon).ok().map(DateTime::date)
+        };
         let (day, time) = match self {
             Self::Hour => return published_at.checked_add(SignedDuration::from_hours(1)).ok(),
-            Self::Day(time) => (day.tomorrow().ok()?, time),
-            Self::BusinessDay(time) => (next_business_day(day)?, time),
-            Self::Week(weekday, time) => (in_next_week(day, weekday)?, time),
+            Self::Day(time) => (day(time)?.tomorrow().ok()?, time),
+            Self::BusinessDay(time) => (next_business_day(day(time)?)?, time),
+            Self::Week(weekday, time) => (in_next_week(day(time)?, weekday)?, time),
         };
-        // A time that a day does not have, as its clocks go forward, is the instant at which they do.
+        // A time that a day does not have, as its clocks go forward, is later by as much.
         day.to_datetime(time).to_zoned(zone.clone()).ok().map(|due| due.timestamp())
     }
 

@@ -20,8 +20,12 @@ mod tests;
 mod weight;
 mod words;
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
+
 use jiff::civil::Date;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Problem;
 
 pub use label::Pattern;
 pub use rule::{Extent, Period, Rule, RuleError, Stage, Which};
@@ -47,6 +51,31 @@ pub struct LabelRule {
     pub pattern: Pattern,
     /// What is kept of those versions.
     pub keep: Rule,
+}
+
+/// The versions that rules give up from now until so many days from now, if nothing else happens meanwhile: each with the day, those of the first
+/// day first. `plan` says what they do at a moment. It is asked for no more days than it takes to have `most` versions.
+///
+/// # Errors
+/// Those of `plan`.
+pub fn retires_next(
+    now: Timestamp,
+    days: i64,
+    most: usize,
+    mut plan: impl FnMut(Timestamp) -> Result<Plan, Problem>,
+) -> Result<Vec<(Timestamp, Verdict)>, Problem> {
+    let (mut known, mut found) = (BTreeSet::new(), Vec::new());
+    for day in 0..=days {
+        let Ok(at) = now.checked_add(SignedDuration::from_hours(24 * day)) else { break };
+        let verdicts = plan(at)?.verdicts.into_iter();
+        let retired = verdicts.filter(|verdict| !verdict.keep && known.insert(verdict.number));
+        found.extend(retired.map(|verdict| (at, verdict)));
+        if found.len() >= most {
+            break;
+        }
+    }
+    found.truncate(most);
+    Ok(found)
 }
 
 /// A version as retention sees it.

@@ -45,8 +45,8 @@ const BUDGET_BYTES: u64 = 64 << 20;
 /// An object that is not longer than this is short.
 const SHORT_BYTES: u64 = 8 << 20;
 /// An object that is not longer than this is stored with one request, if the machine has the memory: in parts it takes two more than it has
-/// parts. The archive merges no longer ones than a few of these.
-const WHOLE_BYTES: u64 = 256 << 20;
+/// parts. All of it is in memory, which a service may be allowed less of than the machine has.
+const WHOLE_BYTES: u64 = 128 << 20;
 /// It may take this part of the machine's memory; the budget in any case.
 const MEMORY_PART: u64 = 64;
 
@@ -170,8 +170,8 @@ impl Service {
         })
     }
 
-    /// The same, if objects that are longer than this are stored in parts: 64 MiB else, and up to 256 MiB on a machine with
-    /// 16 GiB of memory.
+    /// The same, if objects that are longer than this are stored in parts: 64 MiB else, and up to 128 MiB on a machine with
+    /// 8 GiB of memory.
     #[must_use]
     pub fn in_parts_above(self, bytes: u64) -> Self {
         Self { whole_bytes: AtomicU64::new(bytes), ..self }
@@ -250,7 +250,7 @@ impl Service {
     }
 
     /// Stores an object whose parts are all in memory, with one request. If a slow line or a server that takes no long ones does not let that
-    /// through, it is stored in parts, and so is what is stored after it.
+    /// through, it is stored in parts, and so is what is stored after it and is longer than half of it.
     async fn store_whole(&self, key: &str, parts: Vec<Bytes>) -> Result<(), Error> {
         count(&self.requests.writes, 1);
         count(&self.requests.sent_bytes, parts.iter().map(Bytes::len).sum());
@@ -260,7 +260,8 @@ impl Service {
             (Err(Error::Service { .. }), Some((first, rest @ [_, ..]))) => {
                 let mut rest = rest.iter().cloned().map(Ok);
                 self.store_in_parts(key, first.clone(), &mut rest).await?;
-                self.whole_bytes.store(0, Ordering::Relaxed);
+                let bytes = parts.iter().map(Bytes::len).sum::<usize>();
+                self.whole_bytes.store(u64::try_from(bytes / 2).unwrap_or(0), Ordering::Relaxed);
                 Ok(())
             }
             (stored, _) => stored.map(drop),

@@ -309,12 +309,13 @@ impl Trouble {
         Self { code, detail: names.told(&problem.detail), hint: problem.hint.clone() }
     }
 
-    /// The problem as it is told to whoever asks: its kind alone, and no name of anything.
+    /// The problem as anybody may know it: its kind alone, and no name of anything.
     #[must_use]
     pub fn of_kind(problem: &Problem) -> Self {
         let (code, title) = problem.code.text();
-        let hint = "GET /v1/capacity says more to whoever has a token";
-        Self { code: code.to_owned(), detail: title.to_owned(), hint: hint.to_owned() }
+        let says = if problem.code == asat_core::Code::Late { "stores" } else { "capacity" };
+        let hint = format!("GET /v1/{says} says more to callers with a token");
+        Self { code: code.to_owned(), detail: title.to_owned(), hint }
     }
 }
 

@@ -76,7 +76,7 @@ impl Default for Stores {
             ),
             late: Family::gauge(
                 "asat_store_late",
-                "Whether a store was not published by when it is expected (1), or was (0).",
+                "1 if a store was not published by the time at which it is expected, else 0.",
             ),
             lag: Family::gauge(
                 "asat_archive_lag_seconds",

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use asat_core::register::History;
+use asat_core::register::Headline;
 use asat_core::version::Publication;
+use asat_core::{Problem, StoreName};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
 use super::encoded;
+use crate::daemon::Handle;
+use crate::http::Face;
 use crate::text::counted;
 
 /// How wide and high a day is in the drawing, with what is between it and the next.
@@ -16,6 +19,8 @@ const STEP: i64 = 14;
 /// The room for the names of the months, and for those of the weekdays.
 const TOP: i64 = 18;
 const LEFT: i64 = 34;
+/// So many versions are looked at before a publication can come between.
+const TOGETHER: usize = 500;
 /// A year and the days before it in its first week.
 const WEEKS: i64 = 53;
 
@@ -45,11 +50,16 @@ pub(super) struct Day {
 }
 
 impl Year {
-    /// The year that ends today.
-    pub(super) fn ending(history: &History, now: Timestamp) -> Self {
+    /// The year of a store that ends today.
+    ///
+    /// # Errors
+    /// [`asat_core::Code::UnknownStore`]; if too many others ask for as much.
+    pub(super) async fn ending(face: &Face, store: &StoreName, now: Timestamp) -> Result<Self, Problem> {
         let last = TimeZone::UTC.to_datetime(now).date();
         let first = last.checked_sub(Span::new().days(364)).unwrap_or(last);
-        Self::new(history.store.name.as_str(), &counts(history, first, last), first, last)
+        let (handle, of) = (face.handle.clone(), store.clone());
+        let counts = face.work.run(move || counts(&handle, &of, first, last)).await?;
+        Ok(Self::new(store.as_str(), &counts, first, last))
     }
 
     fn new(store: &str, counts: &BTreeMap<Date, u64>, first: Date, last: Date) -> Self {
@@ -90,18 +100,31 @@ impl Year {
 }
 
 /// How many publications stand for each day. One that says no business date stands for the day on which it was made, in UTC.
-fn counts(history: &History, first: Date, last: Date) -> BTreeMap<Date, u64> {
+fn counts(
+    handle: &Handle,
+    store: &StoreName,
+    first: Date,
+    last: Date,
+) -> Result<BTreeMap<Date, u64>, Problem> {
     let mut counts = BTreeMap::new();
     // What was published before the year can stand for one of its days only if it was published again.
     let since = first.to_zoned(TimeZone::UTC).map(|begin| begin.timestamp()).unwrap_or(Timestamp::MIN);
-    let headlines = history.versions.headlines();
-    let recent = headlines.filter(|headline| headline.published_at.is_some_and(|at| at >= since));
-    for entry in recent.filter_map(|headline| history.versions.get(headline.number)) {
-        for day in entry.publications.iter().map(day_of).filter(|day| (first..=last).contains(day)) {
-            *counts.entry(day).or_default() += 1;
+    let is_recent = |headline: &&Headline| headline.published_at.is_some_and(|at| at >= since);
+    let recent: Vec<u64> = {
+        let engine = handle.engine();
+        let headlines = engine.register().history(store)?.versions.headlines();
+        headlines.filter(is_recent).map(|headline| headline.number).collect()
+    };
+    for part in recent.chunks(TOGETHER) {
+        let engine = handle.engine();
+        let versions = &engine.register().history(store)?.versions;
+        for entry in part.iter().filter_map(|number| versions.get(*number)) {
+            for day in entry.publications.iter().map(day_of).filter(|day| (first..=last).contains(day)) {
+                *counts.entry(day).or_default() += 1;
+            }
         }
     }
-    counts
+    Ok(counts)
 }
 
 fn day_of(publication: &Publication) -> Date {

@@ -106,7 +106,7 @@ fn by_kind(AlarmKey { target, kind }: &AlarmKey) -> String {
         (_, AlarmKind::Damaged) => {
             "versions that need it cannot be read in full; stores are published as before"
         }
-        _ => "it keeps no store from being published",
+        _ => "stores are published as before",
     };
     what.to_owned()
 }

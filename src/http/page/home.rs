@@ -13,7 +13,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 
 use super::super::access::{Caller, SignedIn};
-use super::super::extract::Parameters;
+use super::super::extract::{self, Parameters};
 use super::super::{Answer, Face, stores};
 use super::calendar::Year;
 use super::capacity::Space;
@@ -48,7 +48,7 @@ struct Home {
     plots: [Plot; 2],
     space: Space,
     leases: Leases,
-    /// What was done last, for who may know; or why that cannot be read.
+    /// What was done last, for those who may know it; or why that cannot be read.
     trail: Option<Result<Vec<Event>, Problem>>,
 }
 
@@ -107,16 +107,18 @@ pub(super) async fn show(
     let listed = stores::listed(&face).stores;
     let (capacity, consequences) = (face.capacity(), consequences(&face));
     let leases = Leases::read(&face, &caller, wanted.store.as_ref(), now);
+    let is_shown = |store: &asat_wire::Store| {
+        let is_wanted = wanted.store.as_ref().is_none_or(|wanted| wanted.as_str() == store.name);
+        is_wanted && store.newest_cut_at.is_some()
+    };
+    let mut years = Vec::new();
+    for store in listed.iter().filter(|store| is_shown(store)).take(MOST_YEARS) {
+        years.push(Year::ending(&face, &extract::store(&store.name)?, now).await?);
+    }
     // The engine is not held while others look at it: they would wait for a driver that waits for this.
     let engine = face.handle.engine();
     let (register, policy) = (engine.register(), engine.policy());
     let newest = listed.iter().max_by_key(|store| store.newest_cut_at);
-    let is_shown = |history: &&asat_core::register::History| {
-        let is_wanted = wanted.store.as_ref().is_none_or(|store| history.store.name == *store);
-        is_wanted && history.published_at().is_some()
-    };
-    let years = register.stores().filter(is_shown).take(MOST_YEARS).map(|history| Year::ending(history, now));
-    let years = years.collect();
     let points = verdict::of_records(register, policy);
     let page = Home {
         frame: Frame::of(&caller, signed_in),

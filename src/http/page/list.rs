@@ -20,7 +20,7 @@ pub(super) struct ListParameters {
     store: Option<String>,
     /// Only those whose label has this in it.
     label: Option<String>,
-    /// Only those that somebody with this in his name vouches for.
+    /// Only those that somebody with this in the name vouches for.
     person: Option<String>,
     /// Only those of this day.
     day: Option<String>,

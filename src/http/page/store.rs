@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use asat_core::retention::retires_next;
 use asat_core::{Problem, StoreName};
 use askama::Template;
 use axum::Extension;
@@ -72,9 +73,9 @@ pub(super) async fn show(
         )
     })?;
     let consequences = home::consequences(&face);
+    let year = Year::ending(&face, &store, now).await?;
     let engine = face.handle.engine();
     let card = Card::new(written, &engine, &consequences, now);
-    let year = Year::ending(engine.register().history(&store)?, now);
     drop(engine);
     let verified = face.verified.last(&store).map(|last| (Moment::new(last.at, now), last));
     let page = Page { frame: Frame::of(&caller, signed_in), card, year, retention, verified };
@@ -94,10 +95,9 @@ impl Retention {
         let found = match rules.keeps_everything() {
             true => Vec::new(),
             false => {
-                let look = move || {
-                    let engine = handle.engine();
-                    engine.retires_next(&wanted, &rules, now, DAYS_AHEAD, MOST_GOING)
-                };
+                // A publication waits for the plan of one day at most, and not for those of two months.
+                let plan = move |at| handle.engine().retention_plan(&wanted, &rules, None, at);
+                let look = move || retires_next(now, DAYS_AHEAD, MOST_GOING, plan);
                 face.work.run(look).await?
             }
         };

@@ -1402,9 +1402,8 @@ class Calls:
         )
 
     def push(self, name: str) -> StoreRemote:
-        """Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for a
-        minute, and what has failed and would be tried again later. A new version needs no push: it follows by
-        itself.
+        """Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for an
+        hour, and what has failed and would be tried again later. A new version needs no push: it follows by itself.
         """
         return self._transport.value(
             "POST",
@@ -1437,7 +1436,7 @@ class Calls:
         )
 
     def retention(self, name: str, *, rules: str | None = None) -> RetentionPlan:
-        """Says what a store's retention lets go now, or would by other rules, why, and what that gives back. Nothing
+        """Says what a store's retention retires now, or would by other rules, why, and what that gives back. Nothing
         is changed.
         """
         return self._transport.value(

@@ -34,6 +34,14 @@ class Rows:
     more: bool
 
 
+def _user() -> str:
+    """The name of the user, or the number of one that has none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
 class Client:
     """A daemon, on its Unix socket or over TCP. What is left out comes from ASAT_SERVER, ASAT_TOKEN_FILE and ASAT_TOKEN."""
 
@@ -108,7 +116,7 @@ class Client:
         ttl_seconds: int | None = None,
     ) -> Iterator[Mount]:
         """Leases the as-at copy of a version, and gives the lease back at the end."""
-        terms = {"holder": holder or f"{getpass.getuser()}@{socket.gethostname()}", "ttl_seconds": ttl_seconds}
+        terms = {"holder": holder or f"{_user()}@{socket.gethostname()}", "ttl_seconds": ttl_seconds}
         if _is_exact(version, as_of, business_date, label):
             mount = self.calls.open(version, **terms)
         else:

@@ -86,7 +86,7 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             hint = "see that asat runs, and that server or ASAT_SERVER names where it listens"
             raise Problem("unreachable", f"{self.server} does not answer: {error}", hint) from error
-        if answer.status >= 300:
+        if answer.status >= 300 and answer.status != http.client.NOT_MODIFIED:
             with answer:
                 raise _problem(answer)
         return answer
@@ -123,5 +123,6 @@ def _problem(answer: http.client.HTTPResponse) -> Problem:
         hint,
         status=answer.status,
         request=said.get("request"),
-        retry_after=int(after) if after else None,
+        # A proxy may write a date.
+        retry_after=int(after) if after and after.isdecimal() else None,
     )

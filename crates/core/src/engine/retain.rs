@@ -1,14 +1,12 @@
 //! Retention: the plan, and that it is carried out.
 
-use std::collections::BTreeSet;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{Draft, Engine};
 use crate::event::{Answer, Effect, Remark, Reply};
 use crate::guard::Size;
 use crate::register::{Entry, History};
-use crate::retention::{Candidate, Plan, Retention, Verdict, Weight};
+use crate::retention::{Candidate, Plan, Retention, Weight};
 use crate::version::State;
 use crate::{Problem, StoreName};
 
@@ -27,34 +25,6 @@ impl Engine {
     ) -> Result<Plan, Problem> {
         let history = self.register.history(store)?;
         Ok(rules.plan(&self.candidates(history, now), weight, now))
-    }
-
-    /// The versions that the age rules give up from now until so many days from now, if nothing else happens meanwhile: each with the day,
-    /// those of the first day first. It is no more than it takes to have `most` of them.
-    ///
-    /// # Errors
-    /// [`Code::UnknownStore`](crate::Code::UnknownStore).
-    pub fn retires_next(
-        &self,
-        store: &StoreName,
-        rules: &Retention,
-        now: Timestamp,
-        days: i64,
-        most: usize,
-    ) -> Result<Vec<(Timestamp, Verdict)>, Problem> {
-        let candidates = self.candidates(self.register.history(store)?, now);
-        let (mut known, mut found) = (BTreeSet::new(), Vec::new());
-        for day in 0..=days {
-            let Ok(at) = now.checked_add(SignedDuration::from_hours(24 * day)) else { break };
-            let verdicts = rules.plan(&candidates, None, at).verdicts.into_iter();
-            let going = verdicts.filter(|verdict| !verdict.keep && known.insert(verdict.number));
-            found.extend(going.map(|verdict| (at, verdict)));
-            if found.len() >= most {
-                break;
-            }
-        }
-        found.truncate(most);
-        Ok(found)
     }
 
     /// Whether versions of a store are on their way out, or what they took is: until that is over, its archive takes more

@@ -98,18 +98,26 @@ fn a_store_is_due_on_the_next_day_that_is_named() {
     // 19 November 2026 is a Thursday.
     let cases = [
         ("every hour", "2026-11-19T17:20:00Z", "2026-11-19T18:20:00Z"),
-        ("every day by 18:00", "2026-11-19T00:00:00Z", "2026-11-20T18:00:00Z"),
-        ("every day by 18:00", "2026-11-19T23:59:59Z", "2026-11-20T18:00:00Z"),
+        ("every day by 18:00", "2026-11-19T06:00:00Z", "2026-11-20T18:00:00Z"),
+        ("every day by 18:00", "2026-11-19T19:00:00Z", "2026-11-20T18:00:00Z"),
+        // After midnight, what comes is still that of the day before.
+        ("every day by 18:00", "2026-11-20T05:59:59Z", "2026-11-20T18:00:00Z"),
+        // Before midnight, what comes is that of the next morning already.
+        ("every day by 06:30", "2026-11-19T23:50:00Z", "2026-11-21T06:30:00Z"),
+        ("every day by 06:30", "2026-11-20T00:10:00Z", "2026-11-21T06:30:00Z"),
+        ("every day by 00:00", "2026-11-19T23:00:00Z", "2026-11-21T00:00:00Z"),
+        ("every business day by 06:30", "2026-11-22T23:50:00Z", "2026-11-24T06:30:00Z"),
+        ("every week by Monday 06:00", "2026-11-22T22:00:00Z", "2026-11-30T06:00:00Z"),
         ("every day by 18:00", "2026-12-31T12:00:00Z", "2027-01-01T18:00:00Z"),
         ("every business day by 18:00", "2026-11-19T12:00:00Z", "2026-11-20T18:00:00Z"),
         ("every business day by 18:00", "2026-11-20T12:00:00Z", "2026-11-23T18:00:00Z"),
         ("every business day by 18:00", "2026-11-21T12:00:00Z", "2026-11-23T18:00:00Z"),
         ("every business day by 18:00", "2026-11-22T12:00:00Z", "2026-11-23T18:00:00Z"),
-        ("every business day by 18:00", "2026-11-23T00:00:00Z", "2026-11-24T18:00:00Z"),
-        ("every week by Friday 18:00", "2026-11-16T00:00:00Z", "2026-11-27T18:00:00Z"),
+        ("every business day by 18:00", "2026-11-23T06:00:00Z", "2026-11-24T18:00:00Z"),
+        ("every week by Friday 18:00", "2026-11-16T06:00:00Z", "2026-11-27T18:00:00Z"),
         ("every week by Friday 18:00", "2026-11-22T23:59:59Z", "2026-11-27T18:00:00Z"),
-        ("every week by Monday 09:00", "2026-11-22T23:59:59Z", "2026-11-23T09:00:00Z"),
-        ("every week by Sunday 09:00", "2026-11-22T23:59:59Z", "2026-11-29T09:00:00Z"),
+        ("every week by Monday 09:00", "2026-11-22T20:00:00Z", "2026-11-23T09:00:00Z"),
+        ("every week by Sunday 09:00", "2026-11-22T20:00:00Z", "2026-11-29T09:00:00Z"),
     ];
     for (text, published, due) in cases {
         let found = expectation(text).due_after(at(published), &TimeZone::UTC);
@@ -120,8 +128,8 @@ fn a_store_is_due_on_the_next_day_that_is_named() {
 #[test]
 fn the_day_is_that_of_the_time_zone() {
     let expected = expectation("every day by 18:00");
-    // It is the 20th already where the store is.
-    assert_eq!(expected.due_after(at("2026-11-19T23:30:00Z"), &berlin()), Some(at("2026-11-21T17:00:00Z")));
+    // It is six in the morning of the 20th there.
+    assert_eq!(expected.due_after(at("2026-11-20T05:00:00Z"), &berlin()), Some(at("2026-11-21T17:00:00Z")));
     assert_eq!(expected.due_after(at("2026-07-01T10:00:00Z"), &berlin()), Some(at("2026-07-02T16:00:00Z")));
     // There is no 02:30 on the day on which the clocks go forward, and there are two on the other.
     let early = expectation("every day by 02:30");

@@ -1,7 +1,7 @@
 //! Retention: plan and deed are one.
 
 use asat_core::event::{Answer, Event, Outcome, Reply};
-use asat_core::retention::{LabelRule, Part, Pattern, Plan, Retention, Weight};
+use asat_core::retention::{LabelRule, Part, Pattern, Plan, Retention, Weight, retires_next};
 use asat_core::snapshot::Cost;
 use asat_core::version::{Attributes, Publication, State};
 use asat_core::{Code, event};
@@ -197,7 +197,8 @@ fn what_the_age_rules_give_up_next_is_foreseen_day_by_day() {
     world.restart_with(&[("report", keeping("all for 10 days"))]);
     let report = store("report");
     let rules = world.engine.policy().stores[&report].retention.clone();
-    let next = |days, most| world.engine.retires_next(&report, &rules, world.now, days, most).unwrap();
+    let plan = |at| world.engine.retention_plan(&report, &rules, None, at);
+    let next = |days, most| retires_next(world.now, days, most, plan).unwrap();
     assert_eq!(next(5, 9), [], "nothing is that old by then");
     let found = next(30, 9);
     // The newest version stays whatever its age.
@@ -207,11 +208,8 @@ fn what_the_age_rules_give_up_next_is_foreseen_day_by_day() {
         assert!((10..=11).contains(&days) && verdict.why.contains("10 days"), "{days}: {}", verdict.why);
     }
     assert_eq!(next(30, 1).len(), 1);
-    let unknown = world.engine.retires_next(&store("nowhere"), &rules, world.now, 1, 1).unwrap_err();
-    assert_eq!(unknown.code, Code::UnknownStore);
+    let nowhere = |at| world.engine.retention_plan(&store("nowhere"), &rules, None, at);
+    assert_eq!(retires_next(world.now, 1, 1, nowhere).unwrap_err().code, Code::UnknownStore);
     // The calendar ends before the days do.
-    assert_eq!(
-        world.engine.retires_next(&report, &rules, jiff::Timestamp::MAX, 9, 9).map(|found| found.len()),
-        Ok(2)
-    );
+    assert_eq!(retires_next(jiff::Timestamp::MAX, 9, 9, plan).map(|found| found.len()), Ok(2));
 }
