@@ -35,14 +35,14 @@ pub(super) fn doctor(args: &DoctorArgs, output: &Output) -> Result<(), Failure> 
 /// What a daemon that runs says is lost or damaged: its catalogue cannot be looked into meanwhile. That it does not answer is
 /// found by others.
 fn what_is_harmed(address: &str) -> Option<Finding> {
-    let health: Health = ask(address, "healthz")?;
+    let health: Health = ask(address, &Request::unversioned("healthz"))?;
     let trouble = health.trouble.filter(|trouble| Code::from_text(&trouble.code) == Some(Code::Damaged))?;
     Some(Finding::harm(&Problem::new(Code::Damaged, trouble.detail, trouble.hint)))
 }
 
 /// Whether a daemon that runs doubts the machine's clock.
 fn whether_clock_is_doubted(address: &str) -> Option<Finding> {
-    let clock: Clock = ask(address, "clock")?;
+    let clock: Clock = ask(address, &Request::get(&["clock"]))?;
     clock.doubted.then(|| {
         let Clock { believed_at, clock_at, .. } = clock;
         Finding::clock(format!(
@@ -51,10 +51,10 @@ fn whether_clock_is_doubted(address: &str) -> Option<Finding> {
     })
 }
 
-fn ask<T: DeserializeOwned>(address: &str, what: &str) -> Option<T> {
+fn ask<T: DeserializeOwned>(address: &str, request: &Request) -> Option<T> {
     let client = Client::new(&address.parse().ok()?, None, Some(PATIENCE));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    runtime.block_on(client.ask(&Request::get(&[what]))).ok()
+    runtime.block_on(client.ask(request)).ok()
 }
 
 fn problems(report: &Report) -> String {

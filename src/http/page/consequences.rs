@@ -211,10 +211,7 @@ mod tests {
         assert!(found.of_alarm("clock wall: doubted").unwrap().starts_with("no lease, pin or grace ends"));
         let snapshot = Target::Snapshot("report@3".parse().unwrap());
         let found = Consequences::new(&standing(snapshot, AlarmKind::Stuck, None), None);
-        assert_eq!(
-            found.of_alarm("snapshot report@3: stuck"),
-            Some("it keeps no store from being published")
-        );
+        assert_eq!(found.of_alarm("snapshot report@3: stuck"), Some("stores are published as before"));
         assert_eq!((found.of_alarm("other"), found.refusal(&policy(Backing::Pages))), (None, None));
     }
 }

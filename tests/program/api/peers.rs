@@ -105,9 +105,9 @@ fn a_lease_is_closed_by_who_took_it_and_else_by_an_administrator_with_a_trace() 
         format!("/versions/report@1/mounts/{}", answer.json()["lease"].as_str().unwrap())
     };
     let (own, other) = (opened("own"), opened("other"));
-    for method in ["PUT", "DELETE"] {
+    for (method, body) in [("PUT", "{}"), ("DELETE", "")] {
         let problem =
-            call(&world, PUBLISHER, STRANGER, method, &other, "{}").expect_problem(403, "forbidden");
+            call(&world, PUBLISHER, STRANGER, method, &other, body).expect_problem(403, "forbidden");
         assert!(problem["detail"].as_str().unwrap().contains(&format!("uid {READER}")), "{problem}");
     }
     assert_eq!(call(&world, READER, GROUP, "PUT", &own, "{}").status, 200);
