@@ -1,4 +1,4 @@
-//! How the guard stands: what it saw, what it means to do, and what it did. For `GET /v1/capacity` and for whoever asks
+//! How the guard stands: what it saw, what it means to do, and what it did. For `GET /v1/capacity` and for those who ask
 //! whether all is well.
 
 use std::collections::BTreeMap;
