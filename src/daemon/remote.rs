@@ -82,6 +82,8 @@ enum Command {
     TakeOver(oneshot::Sender<Result<(), Problem>>),
     /// Somebody wants all of the archive as it is now to be in the bucket at once.
     Push(oneshot::Sender<Result<(), Problem>>),
+    /// Somebody waits until what is in the archive is in the bucket.
+    WaitedFor,
 }
 
 /// How all stores stand to the bucket. Without a `[remote]` in the configuration none does.
@@ -189,6 +191,7 @@ impl Remotes {
     /// What keeps it from there, if that does not pass by itself.
     pub async fn until_stored(&self, id: &VersionId, records: u64) -> Result<(), Problem> {
         let mut changes = self.watch(&id.store);
+        self.is_waited_for(&id.store);
         loop {
             let standing = changes.borrow_and_update().clone();
             if standing.stored.contains(&id.number) && standing.records >= records {
@@ -239,6 +242,21 @@ impl Remotes {
             return Ok(answered);
         }
         Err(Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon"))
+    }
+
+    /// Tells the thread that pushes a store that somebody waits for it now. What has failed is tried again in its own time.
+    fn is_waited_for(&self, store: &StoreName) {
+        let stores = self.lock();
+        let store = stores.get(store).filter(|store| store.standing.borrow().trouble.is_none());
+        if let Some(thread) = store.and_then(|store| store.thread.as_ref()) {
+            // A thread that has ended is found out by those that wait: they look whether the daemon stops.
+            let _ = thread.send(Command::WaitedFor);
+        }
+    }
+
+    /// Whether somebody waits until something of a store is in the bucket.
+    fn has_waiting(&self, store: &StoreName) -> bool {
+        self.lock().get(store).is_some_and(|store| store.standing.receiver_count() > 0)
     }
 
     /// Notes the way to the thread that pushes a store.

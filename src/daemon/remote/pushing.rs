@@ -172,7 +172,7 @@ impl Pusher {
                 }
             });
             match wake {
-                Wake::Look => {}
+                Wake::Look | Wake::Command(Command::WaitedFor) => {}
                 Wake::Command(Command::TakeOver(answer)) => _ = answer.send(self.take_over()),
                 Wake::Command(Command::Push(answer)) => _ = answer.send(self.push_now()),
                 Wake::Stop => return,
@@ -180,13 +180,13 @@ impl Pusher {
         }
     }
 
-    /// Waits for a short time until the archive has nothing to merge. If that was not enough, it is not waited for before it was merged: the
-    /// disk may have no room for it, or the segments are long.
+    /// Waits for a short time until the archive has nothing to merge, unless somebody waits for the bucket. If that was not enough, it is not
+    /// waited for before it was merged: the disk may have no room for it, or the segments are long.
     async fn until_merged(&mut self, archived: &mut watch::Receiver<()>) {
         let Ok(archive) = self.shared.machine.archives().of(&self.store) else { return };
         if !archive.is_worth_compacting() {
             self.merges_late = false;
-        } else if !self.merges_late {
+        } else if !self.merges_late && !self.shared.machine.remotes().has_waiting(&self.store) {
             let merged = async { while archive.is_worth_compacting() && archived.changed().await.is_ok() {} };
             self.merges_late = tokio::time::timeout(MERGE, merged).await.is_err();
         }

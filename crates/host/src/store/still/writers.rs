@@ -51,7 +51,9 @@ impl Writers {
         let bound = wait.limits.hold;
         let keep = move || {
             let left = bound.saturating_sub(since.elapsed());
-            let broken = matches!(stopped.recv_timeout(left), Err(RecvTimeoutError::Timeout));
+            let timed_out = matches!(stopped.recv_timeout(left), Err(RecvTimeoutError::Timeout));
+            // A thread that gets no processor for long may find that it was stopped, and late.
+            let broken = timed_out || since.elapsed() >= bound;
             let held = let_go(connection, since);
             Released { held, broken_at: broken.then_some(bound) }
         };
