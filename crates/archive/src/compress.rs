@@ -19,7 +19,7 @@ use asat_core::boundary::{self, Forked};
 use crate::builder::Builder;
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
-use crate::fingerprint::{PageHash, SIDE_BY_SIDE};
+use crate::fingerprint::PageHash;
 use crate::index::{Check, Encoding, Entry, check_of};
 use crate::layout::in_memory;
 use crate::pages::Pages;
@@ -318,25 +318,22 @@ impl Worker {
 
     fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) -> Made {
         let mut made = Made::default();
-        let groups = pages.chunks(SIDE_BY_SIDE).zip(data.chunks(SIDE_BY_SIDE * self.page_len));
-        for (pages, data) in groups {
-            let bases = self.read(before, pages);
-            let contents = data.chunks_exact(self.page_len);
-            for ((&(page, check), content), base) in pages.iter().zip(contents).zip(bases) {
-                let below = base.and_then(|Base { place, depth, .. }| {
-                    Some((depth, self.before.chunks_exact(self.page_len).nth(place)?))
-                });
-                let (encoding, frame) = self.encoder.encode(content, below);
-                let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
-                let (version, len) = (self.version, u32::try_from(frame.len()).unwrap_or(u32::MAX));
-                made.entries.push(Entry { page, version, encoding, base, offset: 0, len, check });
-                made.bytes.extend_from_slice(frame);
-            }
+        let bases = self.read(before, pages);
+        for ((&(page, check), content), base) in pages.iter().zip(data.chunks_exact(self.page_len)).zip(bases)
+        {
+            let below = base.and_then(|Base { place, depth, .. }| {
+                Some((depth, self.before.chunks_exact(self.page_len).nth(place)?))
+            });
+            let (encoding, frame) = self.encoder.encode(content, below);
+            let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
+            let (version, len) = (self.version, u32::try_from(frame.len()).unwrap_or(u32::MAX));
+            made.entries.push(Entry { page, version, encoding, base, offset: 0, len, check });
+            made.bytes.extend_from_slice(frame);
         }
         made
     }
 
-    /// Reads what some pages were; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
+    /// Reads what some pages were, all together, so that a disk has many to read at once; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
     /// read, or as many differences already.
     fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
         let none = || vec![None; pages.len()];

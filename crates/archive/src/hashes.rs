@@ -96,7 +96,7 @@ impl Hashes {
         let (within, end) = bytes.split_at(bytes.len() - HEADER);
         let subtree = match known.filter(|known| known.before == before) {
             Some(known) => known.subtree,
-            None => hasher_of(self.groups.len(), &before, within).finalize_non_root(),
+            None => hasher_of(self.groups.len(), &[&before, within].concat()).finalize_non_root(),
         };
         self.before.copy_from_slice(end);
         self.groups.push(Group { hashes, before, subtree });
@@ -104,7 +104,7 @@ impl Hashes {
 
     /// The fingerprint, if all pages were taken ([`crate::Fingerprinter`]).
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let last = hasher_of(self.groups.len(), &self.before, self.rest.as_flattened());
+        let last = hasher_of(self.groups.len(), &[&self.before, self.rest.as_flattened()].concat());
         if self.groups.is_empty() {
             return Fingerprint(last.finalize().into());
         }
@@ -126,12 +126,13 @@ impl Hashes {
     }
 }
 
-/// What has hashed the part of the fingerprint's input that is the subtree with this number.
-fn hasher_of(nth: usize, before: &[u8; HEADER], hashes: &[u8]) -> Hasher {
+/// What has hashed the part of the fingerprint's input that is the subtree with this number. It comes in one piece: BLAKE3 hashes several
+/// chunks at once only if it has them together.
+fn hasher_of(nth: usize, input: &[u8]) -> Hasher {
     let mut hasher = Hasher::new();
     let group = u64::try_from(GROUP).unwrap_or(u64::MAX) * len_of(&PageHash::default());
     hasher.set_input_offset(u64::try_from(nth).unwrap_or(u64::MAX).saturating_mul(group));
-    hasher.update(before).update(hashes);
+    hasher.update(input);
     hasher
 }
 

@@ -15,7 +15,7 @@ use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
 use crate::state::{Slot, State};
-use crate::view::View;
+use crate::view::{Page, View};
 
 /// So many pages are read at once: those whose hashes the next version shares or has anew together.
 const TOGETHER: usize = GROUP;
@@ -75,10 +75,10 @@ impl Head {
         let is_read = |segment: &Arc<Segment>| {
             known.is_some_and(|known| known.files.get(&segment.number) == files.get(&segment.number))
         };
-        let is_known = |nth: usize| {
+        let is_known = |(nth, page): (usize, Page<'_>)| {
             let is_read = |place| view.segment(place).is_some_and(is_read);
             known.is_some_and(|known| known.hash(nth).is_some())
-                && view.page(nth).is_ok_and(|page| page.frames.iter().all(|frame| is_read(frame.segment)))
+                && page.frames.iter().all(|frame| is_read(frame.segment))
         };
         let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
@@ -86,10 +86,11 @@ impl Head {
         let (mut hashes, mut lost) = (Hashes::new(number, view.page_size, count)?, BTreeSet::new());
         for start in (0..view.page_count).step_by(TOGETHER) {
             let range = start..(start + TOGETHER).min(view.page_count);
-            let of_known = known.filter(|_| range.clone().all(is_known));
+            let places = view.pages(range.clone(), false)?;
+            let of_known = known.filter(|_| range.clone().zip(places.iter()).all(is_known));
             if !of_known.is_some_and(|known| hashes.extend_from(&known.hashes, range.end)) {
                 let bytes = bytes.get_mut(..range.len() * page_len).unwrap_or_default();
-                pages.read(&view, range, bytes, false)?;
+                pages.read_placed(&view, &places, bytes, false)?;
                 pages.hashes.iter().for_each(|hash| hashes.push(*hash));
                 lost.extend(pages.lost.iter().map(|place| start + place));
             }

@@ -99,9 +99,6 @@ pub(crate) struct View {
     blocks: Vec<OnceLock<Arc<Places>>>,
 }
 
-/// If so many pages of a block are asked for at once, all of it is found, and kept.
-const MANY: usize = 4;
-
 /// An entry, and the place of its segment.
 type Found = (Entry, u32);
 
@@ -133,39 +130,6 @@ impl View {
         Ok(Self { number, page_size, page_count, floor, voided, segments, lost, blocks })
     }
 
-    /// The view of a version that was written upon this one, of which `segment` has what is new. What is known of this one's pages is known of
-    /// the others of that.
-    pub(crate) fn next(
-        &self,
-        state: &State,
-        segment: &Arc<Segment>,
-        number: u64,
-        page_count: u32,
-    ) -> Result<Self, Error> {
-        let place = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        let pages = usize::try_from(page_count).unwrap_or(usize::MAX);
-        let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
-        let voided = state.manifest.voided.clone();
-        let mut next = Self { number, page_count: pages, voided, ..self.clone() };
-        next.segments.push(Arc::clone(segment));
-        next.blocks.resize_with(pages.div_ceil(per_block), OnceLock::new);
-        for (block, (nth, known)) in (0..).zip(next.blocks.iter_mut().enumerate()) {
-            if known.get().is_none() {
-                continue;
-            }
-            let end = (nth + 1) * per_block;
-            if self.page_count.min(end) != pages.min(end) {
-                known.take();
-            } else if segment.directory.has(block)
-                && let Some(below) = known.take()
-                && let Some(with) = below.with(segment, place, block)?
-            {
-                *known = OnceLock::from(Arc::new(with));
-            }
-        }
-        Ok(next)
-    }
-
     /// A segment by its place.
     pub(crate) fn segment(&self, place: u32) -> Option<&Arc<Segment>> {
         self.segments.get(usize::try_from(place).unwrap_or(usize::MAX))
@@ -179,8 +143,8 @@ impl View {
         page.ok_or_else(|| Error::Misuse(beyond()))
     }
 
-    /// How pages, counted from 0, come about, one after another. What is found of other pages for that is kept if they are `asked_again`, or
-    /// if there are many of a block.
+    /// How pages, counted from 0, come about, one after another. If they are `asked_again`, what is found is kept, with the other pages of their
+    /// blocks: of a large version that takes more memory than the hashes of its pages.
     pub(crate) fn pages(
         &self,
         pages: impl Iterator<Item = usize>,
@@ -188,11 +152,14 @@ impl View {
     ) -> Result<Places, Error> {
         let per_block = usize::try_from(BLOCK_PAGES).unwrap_or(usize::MAX);
         let (pages, mut places) = (pages.collect::<Vec<_>>(), Places::default());
+        let blocks = || pages.iter().map(|page| page / per_block);
+        let mut before = None;
+        blocks().filter(|nth| before.replace(*nth) != Some(*nth)).for_each(|nth| self.expect_block(nth));
         for together in pages.chunk_by(|one, next| one / per_block == next / per_block) {
             let nth = together.first().map_or(0, |page| page / per_block);
             let is_known = self.blocks.get(nth).is_none_or(|block| block.get().is_some());
-            let is_few = together.len() < MANY && together.is_sorted_by(|one, next| one < next);
-            if asked_again || is_known || !is_few || together.last() >= Some(&self.page_count) {
+            let is_sorted = together.is_sorted_by(|one, next| one < next);
+            if asked_again || is_known || !is_sorted || together.last() >= Some(&self.page_count) {
                 together.iter().try_for_each(|&page| self.page(page).map(|page| places.push(page)))?;
             } else {
                 let numbers = together.iter().map(|&page| u32::try_from(page + 1).unwrap_or(u32::MAX));
@@ -211,12 +178,21 @@ impl View {
         if let Some(block) = place.get() {
             return Ok(block);
         }
+        self.expect_block(nth);
         let number = u32::try_from(nth).unwrap_or(u32::MAX);
         let first = number * BLOCK_PAGES + 1;
         let end = u32::try_from(self.page_count).unwrap_or(u32::MAX);
         let pages = first..=first.saturating_add(BLOCK_PAGES - 1).min(end);
         let block = self.load(number, pages, |_| true)?.fitted();
         Ok(place.get_or_init(|| Arc::new(block)))
+    }
+
+    /// Has the system begin to read a block that is not known yet, of all segments at once.
+    fn expect_block(&self, nth: usize) {
+        if self.blocks.get(nth).is_some_and(|block| block.get().is_none()) {
+            let number = u32::try_from(nth).unwrap_or(u32::MAX);
+            self.segments.iter().for_each(|segment| segment.expect_block(number));
+        }
     }
 
     /// Finds pages of a block, in their order; `is_asked` says which these are.
@@ -226,19 +202,41 @@ impl View {
         pages: impl Iterator<Item = u32>,
         is_asked: impl Fn(u32) -> bool,
     ) -> Result<Places, Error> {
-        self.segments.iter().for_each(|segment| segment.expect_block(number));
         let mut found: Vec<Found> = Vec::new();
         for (place, segment) in (0..).zip(&self.segments) {
             segment.entries(number, |entry| {
-                let is_void =
-                    self.voided.iter().any(|(first, last)| (*first..=*last).contains(&entry.version));
-                let is_seen = (self.floor..=self.number).contains(&entry.version) && !is_void;
-                if is_seen && is_asked(entry.page) {
+                if self.sees(entry.version) && is_asked(entry.page) {
                     found.push((entry, place));
                 }
             })?;
         }
         Ok(Places::of(&found, pages))
+    }
+
+    /// Whether an entry of a version belongs to what this version is made of.
+    fn sees(&self, version: u64) -> bool {
+        let is_void = self.voided.iter().any(|(first, last)| (*first..=*last).contains(&version));
+        (self.floor..=self.number).contains(&version) && !is_void
+    }
+
+    /// The numbers of the pages, from 1 on and in order, that became what they are after an older version. Only the indexes of segments
+    /// that have something newer than that are read.
+    pub(crate) fn changed_after(&self, older: u64) -> Result<Vec<u32>, Error> {
+        let mut changed = Vec::new();
+        for segment in self.segments.iter().filter(|segment| segment.directory.last > older) {
+            let blocks: BTreeSet<u32> =
+                segment.directory.bands.iter().flatten().map(|block| block.block).collect();
+            for block in blocks {
+                segment.entries(block, |entry| {
+                    if entry.version > older && self.sees(entry.version) {
+                        changed.push(entry.page);
+                    }
+                })?;
+            }
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        Ok(changed)
     }
 }
 
@@ -258,29 +256,6 @@ impl Places {
             block.push_parts(of_page);
         }
         block
-    }
-
-    /// The block with what a segment has of it, which lies upon this. `None`: it has to be read anew.
-    fn with(&self, segment: &Segment, place: u32, number: u32) -> Result<Option<Self>, Error> {
-        let mut new = Vec::new();
-        segment.entries(number, |entry| new.push(entry))?;
-        let mut new = new.into_iter().peekable();
-        let mut block = Self::default();
-        for (page, known) in (number * BLOCK_PAGES + 1..).zip(self.iter()) {
-            let Some(entry) = new.next_if(|entry| entry.page == page) else {
-                block.push(known);
-                continue;
-            };
-            block.frames.push(Frame::new(&entry, place));
-            if entry.encoding == Encoding::Difference {
-                if entry.base != known.since || known.frames.is_empty() {
-                    return Ok(None);
-                }
-                block.frames.extend(known.frames);
-            }
-            block.pages.push((block.frames.len(), entry.check, entry.version));
-        }
-        Ok(Some(block.fitted()))
     }
 
     /// The block without room for more: of a large store there are many.

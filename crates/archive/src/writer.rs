@@ -328,10 +328,8 @@ impl Writer {
             let what = "the version that this one lies upon was given up meanwhile";
             return Err(Error::busy(archive.objects.place(), what));
         };
-        let view = state.described_in(number).and_then(|segment| match upon {
-            Some(head) => head.view.next(&state, &segment, number, self.page_count),
-            None => View::new(&state, number),
-        });
+        // What it needs is in no segment that is lost: it has those pages itself.
+        let view = View::without_lost(&state, number);
         // It is stored. If it cannot be opened now, the next version reads it first.
         let head = view.ok().map(|view| Head {
             view: Arc::new(view),

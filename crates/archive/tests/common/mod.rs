@@ -167,11 +167,29 @@ pub fn assert_holds(archive: &Archive, model: &Model) {
         assert_eq!((meta.number, meta.fingerprint), (number, fingerprinter.finish()));
         assert_eq!(archive.read(number).unwrap().len(), content.bytes().len() as u64);
     }
+    let others =
+        model.iter().zip(model.iter().skip(1)).chain(model.iter().next().zip(model.iter().next_back()));
+    for (older, newer) in others.filter(|((_, older), (_, newer))| older.page_size == newer.page_size) {
+        assert_names_what_differs(archive, older, newer);
+    }
     let report = verify(archive, None);
     assert_eq!((report.findings, report.versions), (vec![], model.len()));
     // Besides segments there are two files at most, with manifests.
     let on_disk: u64 = files(archive.folder()).iter().map(|(_, bytes)| bytes.len() as u64).sum();
     assert!(archive.bytes() <= on_disk, "{on_disk}");
+}
+
+/// Pages that are not named as differing between two versions are the same in both, whichever is asked.
+fn assert_names_what_differs(archive: &Archive, older: (&u64, &Content), newer: (&u64, &Content)) {
+    let [one, other] = [older.0, newer.0].map(|number| archive.read(*number).unwrap());
+    let named = other.differing_from(&one).unwrap();
+    assert_eq!(named, one.differing_from(&other).unwrap());
+    assert!(named.is_sorted_by(|page, next| page < next), "{named:?}");
+    assert!(named.last().is_none_or(|last| *last <= older.1.count().min(newer.1.count())), "{named:?}");
+    for (number, (before, after)) in (1..).zip(older.1.pages.iter().zip(&newer.1.pages)) {
+        let what = format!("page {number} of versions {} and {}", older.0, newer.0);
+        assert!(before == after || named.contains(&number), "{what}");
+    }
 }
 
 /// Everything in a folder.
