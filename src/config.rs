@@ -188,7 +188,7 @@ impl Config {
     pub fn parse(text: &str, folder: &Path) -> Result<Self, Problem> {
         let raw: raw::Config = toml::from_str(text).map_err(|error| {
             let detail = in_one_line(text, &error);
-            Problem::new(Code::Configuration, detail, "see config/asat.toml for every key and its form")
+            Problem::new(Code::Configuration, detail, "`asat configuration` prints every key with its form")
         })?;
         validate::validate(raw, text, folder)
     }

@@ -53,11 +53,13 @@ async fn read(args: &HistoryArgs, key: &str, wanted: usize, client: &Client) -> 
 }
 
 fn told(history: &RowHistory, now: Timestamp) -> String {
-    let mut text =
-        format!("{} of {}.{}\n", rows::fields(&history.key), clean(&history.store), clean(&history.table));
+    let (key, store, table) = (rows::fields(&history.key), clean(&history.store), clean(&history.table));
     if history.changes.is_empty() {
-        text.push_str("no version that is kept has had it\n");
+        // What its columns are called is known of a row that was there.
+        let key = if key.is_empty() { "this key".to_owned() } else { key };
+        return format!("no version of {store} that is kept has had a row with {key} in {table}\n");
     }
+    let mut text = format!("{key} of {store}.{table}\n");
     for change in &history.changes {
         text.push_str(&heading(change, now));
         let of_row =

@@ -123,7 +123,10 @@ fn text(verified: &Verified) -> String {
         );
     }
     for finding in &found.findings {
-        let _ = writeln!(text, "  {}: {}", clean(&finding.file), clean(&finding.what));
+        // Most of what is found names its file itself.
+        let names_it = finding.what.starts_with(&finding.file);
+        let file = if names_it { String::new() } else { format!("{}: ", clean(&finding.file)) };
+        let _ = writeln!(text, "  {file}{}", clean(&finding.what));
         if !finding.versions.is_empty() {
             let could = if finding.repaired { "could not" } else { "cannot" };
             let _ = writeln!(text, "    {could} be read in full: {}", clean(&finding.versions.join(", ")));

@@ -61,6 +61,14 @@ fn sharing(store: &Store) -> Option<Finding> {
         Sharing::Shared => {
             finding(Level::Ok, "the daemon and the application can both write beside it".to_owned())
         }
+        Sharing::Unreadable { user } => {
+            let what = format!("{user} may not read it, so it cannot be published");
+            finding(Level::Problem, what).map(|found| {
+                found.advise(
+                    "give that user the right to read it, by a group or an access list: see docs/install.md",
+                )
+            })
+        }
         Sharing::ReadOnly { wal: false } => {
             finding(Level::Note, "the daemon may only read it, so nothing can be restored into it".to_owned())
         }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{Running, World};
+use asat::cli::exit_code;
 use asat::config::Config;
+use asat_core::Code;
 use sha2::{Digest, Sha256};
 
 const README: &str = include_str!("../../README.md");
@@ -14,6 +16,8 @@ const VERSIONS: &str = include_str!("../../docs/versions.md");
 const PUBLISHING: &str = include_str!("../../docs/publishing.md");
 const API: &str = include_str!("../../docs/api.md");
 const CHANGES: &str = include_str!("../../docs/changes.md");
+const TUTORIAL: &str = include_str!("../../docs/tutorial.md");
+const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 const CONFIGURE: &str = include_str!("../../docs/configure.md");
 const ASAT: &str = env!("CARGO_BIN_EXE_asat");
 
@@ -73,6 +77,62 @@ fn the_quick_start_of_the_readme_runs_from_its_first_line_to_its_last() {
     assert_eq!(run(folder.path(), "sqlite3 report.db 'select * from sale'"), "2026-11-19|100\n");
     daemon.terminate();
     assert!(daemon.exit().success());
+}
+
+/// What the tutorial prints differs from run to run in instants, sizes and durations, which it leaves out; so whole lines that have none are
+/// looked for.
+#[test]
+fn the_tutorial_runs_from_its_first_line_to_its_last() {
+    let folder = tempfile::Builder::new().prefix("asat-test.").tempdir().unwrap();
+    let serve = || {
+        let mut command = Command::new(ASAT);
+        command.args(["serve", "--config", "asat.toml"]).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut daemon = Running::spawn(command);
+        daemon.wait_for("listen: ready").unwrap();
+        daemon
+    };
+    let (mut daemon, mut said) = (None, String::new());
+    for chapter in TUTORIAL.split("\n## ") {
+        for (nth, example) in examples(chapter, "sh").into_iter().enumerate() {
+            match example {
+                "asat serve --config asat.toml" => daemon = Some(serve()),
+                _ => said += &run(folder.path(), example),
+            }
+            if chapter.starts_with("After `kill -9`") && nth == 0 {
+                drop(daemon.take());
+                daemon = Some(serve());
+            }
+        }
+    }
+    for line in [
+        "A-100|53210.0",
+        "A-100|47889.0",
+        "~ instrument='FUND'  close: 20.0 -> 20.5",
+        "  ~ account='A-100' instrument='BOND'  quantity: 520 -> 530",
+        "FUND,20.5,21.25",
+        "report@1.db: OK",
+        "the audit trail is what was written: 6 entries",
+    ] {
+        let shown = examples(TUTORIAL, "text").into_iter().flat_map(str::lines);
+        assert!(shown.clone().any(|shown| shown == line), "docs/tutorial.md does not show: {line}");
+        assert!(said.lines().any(|said| said == line), "{line}\n{said}");
+    }
+    let mut daemon = daemon.unwrap();
+    daemon.terminate();
+    assert!(daemon.exit().success());
+}
+
+#[test]
+fn the_document_of_troubles_lists_each_code_with_its_exit_code() {
+    let (_, table) = TROUBLESHOOTING.split_once("\n## All codes\n").unwrap();
+    for code in Code::ALL {
+        let (text, exit) = (code.text().0, exit_code(code));
+        let is_of_code = |line: &&str| line.starts_with(&format!("| `{text}` | "));
+        let row = table.lines().find(is_of_code);
+        let row = row.unwrap_or_else(|| panic!("docs/troubleshooting.md leaves out {text}"));
+        assert_eq!(row.split(" | ").nth(2), Some(exit.to_string().as_str()), "{row}");
+    }
 }
 
 /// The example's commands print what is printed beside them, but for instants.

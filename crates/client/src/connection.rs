@@ -74,7 +74,7 @@ async fn connected<S>(
         Err(_) => (format!("no connection within {} s", patience.as_secs()), false),
     };
     let hint = if denied {
-        "its socket is open to the group asat: are you in it?"
+        "you may not write to its socket: join the group that it belongs to, see ls -l on it and listen.unix_mode"
     } else {
         "start it with systemctl start asat, or asat serve; --server or ASAT_SERVER says where it listens"
     };

@@ -132,7 +132,7 @@ impl Expected {
     fn judge(&self, rows: &Rows) -> Result<String, String> {
         match self {
             Self::NoRows if rows.first.is_empty() => Ok("no rows".to_owned()),
-            Self::NoRows => Err(format!("no rows were expected, and there are {}: {rows}", rows.counted())),
+            Self::NoRows => Err(format!("no rows were expected, and {}: {rows}", rows.counted())),
             Self::Equals(wanted) => match rows.only()? {
                 found if wanted.is_met_by(found) => Ok(found.to_string()),
                 found => Err(format!("{wanted} was expected, and {found} was found")),
@@ -162,7 +162,7 @@ impl Rows {
                 [value] => Ok(value),
                 row => Err(format!("one value was expected, and the row has {} columns", row.len())),
             },
-            _ => Err(format!("one value was expected, and there are {}: {self}", self.counted())),
+            _ => Err(format!("one value was expected, and {}: {self}", self.counted())),
         }
     }
 
@@ -190,9 +190,9 @@ impl Rows {
 
     fn counted(&self) -> String {
         match (self.first.len(), self.more) {
-            (count, true) => format!("more than {count} rows"),
-            (1, false) => "1 row".to_owned(),
-            (count, false) => format!("{count} rows"),
+            (count, true) => format!("there are more than {count} rows"),
+            (1, false) => "there is 1 row".to_owned(),
+            (count, false) => format!("there are {count} rows"),
         }
     }
 }

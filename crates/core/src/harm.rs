@@ -98,6 +98,7 @@ impl Damage {
             findings.iter().flat_map(|finding| finding.versions.iter().copied()).collect();
         let what = match findings.len() - 1 {
             0 => first.what.clone(),
+            1 => format!("{}; and 1 other finding", first.what),
             others => format!("{}; and {others} other findings", first.what),
         };
         Some(Self { found_at, what, versions: versions.into_iter().collect(), tried: None })

@@ -16,7 +16,7 @@ use crate::config::Token;
 /// [`Code::Unauthenticated`] where the header has none that counts. That one has expired is told only to who shows it.
 pub(super) fn caller(tokens: &[Token], headers: &HeaderMap, now: Timestamp) -> Result<Caller, Problem> {
     let given = bearer(headers).unwrap_or_default();
-    let hint = "send the header Authorization: Bearer TOKEN with a token of the configuration";
+    let hint = "send the header Authorization: Bearer TOKEN, or give the command --token-file FILE; `asat token new` makes one";
     shown(tokens, given, now)?
         .map(Caller::with)
         .ok_or_else(|| Problem::new(Code::Unauthenticated, "the request carries no valid token", hint))

@@ -151,7 +151,10 @@ fn nobody_takes_more_leases_than_the_configuration_lets_one_caller_have() {
     let problem =
         world.send("POST", "/versions/report@1/mounts", &wish).expect_problem(429, "too_many_leases");
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.starts_with("uid ") && detail.ends_with("has 2 leases open, and may have 2"), "{problem}");
+    assert!(
+        detail.starts_with("uid ") && detail.ends_with("may have 2 leases open at once, and has 2"),
+        "{problem}"
+    );
     assert!(problem["hint"].as_str().unwrap().contains("copies.max_leases_per_caller"), "{problem}");
 
     let actor = world.get("/leases").json()["leases"][0]["actor"].clone();

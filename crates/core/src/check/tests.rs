@@ -96,7 +96,7 @@ fn what_is_said_of_an_answer() {
         (
             query(Expected::NoRows),
             wide,
-            Err("no rows were expected, and there are 1 row: \
+            Err("no rows were expected, and there is 1 row: \
                  (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, …)"),
         ),
         (zero(), one(Value::Integer(0)), Ok("0")),

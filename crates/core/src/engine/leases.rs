@@ -67,7 +67,7 @@ impl Engine {
         let used = self.lease_use(draft.now);
         let own = used.callers.get(actor).copied().unwrap_or(0);
         if own >= per_caller {
-            let detail = format!("{actor} has {own} leases open, and may have {per_caller}");
+            let detail = format!("{actor} may have {per_caller} leases open at once, and has {own}");
             let hint =
                 "close leases that are not needed, see `asat leases`; or raise copies.max_leases_per_caller";
             return Err(Problem::new(Code::TooManyLeases, detail, hint));

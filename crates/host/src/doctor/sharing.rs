@@ -13,6 +13,11 @@ use crate::store::sidecars::{Maker, Rights, groups_of, lock_out, user_name};
 pub enum Sharing {
     /// The daemon is root or the store's owner, or what it makes there can be written by those who write the store.
     Shared,
+    /// The daemon's user may not even read the store.
+    Unreadable {
+        /// That user.
+        user: String,
+    },
     /// The daemon can make nothing beside the store.
     ReadOnly {
         /// Whether the store is in WAL mode.
@@ -49,6 +54,9 @@ fn look(store: &Path, daemon: u32) -> std::io::Result<Sharing> {
     let (file, folder) = (rights(&path)?, rights(path.parent().unwrap_or(&path))?);
     let owners = groups_of(file.user);
     let groups = groups_of(daemon);
+    if !file.let_read(daemon, &groups) {
+        return Ok(Sharing::Unreadable { user: user_name(daemon) });
+    }
     let sidecars: Vec<PathBuf> = ["-wal", "-shm", "-journal"].map(|suffix| beside(&path, suffix)).into();
     let locked = |user: u32, groups: &[u32]| {
         let is_locked = |path: &&PathBuf| rights(path).is_ok_and(|found| !found.let_write(user, groups));
@@ -128,6 +136,10 @@ mod tests {
             );
         }
         assert!(matches!(judged("delete", ASAT, 0o775, 0o664), Sharing::LocksOut { wal: false, .. }));
+        for mode in [0o600, 0o660] {
+            let user = "the user bin".to_owned();
+            assert_eq!(judged("wal", APPLICATION, 0o755, mode), Sharing::Unreadable { user });
+        }
     }
 
     #[test]

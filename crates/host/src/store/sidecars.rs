@@ -41,13 +41,22 @@ impl Rights {
 
     /// Whether a user with these groups may read and write it.
     pub(crate) fn let_write(self, user: u32, groups: &[u32]) -> bool {
+        self.lets(0o6, user, groups)
+    }
+
+    /// Whether such a user may read it.
+    pub(crate) fn let_read(self, user: u32, groups: &[u32]) -> bool {
+        self.lets(0o4, user, groups)
+    }
+
+    fn lets(self, wanted: u32, user: u32, groups: &[u32]) -> bool {
         let bits = match (user == self.user, groups.contains(&self.group)) {
             _ if user == 0 => return true,
             (true, _) => self.mode >> 6,
             (false, true) => self.mode >> 3,
             (false, false) => self.mode,
         };
-        bits & 0o6 == 0o6
+        bits & wanted == wanted
     }
 }
 
