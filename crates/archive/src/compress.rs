@@ -21,7 +21,7 @@ use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::PageHash;
 use crate::index::{Check, Encoding, Entry, check_of};
-use crate::layout::in_memory;
+use crate::layout::{in_memory, len_of};
 use crate::pages::Pages;
 use crate::view::View;
 
@@ -30,6 +30,9 @@ const BATCH_BYTES: usize = 512 << 10;
 /// So many batches wait in memory at most, and so many are in hand: with the frames made of them, some 12 MiB.
 const BATCHES_WAITING: usize = 8;
 const BATCHES_IN_HAND: usize = 8;
+
+/// What a version has of changed pages beyond so many bytes is compressed as of a version with very many.
+const MANY_BYTES: u64 = 256 << 20;
 
 /// So many threads make frames of a batch at most, as long as each has this many pages.
 const MOST_WORKERS: usize = 4;
@@ -154,12 +157,13 @@ fn compress(
     std::thread::scope(|scope| {
         let mut own = Worker::new(page_len, version)?;
         let _end = EndAtDrop(&queue);
-        let (mut in_hand, mut others) = (VecDeque::new(), 1..count);
+        let (mut in_hand, mut others, mut came) = (VecDeque::new(), 1..count, 0);
         loop {
             while in_hand.len() < BATCHES_IN_HAND
                 && let Some(batch) = next_batch(batches, in_hand.is_empty())
             {
-                in_hand.push_back(queue.push(batch, count));
+                came += len_of(&batch.data);
+                in_hand.push_back(queue.push(batch, count, came > MANY_BYTES));
                 if queue.has_several() && others.next().is_some() {
                     let work =
                         || Worker::new(page_len, version).map(|mut worker| worker.work(&queue, before));
@@ -196,6 +200,8 @@ fn next_batch(batches: &Receiver<Batch>, must_wait: bool) -> Option<Batch> {
 struct Share {
     batch: Arc<Batch>,
     pages: Range<usize>,
+    /// Whether its version has very many.
+    of_many: bool,
     made: Sender<Made>,
 }
 
@@ -214,14 +220,14 @@ struct Shares {
 
 impl Queue {
     /// Has workers make frames of a batch, of which each takes a share; answers what they will be, in order.
-    fn push(&self, batch: Batch, workers: usize) -> Vec<Receiver<Made>> {
+    fn push(&self, batch: Batch, workers: usize, of_many: bool) -> Vec<Receiver<Made>> {
         let (count, batch) = (batch.pages.len(), Arc::new(batch));
         let size = count.div_ceil(workers).max(LEAST_SHARE);
         let mut shares = self.shares();
         let share = |start: usize| {
             let (made, share) = channel();
             let (batch, pages) = (Arc::clone(&batch), start..(start + size).min(count));
-            shares.waiting.push_back(Share { batch, pages, made });
+            shares.waiting.push_back(Share { batch, pages, of_many, made });
             self.changed.notify_one();
             share
         };
@@ -309,7 +315,8 @@ impl Worker {
     }
 
     fn make(&mut self, share: &Share, before: Option<&View>) {
-        let Share { batch, pages: Range { start, end }, made } = share;
+        let Share { batch, pages: Range { start, end }, of_many, made } = share;
+        self.encoder.has_many = *of_many;
         let pages = batch.pages.get(*start..*end).unwrap_or_default();
         let data = batch.data.get(start * self.page_len..end * self.page_len).unwrap_or_default();
         // Nobody waits for it if appending failed.
