@@ -12,7 +12,7 @@ use asat_core::guard::{self, Step};
 use asat_core::{Code, Problem, StoreName, VersionId};
 use asat_remote::{Manifest, Service};
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub(super) use pushing::Pushing;
 
@@ -67,11 +67,14 @@ struct StorePush {
     standing: watch::Sender<Standing>,
     /// The way to the thread that pushes it; nothing before that runs.
     thread: Option<mpsc::UnboundedSender<Command>>,
+    /// Wakes that thread if it waits for a merge.
+    awaited: Arc<Notify>,
 }
 
 impl Default for StorePush {
     fn default() -> Self {
-        Self { standing: watch::Sender::new(Standing::default()), thread: None }
+        let standing = watch::Sender::new(Standing::default());
+        Self { standing, thread: None, awaited: Arc::default() }
     }
 }
 
@@ -82,8 +85,6 @@ enum Command {
     TakeOver(oneshot::Sender<Result<(), Problem>>),
     /// Somebody wants all of the archive as it is now to be in the bucket at once.
     Push(oneshot::Sender<Result<(), Problem>>),
-    /// Somebody waits until what is in the archive is in the bucket.
-    WaitedFor,
 }
 
 /// How all stores stand to the bucket. Without a `[remote]` in the configuration none does.
@@ -191,7 +192,7 @@ impl Remotes {
     /// What keeps it from there, if that does not pass by itself.
     pub async fn until_stored(&self, id: &VersionId, records: u64) -> Result<(), Problem> {
         let mut changes = self.watch(&id.store);
-        self.is_waited_for(&id.store);
+        let mut awaited = Some(self.awaited(&id.store));
         loop {
             let standing = changes.borrow_and_update().clone();
             if standing.stored.contains(&id.number) && standing.records >= records {
@@ -201,6 +202,7 @@ impl Remotes {
                 let detail = format!("{id} is published here, and not in the bucket: {}", problem.detail);
                 return Err(Problem { detail, ..problem });
             }
+            awaited.take().iter().for_each(|awaited| awaited.notify_one());
             if changes.changed().await.is_err() {
                 return Err(Problem::new(
                     Code::Stopping,
@@ -244,14 +246,9 @@ impl Remotes {
         Err(Problem::new(Code::UnknownStore, format!("store {store} has no archive"), "restart the daemon"))
     }
 
-    /// Tells the thread that pushes a store that somebody waits for it now. What has failed is tried again in its own time.
-    fn is_waited_for(&self, store: &StoreName) {
-        let stores = self.lock();
-        let store = stores.get(store).filter(|store| store.standing.borrow().trouble.is_none());
-        if let Some(thread) = store.and_then(|store| store.thread.as_ref()) {
-            // A thread that has ended is found out by those that wait: they look whether the daemon stops.
-            let _ = thread.send(Command::WaitedFor);
-        }
+    /// What is notified when somebody begins to wait until something of a store is in the bucket.
+    fn awaited(&self, store: &StoreName) -> Arc<Notify> {
+        Arc::clone(&self.lock().entry(store.clone()).or_default().awaited)
     }
 
     /// Whether somebody waits until something of a store is in the bucket.

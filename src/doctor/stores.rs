@@ -62,11 +62,12 @@ fn sharing(store: &Store) -> Option<Finding> {
             finding(Level::Ok, "the daemon and the application can both write beside it".to_owned())
         }
         Sharing::Unreadable { user } => {
-            let what = format!("{user} may not read it, so it cannot be published");
-            finding(Level::Problem, what).map(|found| {
-                found.advise(
-                    "give that user the right to read it, by a group or an access list: see docs/install.md",
-                )
+            let what = format!(
+                "by its owner, group and mode {user} may not read it: unless an access list or a group of the service lets \
+                 that user read it, it cannot be published"
+            );
+            finding(Level::Warning, what).map(|found| {
+                found.advise("give that user the right to read it, see docs/install.md, and try it: asat publish")
             })
         }
         Sharing::ReadOnly { wal: false } => {

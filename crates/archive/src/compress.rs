@@ -340,8 +340,8 @@ impl Worker {
         made
     }
 
-    /// Reads what some pages were, all together, so that a disk has many to read at once; answers what a difference may lie upon, or nothing of a page that is to be stored whole: it is new, cannot be
-    /// read, or as many differences already.
+    /// Reads what some pages were, all together, so that a disk has many to read at once. Answers what a difference may lie upon, or nothing
+    /// of a page that is to be stored whole: it is new, cannot be read, or is as many differences already.
     fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
         let none = || vec![None; pages.len()];
         let Some(view) = before else { return none() };

@@ -89,12 +89,17 @@ impl Reader {
     /// The numbers of pages, from 1 on, that may differ from those of another version of the same archive, in their order. Those
     /// that it does not name are the same; pages that only one of the versions has are left out. No page is read.
     pub fn differing_from(&self, other: &Self) -> Result<Vec<u32>, Error> {
-        let (older, newer) = if self.meta.number < other.meta.number { (self, other) } else { (other, self) };
-        let mut changed = newer.view.changed_after(older.meta.number)?;
-        changed.truncate(
-            changed.partition_point(|page| *page <= self.meta.page_count.min(other.meta.page_count)),
-        );
-        Ok(changed)
+        let most = self.meta.page_count.min(other.meta.page_count);
+        if self.view.manifest == other.view.manifest {
+            let (older, newer) =
+                if self.meta.number < other.meta.number { (self, other) } else { (other, self) };
+            return newer.view.changed_after(older.meta.number, most);
+        }
+        // One of the two may have been given up since, and have pages that later versions do not lie upon.
+        let differs = |page: &u32| Ok(self.since(*page)? != other.since(*page)?);
+        (1..=most)
+            .filter_map(|page| differs(&page).map(|differs| differs.then_some(page)).transpose())
+            .collect()
     }
 
     /// Reads bytes as from a file: answers how many, fewer only at the end.

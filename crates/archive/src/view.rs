@@ -1,9 +1,8 @@
 //! Where every page of a version is stored.
 //!
-//! Pages are found block by block, when somebody asks for one of a block: a version of any size is opened at once. If few pages of a
-//! block are asked for once, only those are found, and nothing is kept. A page is made of its
-//! newest entry up to the version. Where that is a difference, the entry is needed that it lies upon, and so on down to one that has
-//! the page whole.
+//! Pages are found block by block, when somebody asks for one of a block: a version of any size is opened at once. What is found is kept if
+//! it is asked for again. A page is made of its newest entry up to the version. If that is a difference, the entry is needed that it lies
+//! upon, and so on down to one that has the page whole.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -81,13 +80,15 @@ impl Places {
 }
 
 /// A version's pages. Segments that it needs stay open, so what is merged later does not concern it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct View {
     /// The version.
     pub(crate) number: u64,
     pub(crate) page_size: PageSize,
     /// How many pages there are.
     pub(crate) page_count: usize,
+    /// The manifest by which this is so.
+    pub(crate) manifest: u64,
     /// The version below which nothing is seen.
     floor: u64,
     /// Ranges of versions of which nothing is seen.
@@ -96,7 +97,7 @@ pub(crate) struct View {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// The files that it may need and that are lost.
     pub(crate) lost: BTreeSet<u64>,
-    blocks: Vec<OnceLock<Arc<Places>>>,
+    blocks: Vec<OnceLock<Places>>,
 }
 
 /// An entry, and the place of its segment.
@@ -127,7 +128,8 @@ impl View {
         let count = version.page_count.div_ceil(BLOCK_PAGES);
         let blocks = (0..count).map(|_| OnceLock::new()).collect();
         let (floor, voided) = (state.floor(number), state.manifest.voided.clone());
-        Ok(Self { number, page_size, page_count, floor, voided, segments, lost, blocks })
+        let manifest = state.manifest.number;
+        Ok(Self { number, page_size, page_count, manifest, floor, voided, segments, lost, blocks })
     }
 
     /// A segment by its place.
@@ -163,8 +165,10 @@ impl View {
                 together.iter().try_for_each(|&page| self.page(page).map(|page| places.push(page)))?;
             } else {
                 let numbers = together.iter().map(|&page| u32::try_from(page + 1).unwrap_or(u32::MAX));
-                let is_asked = |page| numbers.clone().any(|number| number == page);
-                let found = self.load(u32::try_from(nth).unwrap_or(u32::MAX), numbers.clone(), is_asked)?;
+                let numbers: Vec<u32> = numbers.collect();
+                let is_asked = |page| numbers.binary_search(&page).is_ok();
+                let number = u32::try_from(nth).unwrap_or(u32::MAX);
+                let found = self.load(number, numbers.iter().copied(), is_asked)?;
                 found.iter().for_each(|page| places.push(page));
             }
         }
@@ -184,7 +188,7 @@ impl View {
         let end = u32::try_from(self.page_count).unwrap_or(u32::MAX);
         let pages = first..=first.saturating_add(BLOCK_PAGES - 1).min(end);
         let block = self.load(number, pages, |_| true)?.fitted();
-        Ok(place.get_or_init(|| Arc::new(block)))
+        Ok(place.get_or_init(|| block))
     }
 
     /// Has the system begin to read a block that is not known yet, of all segments at once.
@@ -219,24 +223,26 @@ impl View {
         (self.floor..=self.number).contains(&version) && !is_void
     }
 
-    /// The numbers of the pages, from 1 on and in order, that became what they are after an older version. Only the indexes of segments
-    /// that have something newer than that are read.
-    pub(crate) fn changed_after(&self, older: u64) -> Result<Vec<u32>, Error> {
-        let mut changed = Vec::new();
+    /// The numbers of the pages, from 1 to `most` and in order, that became what they are after an older version that this one's archive has
+    /// as well. Only indexes are read, of the segments that have something newer than that.
+    pub(crate) fn changed_after(&self, older: u64, most: u32) -> Result<Vec<u32>, Error> {
+        let mut pages = Vec::new();
         for segment in self.segments.iter().filter(|segment| segment.directory.last > older) {
-            let blocks: BTreeSet<u32> =
-                segment.directory.bands.iter().flatten().map(|block| block.block).collect();
+            let blocks = segment.directory.bands.iter().flatten().map(|block| block.block);
+            let is_of_these = |block: &u32| u64::from(*block) * u64::from(BLOCK_PAGES) < u64::from(most);
+            let blocks: BTreeSet<u32> = blocks.filter(is_of_these).collect();
+            blocks.iter().for_each(|block| segment.expect_block(*block));
             for block in blocks {
                 segment.entries(block, |entry| {
-                    if entry.version > older && self.sees(entry.version) {
-                        changed.push(entry.page);
+                    if entry.page <= most && entry.version > older && self.sees(entry.version) {
+                        pages.push(entry.page);
                     }
                 })?;
             }
         }
-        changed.sort_unstable();
-        changed.dedup();
-        Ok(changed)
+        pages.sort_unstable();
+        pages.dedup();
+        Ok(pages)
     }
 }
 

@@ -24,7 +24,8 @@ use crate::daemon::{Handle, Machine, failed};
 
 /// After how long something that failed is tried again, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// For how long it waits for a merge that begins with what has come: the bucket then gets what that makes alone, and not what goes into it too.
+/// For how long it waits for a merge that begins with what has come, unless somebody waits for the bucket: it then gets what that makes alone,
+/// and not what it is made of too.
 const MERGE: Duration = Duration::from_secs(15);
 /// How long it may take until what moves within an archive, or is given up, is so in the bucket, if nothing is published: it comes there
 /// with the next publication else, which saves requests.
@@ -152,6 +153,7 @@ impl Pusher {
     fn run(mut self, runtime: &Runtime, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut archived = self.shared.handle.archived();
         let mut stopped = self.shared.stopped.subscribe();
+        let awaited = self.shared.machine.remotes().awaited(&self.store);
         loop {
             archived.mark_unchanged();
             let pause = self.push();
@@ -161,6 +163,7 @@ impl Pusher {
                     _ = stopped.wait_for(|stopped| *stopped) => return Wake::Stop,
                     Some(word) = commands.recv() => return Wake::Command(word),
                     () = sleep(pause) => return Wake::Look,
+                    () = awaited.notified(), if self.looks_at_once() => return Wake::Look,
                     Ok(()) = archived.changed(), if self.looks_at_once() => {}
                     else => return Wake::Stop,
                 }
@@ -168,11 +171,12 @@ impl Pusher {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => Wake::Stop,
                     Some(word) = commands.recv() => Wake::Command(word),
+                    () = awaited.notified() => Wake::Look,
                     () = self.until_merged(&mut archived) => Wake::Look,
                 }
             });
             match wake {
-                Wake::Look | Wake::Command(Command::WaitedFor) => {}
+                Wake::Look => {}
                 Wake::Command(Command::TakeOver(answer)) => _ = answer.send(self.take_over()),
                 Wake::Command(Command::Push(answer)) => _ = answer.send(self.push_now()),
                 Wake::Stop => return,

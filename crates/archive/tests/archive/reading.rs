@@ -22,6 +22,27 @@ fn every_page_size_is_kept() {
     }
 }
 
+/// A reader that was opened before its version was given up still shows it, and so what later versions do not have of it counts.
+#[test]
+fn a_version_that_was_given_up_differs_in_what_later_ones_do_not_lie_upon() {
+    let folder = common::folder();
+    let archive = open(folder.path());
+    let before = Content::new(512, 1..600);
+    write(&archive, 1, &before).unwrap();
+    let mut wrong = before.clone();
+    wrong.edit(299, 100, 7);
+    write(&archive, 2, &wrong).unwrap();
+    let given_up = archive.read(2).unwrap();
+    archive.retire(2).unwrap();
+    let mut after = before.clone();
+    after.edit(5, 100, 7);
+    write(&archive, 3, &after).unwrap();
+    let newest = archive.read(3).unwrap();
+    assert_eq!(newest.differing_from(&given_up).unwrap(), [6, 300]);
+    assert_eq!(given_up.differing_from(&newest).unwrap(), [6, 300]);
+    assert_eq!(newest.differing_from(&archive.read(1).unwrap()).unwrap(), [6]);
+}
+
 #[test]
 fn the_ways_to_read_agree() {
     let folder = common::folder();

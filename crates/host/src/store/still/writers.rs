@@ -51,9 +51,9 @@ impl Writers {
         let bound = wait.limits.hold;
         let keep = move || {
             let left = bound.saturating_sub(since.elapsed());
+            // If no time is left from the beginning, it does not matter whether the stop has come already.
             let timed_out = matches!(stopped.recv_timeout(left), Err(RecvTimeoutError::Timeout));
-            // A thread that gets no processor for long may find that it was stopped, and late.
-            let broken = timed_out || since.elapsed() >= bound;
+            let broken = left.is_zero() || timed_out;
             let held = let_go(connection, since);
             Released { held, broken_at: broken.then_some(bound) }
         };
