@@ -48,7 +48,7 @@ BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
 COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup
 LITESTREAM ?= github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 # What packs the program for Debian.
-DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
+DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3 lintian:lintian
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
@@ -173,6 +173,7 @@ install: $(BUILT)
 deb: $(BUILT)
 	@tools/need $(DEB_NEEDS)
 	packaging/deb/build $(BINARY) $(VERSION) target
+	lintian --fail-on error,warning target/asat_$(VERSION)_*.deb
 
 sbom:
 	@tools/need cargo:rust python3:python3

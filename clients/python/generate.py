@@ -123,7 +123,8 @@ def method(http, path, operation, schemas):
     """A call as a method: what stands in the path by position, all else by name."""
     parameters = operation.get("parameters", [])
     of_path = [parameter for parameter in parameters if parameter["in"] == "path"]
-    named = [parameter for parameter in parameters if parameter["in"] != "path"]
+    # A call reads its answer in one form, so none is asked for.
+    named = [parameter for parameter in parameters if parameter["in"] != "path" and parameter["name"] != "format"]
     sent = body(operation, schemas)
     fields = sent.get("properties", {}) if sent else {}
     required = set(sent.get("required", [])) if sent else set()

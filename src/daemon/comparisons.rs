@@ -199,6 +199,12 @@ impl VersionPages {
         Ok((1..=self.page_count().min(other.page_count())).collect())
     }
 
+    /// The number of the manifest by which the version is read.
+    #[must_use]
+    pub fn manifest(&self) -> u64 {
+        self.reader.manifest()
+    }
+
     /// The version at which a page became what it is.
     ///
     /// # Errors

@@ -80,6 +80,12 @@ impl Reader {
         }
     }
 
+    /// The number of the manifest by which the version is read. What [`Self::since`] says holds among versions that are read by the same one.
+    #[must_use]
+    pub fn manifest(&self) -> u64 {
+        self.view.manifest
+    }
+
     /// The version at which a page, numbered from 1, became what it is: it is the same in all versions from that one up to this.
     pub fn since(&self, number: u32) -> Result<u64, Error> {
         let nth = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
@@ -90,7 +96,7 @@ impl Reader {
     /// that it does not name are the same; pages that only one of the versions has are left out. No page is read.
     pub fn differing_from(&self, other: &Self) -> Result<Vec<u32>, Error> {
         let most = self.meta.page_count.min(other.meta.page_count);
-        if self.view.manifest == other.view.manifest {
+        if self.manifest() == other.manifest() {
             let (older, newer) =
                 if self.meta.number < other.meta.number { (self, other) } else { (other, self) };
             return newer.view.changed_after(older.meta.number, most);

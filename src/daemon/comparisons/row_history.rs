@@ -57,6 +57,7 @@ struct Look {
     key: Option<Fields>,
     has_table: bool,
     since: u64,
+    manifest: u64,
     cookie: Vec<u8>,
 }
 
@@ -80,6 +81,7 @@ impl Comparisons {
             let pages = self.pages(id, given_up)?;
             if let Some((look, first)) = &mut run
                 && id.number >= look.since
+                && look.manifest == pages.manifest()
                 && look.cookie == cookie(&pages)?
             {
                 *first = id;
@@ -140,7 +142,14 @@ fn look(pages: &VersionPages, wanted: &RowOf) -> Result<Look, Problem> {
     let recorded = Recorded { pages, read: RefCell::default() };
     let version = Version::open(pages.id().to_string(), &recorded)?;
     let schema = version.schema()?;
-    let mut look = Look { row: None, key: None, has_table: false, since: 0, cookie: cookie(pages)? };
+    let mut look = Look {
+        row: None,
+        key: None,
+        has_table: false,
+        since: 0,
+        manifest: pages.manifest(),
+        cookie: cookie(pages)?,
+    };
     if let Some(table) = schema.table(&wanted.table) {
         look.has_table = true;
         let Some(definition) = &table.definition else {

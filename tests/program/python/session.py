@@ -4,6 +4,7 @@ import datetime
 import json
 import sqlite3
 import sys
+import time
 
 import asat
 
@@ -55,7 +56,10 @@ try:
         raise KeyError("the program's own mistake")
 except KeyError as error:
     saw["raised"] = error.args[0]
-with asat.open("report@1", holder="audit") as database:
+with asat.open("report@1", holder="audit", ttl_seconds=2) as database:
+    ends_at = client.calls.list_leases().leases[0].expires_at
+    while client.calls.list_leases().leases[0].expires_at == ends_at:
+        time.sleep(0.02)
     saw["named"] = read(database)
 saw["leases_after"] = len(client.calls.list_leases().leases)
 saw["retired"] = client.retire("report@1", reason="a test").end_reason

@@ -1587,7 +1587,6 @@ class Calls:
         id: str,
         other: str,
         *,
-        format: str | None = None,
         table: str | None = None,
         by: str | None = None,
         all: bool | None = None,
@@ -1601,7 +1600,7 @@ class Calls:
             "GET",
             ["v1", "versions", id, "diff", other],
             answers=Diff,
-            query={"format": format, "table": table, "by": by, "all": all, "limit": limit, "cursor": cursor},
+            query={"table": table, "by": by, "all": all, "limit": limit, "cursor": cursor},
         )
 
     def open(self, id: str, *, holder: str, ttl_seconds: int | None = None) -> Mount:

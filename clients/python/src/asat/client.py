@@ -8,6 +8,7 @@ import getpass
 import os
 import socket
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,7 @@ class Client:
         holder: str | None = None,
         ttl_seconds: int | None = None,
     ) -> Iterator[Mount]:
-        """Leases the as-at copy of a version, and gives the lease back at the end."""
+        """Leases the as-at copy of a version, renews the lease until the end, and then gives it back."""
         terms = {"holder": holder or f"{_user()}@{socket.gethostname()}", "ttl_seconds": ttl_seconds}
         if _is_exact(version, as_of, business_date, label):
             mount = self.calls.open(version, **terms)
@@ -123,9 +124,14 @@ class Client:
             mount = self.calls.open_found(
                 store=version, as_of=_said(as_of), business_date=_said(business_date), label=label, **terms
             )
+        ended = threading.Event()
+        renewing = threading.Thread(target=self._renew, args=(mount, ttl_seconds, ended), daemon=True)
+        renewing.start()
         try:
             yield mount
         finally:
+            ended.set()
+            renewing.join()
             self._give_back(mount)
 
     @contextlib.contextmanager
@@ -137,6 +143,18 @@ class Client:
                 raise Problem("unreachable", f"{mount.path} cannot be seen from here", hint)
             with contextlib.closing(sqlite3.connect(mount.uri, uri=True)) as database:
                 yield database
+
+    def _renew(self, mount: Mount, ttl_seconds: int | None, ended: threading.Event) -> None:
+        """Renews a lease each time that half of it has passed. If that fails, it is tried again in time."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        half = max((mount.expires_at - now).total_seconds() / 2, 0.1)
+        while not ended.wait(half):
+            try:
+                self.calls.renew(mount.version, mount.lease, ttl_seconds=ttl_seconds)
+            except Problem as problem:
+                # It was revoked, which the next reading or the end says.
+                if problem.code == "unknown_lease":
+                    return
 
     def _give_back(self, mount: Mount) -> None:
         try:
