@@ -89,7 +89,7 @@ pub(super) fn write(folder: &Path, figures: &Figures, setting: &Setting) -> Resu
 fn text(figures: &Figures, setting: &Setting) -> String {
     let mut text = format!(
         "# asat beside others\n\n\
-         The same work in one run: {} transactions of {} inserts and as many updates (WAL, `synchronous=FULL`, {} in the end), each on a store of every peer in\n\
+         The same work in one run: {} transactions of {} inserts and as many updates (WAL, `synchronous=FULL`, {} in the end). Each is done on a store of every peer in\n\
          turns, and after each of them the moment is kept. Then five of the moments are opened, and compared with what they were. `make compare` repeats it and writes this page.\n\n\
          ```text\n{}\n```\n\n",
         figures.publications,
