@@ -152,7 +152,7 @@ class Client:
             try:
                 self.calls.renew(mount.version, mount.lease, ttl_seconds=ttl_seconds)
             except Problem as problem:
-                # It was revoked, which the next reading or the end says.
+                # It was revoked or has ended: there is nothing left to renew.
                 if problem.code == "unknown_lease":
                     return
 
