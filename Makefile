@@ -41,14 +41,14 @@ LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dme
 # Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
 # disks, a machine under systemd, and the lab.
 TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
-             unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age systemd-nspawn:systemd-container $(LAB_NEEDS)
+             unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age lintian:lintian systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
 # What asat is compared with, besides Litestream, which is measured if Go is here to build it.
 COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup
 LITESTREAM ?= github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 # What packs the program for Debian.
-DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3 lintian:lintian
+DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
@@ -173,7 +173,6 @@ install: $(BUILT)
 deb: $(BUILT)
 	@tools/need $(DEB_NEEDS)
 	packaging/deb/build $(BINARY) $(VERSION) target
-	lintian --fail-on error,warning target/asat_$(VERSION)_*.deb
 
 sbom:
 	@tools/need cargo:rust python3:python3

@@ -51,7 +51,7 @@ fn root() -> &'static Path {
 
 /// Polls a condition until it holds: of what the kernel and LVM do, a test is told nothing otherwise.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(150);
     while !is_so() {
         assert!(Instant::now() < patience, "it never came to this: {what}");
         std::thread::sleep(Duration::from_millis(20));

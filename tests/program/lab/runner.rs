@@ -52,13 +52,13 @@ pub struct Ran {
 }
 
 impl Lab {
-    /// One disk of 1 GiB, 768 MiB of memory, two minutes, no systemd.
+    /// One disk of 1 GiB, 768 MiB of memory, ten minutes (for what hangs on a busy machine, too), no systemd.
     pub fn new() -> Self {
         Self {
             disks: vec![1 << 30],
             systemd: false,
             memory: "768M".to_owned(),
-            deadline: Duration::from_secs(120),
+            deadline: Duration::from_secs(600),
             env: Vec::new(),
             sees: seen_always(),
             folders: OnceCell::new(),

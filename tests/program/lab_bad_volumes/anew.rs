@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::lab::{in_lab, wait_until};
 use crate::lab_bad_volumes::site::{Site, lab};
@@ -86,7 +85,7 @@ fn marks(site: &Site<'_>) -> String {
 
 #[test]
 fn lab_versions_that_are_in_their_snapshots_alone_outlive_the_catalogue() {
-    in_lab(lab(1, "640M").deadline(Duration::from_secs(400)), |machine| {
+    in_lab(lab(1, "640M"), |machine| {
         let mut site = Site::thin(machine, "200M", "100M");
         site.put_state_on_small_disk();
         make_strangers(&mut site);
@@ -124,7 +123,7 @@ fn lab_versions_that_are_in_their_snapshots_alone_outlive_the_catalogue() {
 
 #[test]
 fn lab_a_store_that_is_cut_or_lies_otherwise_by_now_keeps_its_versions_and_their_numbers() {
-    in_lab(lab(1, "640M").deadline(Duration::from_secs(400)), |machine| {
+    in_lab(lab(1, "640M"), |machine| {
         let mut site = Site::classic(machine, "100M");
         site.put_state_on_small_disk();
         site.restart();

@@ -14,7 +14,7 @@ use crate::lab::{Fs, Lab, Machine, Volume, VolumeGroup, wait_until};
 
 /// A guest with disks, and with time: these checks run dozens of LVM's commands, one after another.
 pub fn lab(disks: usize, size: &str) -> Lab {
-    Lab::new().disks(disks, size).deadline(Duration::from_secs(150))
+    Lab::new().disks(disks, size)
 }
 
 pub struct Site<'a> {

@@ -16,7 +16,7 @@ const MOMENTS: u32 = 60;
 /// LVM looks whether the origin is suspended before it suspends it. Held in between, it cannot be suspended once more.
 #[test]
 fn lab_an_extension_ends_well_at_whatever_moment_writers_come_to_be_held() {
-    in_lab(Lab::new().deadline(Duration::from_secs(180)), |machine| {
+    in_lab(Lab::new(), |machine| {
         let ground = Ground::make(machine, "384m", 16);
         let (site, mut brake) = (&ground.site, brake());
         // What is under way is waited for, so that with somebody writing it takes a while to suspend a volume.

@@ -29,7 +29,7 @@ fn known(machine: &Machine, device: &str) -> BTreeSet<String> {
 /// afterwards what it knew before.
 #[test]
 fn lab_a_command_under_a_hold_does_not_wait_for_udev() {
-    in_lab(Lab::new().disks(1, "1G").systemd(true).deadline(Duration::from_secs(120)), |machine| {
+    in_lab(Lab::new().disks(1, "1G").systemd(true), |machine| {
         let ground = Ground::make(machine, "64m", 16);
         machine.run("mkfs.ext4", &["-q", "-L", "held", ground.device().to_str().unwrap()]);
         machine.run("udevadm", &["trigger", "--settle", "--subsystem-match=block"]);

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -37,7 +36,7 @@ fn property(machine: &Machine, name: &str) -> String {
 
 #[test]
 fn lab_the_service_takes_snapshots_and_is_restarted_when_its_guard_stands_still() {
-    in_lab(lab().systemd(true).deadline(Duration::from_secs(240)), |machine| {
+    in_lab(lab().systemd(true), |machine| {
         let mut ground = Ground::make(machine, Kind::Classic, Fs::Ext4);
         ground.configure("keep_snapshots = 1");
         // A person has more patience than a test.
@@ -114,7 +113,7 @@ fn rows(machine: &Machine, id: &str) -> String {
 
 #[test]
 fn lab_the_service_as_it_is_installed_cuts_by_lvm_reloads_and_keeps_its_versions() {
-    in_lab(lab().systemd(true).deadline(Duration::from_secs(240)), |machine| {
+    in_lab(lab().systemd(true), |machine| {
         let group = machine.volume_group("vg", &[0]);
         let volume = group.origin("data", "192M", Fs::Ext4);
         fs::create_dir_all("/srv/report").unwrap();

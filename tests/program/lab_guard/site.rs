@@ -17,7 +17,7 @@ pub const CALM: &str = "least_rate = \"1 MiB\"\nfull_rate = \"400 MiB\"";
 pub const FIRST: &str = "snapshot_size = \"64 MiB\"";
 
 pub fn lab() -> Lab {
-    ground::lab().deadline(Duration::from_secs(240))
+    ground::lab()
 }
 
 pub struct Site<'a> {

@@ -321,14 +321,14 @@ fn kill_at(ground: &mut Ground<'_>, boundaries: &[&str]) {
 
 #[test]
 fn lab_killed_at_boundaries_over_a_thin_volume_the_daemon_keeps_what_it_promised() {
-    in_lab(ground::lab().deadline(Duration::from_secs(600)), |machine| {
+    in_lab(ground::lab(), |machine| {
         kill_at(&mut Ground::make(machine, Kind::Thin, Fs::Ext4), &BOUNDARIES);
     });
 }
 
 #[test]
 fn lab_killed_at_boundaries_of_clones_the_daemon_keeps_what_it_promised() {
-    in_lab(ground::lab().deadline(Duration::from_secs(600)), |machine| {
+    in_lab(ground::lab(), |machine| {
         kill_at(&mut Ground::make(machine, Kind::Reflink, Fs::Xfs), &BOUNDARIES_OF_CLONES);
     });
 }

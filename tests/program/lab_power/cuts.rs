@@ -30,7 +30,7 @@ fn seed() -> u64 {
 }
 
 fn lab() -> Lab {
-    ground::lab().env("SEED", &seed().to_string()).deadline(Duration::from_secs(150))
+    ground::lab().env("SEED", &seed().to_string())
 }
 
 fn cut_and_recover(machine: &Machine, kind: Kind, fs: Fs) {

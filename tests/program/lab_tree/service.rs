@@ -13,7 +13,7 @@ const STORE: &str = "/srv/report/report.db";
 
 #[test]
 fn lab_the_service_shows_its_tree_to_everybody() {
-    in_lab(Lab::new().systemd(true).deadline(Duration::from_secs(180)), |machine| {
+    in_lab(Lab::new().systemd(true), |machine| {
         // Where it was built, the service may not look.
         fs::write("/usr/local/bin/asat", "").unwrap();
         machine.run("mount", &["--bind", env!("CARGO_BIN_EXE_asat"), "/usr/local/bin/asat"]);

@@ -44,7 +44,7 @@ fn ask_pool(machine: &Machine, pool: &str, ids: [&str; 2]) -> (Duration, usize) 
 #[test]
 #[ignore = "it measures: cargo test --release --test lab delta -- --ignored --nocapture"]
 fn lab_measures_what_it_takes_to_ask_a_pool_what_has_changed() {
-    in_lab(Lab::new().disks(1, "3G").deadline(Duration::from_secs(600)), |machine| {
+    in_lab(Lab::new().disks(1, "3G"), |machine| {
         let group = machine.volume_group("delta", &[0]);
         group.thin_pool("pool", "2500M");
         let origin = group.thin_origin("pool", "data", "1G", Fs::Ext4);

@@ -71,8 +71,9 @@ fn refused(error: &io::Error) -> Listening {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
+
+    use rustix::net::{bind, getsockname, listen};
 
     use super::*;
 
@@ -92,10 +93,13 @@ mod tests {
 
     #[test]
     fn an_address_answers_or_refuses() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        assert_eq!(tcp(address), Listening::Somebody);
-        drop(listener);
+        // The port stays taken by this socket, so that no other process can answer on it.
+        let listener =
+            socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = getsockname(&listener).unwrap().try_into().unwrap();
         assert_eq!(tcp(address), Listening::Nothing);
+        listen(&listener, 1).unwrap();
+        assert_eq!(tcp(address), Listening::Somebody);
     }
 }
