@@ -3,8 +3,9 @@
 //! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge. What each version takes,
 //! and what of the archive which versions need, says beforehand what giving up would give back.
 //!
-//! Two reasons there are to merge: eight segments in a row become one if none of them is longer than the others together, so that there are few,
-//! however many versions were written; and what nobody needs any more is given back where it is a tenth of a segment.
+//! Two reasons there are to merge: if there are more than ten segments, the newest become one, from the first on that is not longer than all
+//! newer ones together, so that there are few, however many versions were written; and what nobody needs any more is given back if it is a
+//! tenth of a segment.
 //! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
 //! others write to the disk, too.
 
@@ -23,14 +24,10 @@ use crate::manifest::SegmentRef;
 use crate::merge::{Pace, Spare, spare};
 use crate::state::State;
 
-/// So many segments in a row become one.
-const FAN: usize = 8;
-/// Short ones become one before longer ones beside them do: they are compared with powers of this.
-const FACTOR: u64 = 8;
-/// Up to this length all are as short.
-const LEAST_BYTES: u64 = 4 << 10;
-/// Segments from this length on are merged only where that gives something back: they are few enough.
-const MOST_BYTES: u64 = 256 << 20;
+/// So many segments there are before the newest become one. A follower of a bucket reads the end of each of them when it starts.
+const MANY: usize = 10;
+/// Segments from this length on are merged only if that gives something back: they are few enough.
+const LONG_BYTES: u64 = 256 << 20;
 /// What nobody needs is given back if it is one part in so many of a segment.
 const WORTH: u64 = 10;
 
@@ -312,7 +309,7 @@ impl Compaction<'_> {
             |segment: &&SegmentRef| if self.is_passed_over(segment.file) { u64::MAX } else { segment.bytes };
         Ok(of_size.into_values().find_map(|segments| {
             let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
-            let row = segments.get(row)?;
+            let row = segments.get(row..)?;
             let first = row.iter().map(|segment| segment.first).min()?;
             let files = row.iter().map(|segment| segment.file).collect();
             Some((first, Row { files, takes: row.iter().map(|segment| segment.bytes).sum() }))
@@ -339,7 +336,7 @@ impl Compaction<'_> {
         let mut bytes = 0;
         let is_taken = |one: &&Spare<'_>| {
             bytes += one.segment.bytes();
-            is_wanted(one) && bytes <= MOST_BYTES && !self.is_full
+            is_wanted(one) && bytes <= LONG_BYTES && !self.is_full
         };
         let row = spare.iter().skip(first).take_while(is_taken).count().max(1);
         // What lies upon what was given up is stored again.
@@ -353,26 +350,18 @@ impl Compaction<'_> {
     }
 }
 
-/// The segments in a row that become one: the shortest there are. What comes of them is at least twice as long as any of them, so no byte is
-/// copied more often than the archive grows twofold.
-fn tier(lengths: &[u64]) -> Option<std::ops::Range<usize>> {
-    let mut bound = LEAST_BYTES;
-    while bound <= MOST_BYTES {
-        let mut start = 0;
-        for end in 0..=lengths.len() {
-            if lengths.get(end).is_some_and(|length| *length <= bound) {
-                continue;
-            }
-            let row = lengths.get(start..end).unwrap_or_default();
-            let longest = row.iter().max().copied().unwrap_or(0);
-            if row.len() >= FAN && row.iter().sum::<u64>() >= 2 * longest {
-                return Some(start..end);
-            }
-            start = end + 1;
+/// Where the segments begin that become one, if there are many: with the oldest one that is not longer than all newer ones together. What comes
+/// of them is at least twice as long as that one, so a byte is copied again only when the archive has grown as much as what it lies in.
+fn tier(lengths: &[u64]) -> Option<usize> {
+    let (mut count, mut newer, mut first) = (0, 0, None);
+    for (nth, length) in lengths.iter().enumerate().rev().take_while(|(_, length)| **length < LONG_BYTES) {
+        if *length <= newer {
+            first = Some(nth);
         }
-        bound *= FACTOR;
+        count += 1;
+        newer += length;
     }
-    None
+    first.filter(|_| count > MANY)
 }
 
 #[cfg(test)]
@@ -380,15 +369,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_segments_in_a_row_become_one() {
-        let k = 1 << 10;
-        let long = 40 * k;
-        assert_eq!(tier(&[k; 7]), None);
-        assert_eq!(tier(&[k; 8]), Some(0..8));
-        assert_eq!(tier(&[k, k, k, k, 6 * k, k, k, k]), Some(0..8));
-        assert_eq!(tier(&[k, k, k, k, long, k, k, k]), None);
-        assert_eq!(tier(&[&[long; 3][..], &[k; 9]].concat()), Some(3..12));
-        assert_eq!(tier(&[300 << 20; 20]), None);
+    fn many_segments_become_one_from_the_first_on_that_is_not_longer_than_what_is_newer() {
+        let (k, long) = (1 << 10, 300 << 20);
+        let and = |older: &[u64], newer: &[u64]| tier(&[older, newer].concat());
+        assert_eq!(tier(&[k; 10]), None);
+        assert_eq!(tier(&[k; 11]), Some(0));
+        assert_eq!(and(&[11 * k], &[k; 10]), Some(1));
+        assert_eq!(and(&[10 * k], &[k; 10]), Some(0));
+        assert_eq!(and(&[k, 900 * k], &[k; 10]), Some(0), "what is short and old comes with what is newer");
+        assert_eq!(and(&[k, long], &[k; 10]), None, "there are ten beside it");
+        assert_eq!(and(&[k, k, long, long], &[k; 11]), Some(4));
+        assert_eq!(tier(&[long; 20]), None);
+        let halves: Vec<u64> = (0..12).map(|n| long >> (n + 1)).collect();
+        assert_eq!(tier(&halves), None, "each is longer than all that are newer");
     }
 
     #[test]
@@ -396,14 +389,14 @@ mod tests {
         let (mut lengths, mut copied, mut most) = (vec![2_000_000], 0, 0);
         for _ in 0..10_000 {
             lengths.push(1200);
-            while let Some(row) = tier(&lengths) {
-                let length = lengths[row.clone()].iter().sum::<u64>();
-                lengths.splice(row, [length]);
+            while let Some(first) = tier(&lengths) {
+                let length = lengths.drain(first..).sum::<u64>();
+                lengths.push(length);
                 copied += length;
             }
             most = most.max(lengths.len());
         }
-        assert!(copied < 7 * 10_000 * 1200, "{copied} bytes were copied");
-        assert!(most < 20, "there were {most} segments");
+        assert!(copied < 9 * 10_000 * 1200, "{copied} bytes were copied");
+        assert!(most <= MANY, "there were {most} segments");
     }
 }

@@ -86,6 +86,11 @@ pub trait Bucket: Debug + Send + Sync {
     /// # Errors
     /// As [`Self::create`].
     fn list(&self, prefix: &str, after: Option<&str>, most: usize) -> Result<Vec<Entry>, Error>;
+    /// The names of the folders right below `prefix`, a path that ends with `/`: what keys have between it and the next slash. They are in order.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    fn folders(&self, prefix: &str) -> Result<Vec<String>, Error>;
     /// Deletes an object. That it is not there is no error.
     ///
     /// # Errors

@@ -25,6 +25,9 @@ use crate::repository::History;
 
 /// A file that is not longer than this is fetched whole.
 const SMALL_BYTES: u64 = 1 << 20;
+/// The end of a longer one is fetched in one request, so many parts: the footer, the directory and the descriptions of versions lie there, and
+/// a reader of one of them reads all.
+const END_PARTS: usize = 4;
 /// So often a reader looks for its parts. If others take all of the room each time, it reads past the cache.
 const TRIES: usize = 3;
 
@@ -171,8 +174,10 @@ impl CachedFile {
         if self.id.bytes <= SMALL_BYTES {
             return 0..place(self.id.bytes.div_ceil(PART_BYTES));
         }
+        let count = place(self.id.bytes.div_ceil(PART_BYTES));
         let end = place(offset.saturating_add(len).min(self.id.bytes).div_ceil(PART_BYTES));
-        place(offset / PART_BYTES).min(end)..end
+        let start = place(offset / PART_BYTES).min(end);
+        if end == count { start.min(count.saturating_sub(END_PARTS))..end } else { start..end }
     }
 
     /// The bytes of parts.

@@ -144,21 +144,9 @@ impl Repository {
     /// # Errors
     /// What the service answers.
     pub fn stores(&self) -> Result<Vec<StoreName>, Error> {
-        let mut stores: Vec<StoreName> = Vec::new();
-        let mut after: Option<String> = None;
-        // One listing for each store: it begins behind everything that the store before has.
-        while let Some(entry) = self.bucket.list(layout::STORES, after.as_deref(), 1)?.pop() {
-            let rest = entry.key.strip_prefix(layout::STORES);
-            let store = rest.and_then(|rest| rest.split_once('/'));
-            stores.extend(store.and_then(|(name, _)| name.parse().ok()));
-            after = Some(match store {
-                // The character after `/`.
-                Some((name, _)) => format!("{}{name}0", layout::STORES),
-                // Consoles make objects for folders, whose keys come without the slash at their end: no name is before `!`.
-                None => format!("{}/!", entry.key),
-            });
-        }
-        Ok(stores)
+        // Others may have put there what is no store's.
+        let folders = self.bucket.folders(layout::STORES)?;
+        Ok(folders.iter().filter_map(|name| name.parse().ok()).collect())
     }
 }
 
@@ -215,6 +203,15 @@ impl History {
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         let number = self.listed()?;
         self.head_from(number.unwrap_or(0))
+    }
+
+    /// The newest manifest that a listing has, for those who look for a newer one soon.
+    pub(crate) fn listed_head(&self) -> Result<Option<Head>, Error> {
+        let number = self.listed()?;
+        match number.map(|number| self.find(number)).transpose()? {
+            Some(Found::Manifest(head)) => Ok(Some(*head)),
+            _ => self.head_from(number.unwrap_or(0)),
+        }
     }
 
     /// The number of the newest manifest that a listing has.

@@ -488,6 +488,18 @@ impl Bucket for Service {
         })
     }
 
+    fn folders(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let failed = self.failed("list", prefix);
+        let listed = self.wait(async {
+            self.store.list_with_delimiter(Some(&Path::from(prefix))).await.map_err(failed)
+        })?;
+        count(&self.requests.writes, listed.common_prefixes.len().div_ceil(1000).max(1));
+        let names = listed.common_prefixes.iter().filter_map(|path| path.filename().map(str::to_owned));
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     fn delete(&self, key: &str) -> Result<(), Error> {
         count(&self.requests.writes, 1);
         let path = Path::from(key);

@@ -39,16 +39,16 @@ fn with_one_given_up(folder: &Path) -> Model {
     model
 }
 
-/// Ten versions in one segment, but for the last two; one of them is given up.
+/// Fourteen versions in one segment, but for the last two; one of them is given up.
 fn merged(folder: &Path) -> Model {
     let mut model = small(folder);
     let archive = open(folder);
     let mut content = model[&4].clone();
-    for number in 5..=10 {
+    for number in 5..=14 {
         content.edit(2, 10 * usize::try_from(number).unwrap(), 77);
         write(&archive, number, &content).unwrap();
         model.insert(number, content.clone());
-        if number == 8 {
+        if number == 12 {
             archive.retire(6).unwrap();
             compact(&archive);
             model.remove(&6);

@@ -126,16 +126,16 @@ fn every_flipped_bit_is_repaired() {
     repair_every_byte(history, |model| model.values().flat_map(contents).collect());
 }
 
-/// Seven versions in one segment, of which one is given up, and one more.
+/// Eleven versions in one segment, of which one is given up, and two more.
 fn merged(folder: &Path) -> Model {
     let mut model = history(folder);
     let archive = open(folder);
     let mut content = model[&3].clone();
-    for number in 4..=9 {
-        content.edit(2, 40 * usize::try_from(number).unwrap(), 77);
+    for number in 4..=13 {
+        content.edit(2, 30 * usize::try_from(number).unwrap(), 77);
         write(&archive, number, &content).unwrap();
         model.insert(number, content.clone());
-        if number == 8 {
+        if number == 12 {
             archive.retire(5).unwrap();
             model.remove(&5);
             compact(&archive);
@@ -144,8 +144,8 @@ fn merged(folder: &Path) -> Model {
     // The manifest before is not there any more, so each file is needed.
     let mut last = content.clone();
     last.edit(2, 10, 77);
-    write(&archive, 10, &last).unwrap();
-    model.insert(10, last);
+    write(&archive, 14, &last).unwrap();
+    model.insert(14, last);
     assert_eq!(files(folder).len(), 3);
     model
 }

@@ -87,6 +87,13 @@ pub fn with_dictionary(folder: &Path) -> Model {
         write(&archive, number, &content).unwrap();
         model.insert(number, content);
     }
+    // So few pages that there are enough segments to be merged.
+    let mut content = model[&8].clone();
+    for number in 9..=11 {
+        content.edit(129, 10, 77);
+        write(&archive, number, &content).unwrap();
+        model.insert(number, content.clone());
+    }
     compact(&archive);
     model
 }

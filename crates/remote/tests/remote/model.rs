@@ -1,7 +1,7 @@
 //! A bucket in memory, which fails in all ways in which services do.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -309,6 +309,12 @@ impl Bucket for Model {
         let entries = listing.into_iter().filter(|(key, _)| key.starts_with(prefix));
         let entries = entries.filter(|(key, _)| after.is_none_or(|after| key.as_str() > after));
         Ok(entries.take(most).map(|(key, (bytes, modified))| Entry { key, bytes, modified }).collect())
+    }
+
+    fn folders(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let listed = self.list(prefix, None, usize::MAX)?;
+        let name = |entry: &Entry| Some(entry.key.strip_prefix(prefix)?.split_once('/')?.0.to_owned());
+        Ok(listed.iter().filter_map(name).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     fn delete(&self, key: &str) -> Result<(), Error> {
