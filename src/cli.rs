@@ -10,6 +10,7 @@ mod audit;
 mod brake;
 mod capacity;
 mod clock;
+mod completing;
 mod confirm;
 mod diff;
 mod doctor;
@@ -73,6 +74,7 @@ use asat_wire::{BackedUp, Imported, Rebuilt};
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn run() -> ExitCode {
+    completing::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

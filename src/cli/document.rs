@@ -12,13 +12,11 @@ use clap_mangen::roff::{Roff, roman};
 
 use super::args::Cli;
 use super::output::{Failure, Output};
-use super::{exit, when};
+use super::{completing, exit, when};
 use crate::config::reference;
 
 pub(super) fn completions(shell: Shell, output: &Output) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut told(), "asat", &mut script);
-    output.raw(&script)
+    output.raw(&completing::script(shell)?)
 }
 
 /// Prints a configuration with every key, or the same as a document.
@@ -27,8 +25,8 @@ pub(super) fn configuration(as_document: bool, output: &Output) -> Result<(), Fa
     output.raw(text.as_bytes())
 }
 
-/// The command line without the commands that are hidden, which a completion script would name all the same.
-fn told() -> clap::Command {
+/// The command line without the commands that are hidden, which completion would offer all the same.
+pub(super) fn told() -> clap::Command {
     let whole = Cli::command();
     let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     clap::Command::new("asat")
@@ -131,11 +129,7 @@ mod tests {
         assert_eq!(hidden, ["brake", "store-worker", "query-worker"]);
         let mut texts = vec![Cli::command().render_long_help().to_string()];
         texts.extend(pages().unwrap().into_iter().map(|(name, page)| name + &String::from_utf8_lossy(&page)));
-        texts.extend(<Shell as clap::ValueEnum>::value_variants().iter().map(|shell| {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut super::told(), "asat", &mut script);
-            String::from_utf8_lossy(&script).into_owned()
-        }));
+        texts.push(super::told().render_long_help().to_string());
         for text in &texts {
             assert!(
                 !text.contains("brake") && !text.contains("store-worker") && text.contains("publish"),

@@ -197,15 +197,25 @@ fn chosen(repository: &Repository, store: Option<&StoreName>) -> Result<Vec<Stor
     Ok(found)
 }
 
-/// The newest manifests of all stores.
-fn newest(repository: &Repository) -> Result<Vec<Manifest>, Problem> {
-    let stores = chosen(repository, None)?;
-    let newest = stores.iter().map(|store| repository.history(store).newest().map_err(Problem::from));
-    newest.filter_map(Result::transpose).collect()
+/// The newest manifests of all stores, and what is wrong with the first one that cannot be read.
+fn newest(repository: &Repository) -> Result<(Vec<Manifest>, Result<(), Problem>), Problem> {
+    let (mut found, mut readable) = (Vec::new(), Ok(()));
+    for store in chosen(repository, None)? {
+        match repository.history(&store).newest() {
+            Err(error) if is_of_one_store(&error) => readable = readable.and(Err(error.into())),
+            newest => found.extend(newest?),
+        }
+    }
+    Ok((found, readable))
+}
+
+/// Whether an error is about the objects of one store: the others can be read all the same.
+fn is_of_one_store(error: &Error) -> bool {
+    matches!(error, Error::Damaged { .. } | Error::Format { .. })
 }
 
 fn list(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
-    let manifests = newest(&repository(args)?)?;
+    let (manifests, readable) = newest(&repository(args)?)?;
     output.answer(&manifests, |manifests| {
         let line = |manifest: &Manifest| {
             let newest = manifest
@@ -222,10 +232,12 @@ fn list(args: &RepositoryArgs, output: &Output) -> Result<(), Failure> {
             )
         };
         match manifests.as_slice() {
+            [] if readable.is_err() => String::new(),
             [] => "the repository has no store yet".to_owned(),
             manifests => manifests.iter().map(line).collect::<Vec<_>>().join("\n"),
         }
-    })
+    })?;
+    Ok(readable?)
 }
 
 fn verify_all(args: &RemoteVerifyArgs, output: &Output) -> Result<(), Failure> {
@@ -280,8 +292,15 @@ fn verified(found: &RemoteVerified) -> String {
 fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
     let repository = repository(&args.repository)?;
     let keep = Keep { grace: args.grace, ..Keep::default() };
+    let mut done = Ok(());
     for store in chosen(&repository, args.store.as_ref())? {
-        let pruned = prune(&repository.history(&store), &keep, args.dry_run).map_err(Problem::from)?;
+        let pruned = match prune(&repository.history(&store), &keep, args.dry_run) {
+            Err(error) if is_of_one_store(&error) => {
+                done = done.and(Err(Problem::from(error)));
+                continue;
+            }
+            pruned => pruned.map_err(Problem::from)?,
+        };
         let pruned = RemotePruned {
             store: store.to_string(),
             files: u64::try_from(pruned.files).unwrap_or(u64::MAX),
@@ -295,11 +314,11 @@ fn prune_all(args: &PruneArgs, output: &Output) -> Result<(), Failure> {
             format!("{store}: {files} ({}) and {manifests} {done}", size(*bytes))
         })?;
     }
-    Ok(())
+    Ok(done?)
 }
 
 fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
-    let manifests = newest(&repository(&args.repository)?)?;
+    let (manifests, readable) = newest(&repository(&args.repository)?)?;
     let stores = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
     let bytes = manifests.iter().map(Manifest::bytes).fold(0, u64::saturating_add);
     let megabytes = u32::try_from(bytes / 1_000_000).unwrap_or(u32::MAX);
@@ -320,7 +339,8 @@ fn cost(args: &RemoteCostArgs, output: &Output) -> Result<(), Failure> {
             size(*bytes),
             counted(*publications, "publication"),
         )
-    })
+    })?;
+    Ok(readable?)
 }
 
 fn restore_one(args: &RemoteRestoreArgs, output: &Output) -> Result<(), Failure> {

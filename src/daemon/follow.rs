@@ -136,6 +136,7 @@ impl Follow {
             let began = Instant::now();
             let looked_back = if is_round { follower.look_back().map_err(not_the_same) } else { Ok(()) };
             let followed = looked_back.and_then(|()| self.follow(store, follower));
+            let followed = followed.inspect_err(|problem| self.know(store, follower, problem));
             if let Err(problem) = &followed
                 && problem.code == Code::RemoteUnavailable
                 && began.elapsed() >= SLOW
@@ -209,6 +210,19 @@ impl Follow {
         }
         // It is not looked for anew at each poll, and stays known.
         self.machine.follows().lacking_records(store).map_or(Ok(()), Err)
+    }
+
+    /// Lists a store that is in the bucket and cannot be read, before anything is known of it: so it is said that it cannot be followed.
+    fn know(&self, store: &StoreName, follower: &Follower, problem: &Problem) {
+        let is_known = self.handle.engine().register().history(store).is_ok();
+        if is_known || matches!(problem.code, Code::Stopping | Code::RemoteUnavailable) {
+            return;
+        }
+        let (store, place) = (store.clone(), follower.place());
+        let nothing = Followed { store, place, has: Vec::new(), gone: Vec::new(), recorded: None };
+        if let Err(problem) = self.commit(nothing) {
+            tracing::error!("a store that cannot be followed is not listed: {problem}");
+        }
     }
 
     /// The versions of a store that somebody has leased, or is about to.

@@ -258,14 +258,17 @@ fn followed(follow: &FollowConfig) -> Result<usize, Problem> {
     let repository = Repository::open(service(&follow.place)?)?.read_with(follow.place.identities()?);
     repository.must_be_readable()?;
     let stores = if follow.stores.is_empty() { repository.stores()? } else { follow.stores.clone() };
+    let mut followed = 0;
     for store in &stores {
-        let history = repository.history(store);
-        if history.newest()?.is_none() {
+        let is_there = repository.history(store).newest()?.is_some();
+        followed += usize::from(is_there);
+        // A folder that somebody has made there is no store.
+        if !is_there && !follow.stores.is_empty() {
             let detail = format!("{} has nothing of {store}", follow.place.url);
             return Err(Problem::new(Code::UnknownStore, detail, "asat remote list says what it has"));
         }
     }
-    Ok(stores.len())
+    Ok(followed)
 }
 
 fn listeners(config: &Config) -> Vec<Listener> {

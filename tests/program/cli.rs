@@ -11,7 +11,7 @@ mod setup;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -643,10 +643,43 @@ fn every_command_has_a_manual_page() {
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = text(&bare(&["completions", shell]).stdout);
-        for name in commands().iter().map(String::as_str).chain(["token-file"]) {
-            assert!(script.contains(name), "{shell}: {name}");
-        }
+        assert!(script.contains("asat") && script.contains("ASAT_COMPLETE"), "{shell}: {script}");
     }
+}
+
+/// Bash itself asks, with what was typed up to the place of the cursor.
+#[test]
+fn tab_offers_commands_options_stores_versions_and_tags() {
+    let world = world_with_history();
+    done(&world, &["publish", "report", "--label", "second"]);
+    done(&world, &["tag", "report", "month-end", "report@1"]);
+    let offered = |server: &str, typed: &str| -> Vec<String> {
+        let script = format!(
+            "source <(asat completions bash)
+            COMP_WORDS=({typed}) COMP_TYPE=9
+            COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _clap_complete_asat asat \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"
+            printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let program = Path::new(env!("CARGO_BIN_EXE_asat")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).env("PATH", path).env("ASAT_SERVER", server);
+        let ran = bash.output().unwrap();
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+        text(&ran.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    };
+    let server = format!("unix:{}", world.socket().display());
+    let at = |typed: &str| offered(&server, typed);
+    assert_eq!(at("asat publ"), ["publish"]);
+    assert_eq!(at("asat brak"), [""; 0], "nobody types what the daemon starts for itself");
+    assert_eq!(at("asat open --busin"), ["--business-date"]);
+    assert_eq!(at("asat publish rep"), ["report"]);
+    assert_eq!(at("asat open rep"), ["report@latest", "report@month-end", "report@2", "report@1"]);
+    assert_eq!(at("asat diff report@1 report@m"), ["report@month-end"]);
+    assert_eq!(at("asat tag report mon"), ["month-end"]);
+    assert_eq!(at("asat show other@"), [""; 0]);
+    assert_eq!(offered("unix:/nowhere", "asat show rep"), [""; 0], "nothing is said in between");
 }
 
 #[test]

@@ -260,6 +260,11 @@ fn it_goes_on_after_a_kill_with_its_leases_and_reads_what_another_machine_has_ta
         follower.until_listed(1);
     }
     assert!(copy.exists(), "it is leased");
+    // Certified once more, and named: the archive has this as records.
+    let tagged = first.send("PUT", "/stores/report/tags/close", &json!({ "version": "report@1" }));
+    assert_eq!(tagged.status, 201, "{tagged}");
+    let again = first.send("POST", "/snapshots", &json!({ "label": "a again", "wait": "remote" }));
+    assert_eq!(again.status, 200, "{again}");
     first.kill();
     // The machine is gone. Another one takes over what is in the bucket.
     let mut second = World::new();
@@ -278,12 +283,53 @@ fn it_goes_on_after_a_kill_with_its_leases_and_reads_what_another_machine_has_ta
     let (bucket_url, to) = (url(bucket.path()), archive.to_str().unwrap().to_owned());
     run(&["remote", "restore", "report", "--url", &bucket_url, "--to", &to]);
     run(&["rebuild-catalogue", "--config", second.write_config().to_str().unwrap()]);
+    let restored = crate::common::tree(&archive);
     second.start();
+    // The archive goes on before somebody decides: what is recorded here takes the place of what was restored.
+    let tagged = second.send("PUT", "/stores/report/tags/checked", &json!({ "version": "report@1" }));
+    assert_eq!(tagged.status, 201, "{tagged}");
+    until(|| {
+        if crate::common::tree(&archive) == restored { Err("it is not recorded".to_owned()) } else { Ok(()) }
+    });
     let taken = second.asat(&["remote", "take-over", "report"]);
     assert!(taken.status.success(), "{taken:?}");
     publish(&second, "b");
     follower.until_listed(2);
     assert_eq!((follower.entries("report@1"), follower.entries("report@2")), (1, 2));
+    until(|| {
+        let tags = follower.world.get("/stores/report/tags").json();
+        if tags["tags"].as_array().unwrap().len() == 2 { Ok(()) } else { Err(tags.to_string()) }
+    });
+}
+
+#[test]
+fn a_store_whose_newest_manifest_is_damaged_is_listed_and_said_not_to_be_followed() {
+    let (bucket, publisher) = publisher();
+    publish(&publisher, "a");
+    let manifests = bucket.path().join("s/report/m");
+    let newest = fs::read_dir(manifests).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+    let whole = fs::read(&newest).unwrap();
+    fs::write(&newest, "").unwrap();
+    fs::create_dir_all(bucket.path().join("s/folder")).unwrap();
+    let mut follower = Follower::of(bucket.path());
+    follower.start();
+    let store = follower.until(|store| store["followed"]["trouble"].is_object());
+    assert_eq!(
+        (&store["name"], &store["followed"]["trouble"]["code"]),
+        (&json!("report"), &json!("damaged"))
+    );
+    assert_eq!(
+        follower.world.get("/stores").json()["stores"].as_array().unwrap().len(),
+        1,
+        "a folder is no store"
+    );
+    let metrics = String::from_utf8(follower.world.get("/metrics").body).unwrap();
+    assert!(metrics.contains("asat_follow_failing{store=\"report\"} 1"), "{metrics}");
+    let list = Command::new(ASAT).args(["remote", "list", "--url", &url(bucket.path())]).output().unwrap();
+    assert_eq!(list.status.code(), Some(9), "{list:?}");
+    fs::write(&newest, whole).unwrap();
+    follower.until_listed(1);
+    assert_eq!(follower.entries("report@1"), 1);
 }
 
 #[test]
@@ -469,6 +515,7 @@ fn the_doctor_reads_the_bucket_that_is_followed() {
     };
     assert_eq!(doctor()["level"], "warning", "there is no store yet");
     publish(&publisher, "a");
+    fs::create_dir(bucket.path().join("s/folder")).unwrap();
     let before = crate::common::tree(bucket.path());
     let found = doctor();
     assert_eq!(found["level"], "ok", "{found}");

@@ -19,8 +19,6 @@ use crate::repository::{History, Repository};
 pub struct Follower {
     history: History,
     cache: Arc<Cache>,
-    /// The repository's identity.
-    repository: String,
     /// Where it is noted to which manifest it has come, so that after a start it goes on from there or not at all.
     notes: Option<Box<dyn Notes>>,
     /// The newest manifest that the archive has come to.
@@ -37,15 +35,7 @@ impl Follower {
         let history = repository.history(store);
         let place = format!("{}/{}", history.bucket.url(), layout::files(store));
         let archive = Archive::elsewhere(&PathBuf::from(place.trim_end_matches('/')));
-        Self {
-            history,
-            cache: Arc::clone(cache),
-            repository: repository.id.clone(),
-            notes: None,
-            head: None,
-            archive,
-            files: BTreeMap::new(),
-        }
+        Self { history, cache: Arc::clone(cache), notes: None, head: None, archive, files: BTreeMap::new() }
     }
 
     /// The same, if it is noted to which manifest it has come.
@@ -59,8 +49,11 @@ impl Follower {
     /// # Errors
     /// If the note cannot be written.
     pub fn note(&self) -> Result<(), Error> {
-        let note =
-            || Note { repository: self.repository.clone(), head: self.head.clone(), ..Note::default() };
+        let note = || Note {
+            repository: self.history.repository.clone(),
+            head: self.head.clone(),
+            ..Note::default()
+        };
         self.notes.as_ref().map_or(Ok(()), |notes| notes.save(&note()))
     }
 
@@ -104,12 +97,12 @@ impl Follower {
         let Some(Note { repository, head: Some(head), .. }) = noted else {
             return self.history.listed_head();
         };
-        if repository != self.repository {
+        if repository != self.history.repository {
             return Err(Error::Replaced {
                 url: self.history.bucket.url().to_owned(),
                 store: self.history.store.clone(),
                 expected: repository,
-                found: self.repository.clone(),
+                found: self.history.repository.clone(),
             });
         }
         if let Some(newest) = self.history.head_after(&head)? {

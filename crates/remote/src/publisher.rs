@@ -47,7 +47,6 @@ impl Source for asat_archive::Archive {
 /// The publisher of one store.
 pub struct Publisher {
     history: History,
-    repository: String,
     holder: Holder,
     notes: Box<dyn Notes>,
     /// What is noted, once it was read.
@@ -70,10 +69,8 @@ impl Publisher {
     /// A publisher of a store to a repository. Nothing is asked of the bucket yet.
     #[must_use]
     pub fn new(repository: &Repository, store: &StoreName, holder: Holder, notes: Box<dyn Notes>) -> Self {
-        let (history, repository) = (repository.history(store), repository.id.clone());
         Self {
-            history,
-            repository,
+            history: repository.history(store),
             holder,
             notes,
             note: None,
@@ -417,14 +414,14 @@ impl Publisher {
         if let Some(note) = &self.note {
             return Ok(note.clone());
         }
-        let begun = Note { repository: self.repository.clone(), ..Note::default() };
+        let begun = Note { repository: self.history.repository.clone(), ..Note::default() };
         let note = self.notes.load()?.unwrap_or(begun);
-        if note.repository != self.repository {
+        if note.repository != self.history.repository {
             return Err(Error::Replaced {
                 url: self.history.bucket.url().to_owned(),
                 store: self.history.store.clone(),
                 expected: note.repository,
-                found: self.repository.clone(),
+                found: self.history.repository.clone(),
             });
         }
         self.stored_before.clone_from(&note.stored);
@@ -469,7 +466,8 @@ impl Publisher {
     /// becomes of it until then: so that is noted.
     fn fenced_by(&mut self, note: Note, newest: Head, source: &dyn Source) -> Error {
         let by = newest.manifest.clone();
-        if self.must_have(source, &newest.manifest).is_ok() {
+        let is_noted = note.head.as_ref().is_some_and(|noted| noted.hash == newest.hash);
+        if is_noted || self.must_have(source, &newest.manifest).is_ok() {
             let note = Note { head: Some(newest), is_own: false, attempts: Vec::new(), ..note };
             if let Err(error) = self.noted(note) {
                 return error;

@@ -136,7 +136,8 @@ impl Repository {
     /// A store's history.
     #[must_use]
     pub fn history(&self, store: &StoreName) -> History {
-        History { bucket: Arc::clone(&self.bucket), store: store.clone(), keys: Arc::clone(&self.keys) }
+        let (bucket, keys) = (Arc::clone(&self.bucket), Arc::clone(&self.keys));
+        History { repository: self.id.clone(), bucket, store: store.clone(), keys }
     }
 
     /// The stores that have a history.
@@ -164,6 +165,8 @@ pub(crate) enum Found {
 /// A store's history in a bucket.
 #[derive(Clone, Debug)]
 pub struct History {
+    /// The identity of the repository that it is in.
+    pub(crate) repository: String,
     pub(crate) bucket: Arc<dyn Bucket>,
     pub(crate) store: StoreName,
     pub(crate) keys: Arc<Keys>,
@@ -193,8 +196,13 @@ impl History {
     /// # Errors
     /// As [`Self::newest`]; [`Error::Missing`] if there is none.
     pub fn manifest(&self, number: u64) -> Result<Manifest, Error> {
+        self.head_of(number).map(|head| head.manifest)
+    }
+
+    /// The same, with its hash.
+    pub(crate) fn head_of(&self, number: u64) -> Result<Head, Error> {
         match self.find(number)? {
-            Found::Manifest(head) => Ok(head.manifest),
+            Found::Manifest(head) => Ok(*head),
             Found::Pruned | Found::Nothing => Err(self.missing(number)),
         }
     }

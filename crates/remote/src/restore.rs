@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use asat_archive::{Archive, Checker};
+use asat_archive::{Archive, Checker, REMOTE_NOTE};
 
 use crate::error::Error;
 use crate::manifest::{Manifest, RemoteFile};
-use crate::note::unfinished;
+use crate::note::{Note, NoteFile, Notes as _, unfinished};
 use crate::repository::History;
 
 /// What was put back.
@@ -23,7 +23,7 @@ pub struct Restored {
 }
 
 /// Puts an archive back into a folder that does not exist yet: as of the newest manifest, or as of an older one. `tell` hears how many bytes there
-/// are, of how many. What was fetched when it is stopped is there when it is begun again.
+/// are, of how many. It is noted beside the archive which manifest it is. What was fetched when it is stopped is there when it is begun again.
 ///
 /// # Errors
 /// [`Error::Missing`] and [`Error::Damaged`] if the bucket lacks something; what the service answers, and this machine.
@@ -33,10 +33,11 @@ pub fn restore(
     folder: &Path,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Restored, Error> {
-    let manifest = match number {
-        Some(number) => history.manifest(number)?,
-        None => history.newest()?.ok_or_else(|| history.missing(1))?,
+    let head = match number {
+        Some(number) => history.head_of(number)?,
+        None => history.head()?.ok_or_else(|| history.missing(1))?,
     };
+    let manifest = head.manifest.clone();
     if fs::symlink_metadata(folder).is_ok() {
         let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         return Err(Error::local("put an archive into", folder)(exists));
@@ -54,6 +55,9 @@ pub fn restore(
         done += file.bytes;
     }
     tidy(&unfinished, &manifest).map_err(Error::local("tidy", &unfinished))?;
+    // The store can be taken over from here, whatever becomes of the archive before the bucket is asked again.
+    let note = Note { repository: history.repository.clone(), head: Some(head), ..Note::default() };
+    NoteFile(unfinished.join(REMOTE_NOTE)).save(&note)?;
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = sync(&unfinished).and_then(|()| fs::rename(&unfinished, folder)).and_then(|()| sync(above));
     written.map_err(Error::local("rename", &unfinished))?;

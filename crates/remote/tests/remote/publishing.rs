@@ -259,8 +259,9 @@ fn a_restored_archive_has_the_same_files_byte_for_byte_and_says_how_far_it_is() 
     let archive = Machine::archive_folder(&folder);
     let restored =
         restore(&world.history(), None, &archive, &mut |done, all| told.push((done, all))).unwrap();
-    let names: BTreeSet<PathBuf> =
+    let mut names: BTreeSet<PathBuf> =
         fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(names.remove(&archive.join(asat_archive::REMOTE_NOTE)), "it is noted which manifest it is");
     assert_eq!(names.len(), restored.manifest.files.len());
     for (name, file) in names.iter().zip(&restored.manifest.files) {
         assert_eq!(fs::read(name).unwrap(), fs::read(machine.file(file.file)).unwrap());
@@ -565,6 +566,33 @@ fn a_version_that_is_back_as_its_giving_up_was_lost_here_is_not_said_to_be_store
         machine.versions.keys().all(|version| restored.contains_key(version) || !is_said(version)),
         "{pushed:?}"
     );
+}
+
+#[test]
+fn a_store_is_taken_over_with_what_was_restored_whatever_is_written_before_the_bucket_is_asked() {
+    for name in ["first", "second"] {
+        let (world, _) = World::with(12);
+        let mut second = world.restored(name);
+        second.retire(3);
+        compact(&second);
+        second.publish(99);
+        assert!(matches!(second.push(&world.repository), Err(Error::Fenced { .. })), "{name}");
+        second.kill();
+        second.take_over(&world.repository).unwrap();
+        assert_eq!(second.push(&world.repository).unwrap(), second.versions, "{name}");
+        assert_eq!(world.contents(None), second.versions, "{name}");
+    }
+}
+
+#[test]
+fn what_was_restored_takes_nothing_over_if_more_was_stored_since() {
+    let (world, mut first) = World::with(3);
+    let mut second = world.restored("second");
+    first.publish(4);
+    first.push(&world.repository).unwrap();
+    second.publish(99);
+    assert!(matches!(second.take_over(&world.repository), Err(Error::Behind { .. })));
+    assert_eq!(world.contents(None), first.versions);
 }
 
 /// The newest file of an archive may only repeat that a merge is done. The bucket does not have it, and does not need it.
