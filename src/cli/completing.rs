@@ -1,8 +1,10 @@
 //! What a shell offers after Tab: commands and options, and the stores, versions and tags that the daemon has.
 //!
 //! The script that a shell reads at its start runs this program for each Tab, with what was typed so far. So there is one description of
-//! the command line, and nothing that a shell knows can be old.
+//! the command line, and a script that was installed long ago still offers what there is now. What is typed as `--server` is not looked at:
+//! the environment says which daemon is asked.
 
+use std::env;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -13,7 +15,6 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use serde::de::DeserializeOwned;
 
 use super::args::Globals;
 use super::{document, environment, stores, token};
@@ -28,8 +29,12 @@ const MOST_VERSIONS: &str = "30";
 /// Bash takes `@` for the end of a word otherwise, and `report@12` for three words.
 const WHOLE_VERSIONS: &str = "COMP_WORDBREAKS=${COMP_WORDBREAKS//@/}\n";
 
-/// Answers a shell if one asks, and ends the process then.
+/// Answers a shell if one asks, and ends the process then. What a script passes begins with `--`: a variable that is left in the environment has
+/// no command do nothing.
 pub(super) fn answer() {
+    if env::args_os().nth(1).is_none_or(|first| first != "--") {
+        return;
+    }
     CompleteEnv::with_factory(|| offering(document::told())).var(VARIABLE).complete();
 }
 
@@ -52,6 +57,10 @@ pub(super) fn script(shell: Shell) -> Result<Vec<u8>, Problem> {
 /// The command line with what the daemon has for the arguments that name it.
 fn offering(command: Command) -> Command {
     let named = command.mut_args(|arg| {
+        let is_path = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "PATH"));
+        if is_path {
+            return arg;
+        }
         let offered = match arg.get_id().as_str() {
             "version" | "versions" | "wanted" => versions,
             "store" => names,
@@ -65,14 +74,19 @@ fn offering(command: Command) -> Command {
 
 /// The names of stores.
 fn names(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let stores = ask(|client| async move { stores::every(&client).await });
-    beginning_with(typed, stores.unwrap_or_default())
+    beginning_with(typed, all_stores())
 }
 
 /// The tags of all stores.
 fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let stores = ask(|client| async move { stores::every(&client).await }).unwrap_or_default();
-    let mut tags: Vec<String> = stores.iter().flat_map(|store| tags_of(store)).collect();
+    let tags = ask(|client| async move {
+        let mut tags = Vec::new();
+        for store in stores::every(&client).await? {
+            tags.extend(tags_of(&client, &store).await?);
+        }
+        Ok(tags)
+    });
+    let mut tags = tags.unwrap_or_default();
     tags.sort_unstable();
     tags.dedup();
     beginning_with(typed, tags)
@@ -81,7 +95,7 @@ fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The versions of the only store that can be meant, or else the newest of each.
 fn versions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let text = typed.to_string_lossy();
-    let mut stores = ask(|client| async move { stores::every(&client).await }).unwrap_or_default();
+    let mut stores = all_stores();
     match text.split_once('@') {
         Some((store, _)) => stores.retain(|known| known == store),
         None => stores.retain(|known| known.starts_with(&*text)),
@@ -89,14 +103,20 @@ fn versions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let latest = |store: &String| CompletionCandidate::new(format!("{store}@latest"));
     let mut all: Vec<CompletionCandidate> = stores.iter().map(latest).collect();
     if let [store] = stores.as_slice() {
-        all.extend(tags_of(store).iter().map(|tag| CompletionCandidate::new(format!("{store}@{tag}"))));
-        let path =
+        let name = store.clone();
+        let tags = ask(|client| async move { tags_of(&client, &name).await }).unwrap_or_default();
+        all.extend(tags.iter().map(|tag| CompletionCandidate::new(format!("{store}@{tag}"))));
+        let newest =
             Request::get(&["versions"]).query("store", Some(store)).query("limit", Some(MOST_VERSIONS));
-        let listed: Option<VersionList> = asked(path);
+        let listed: Option<VersionList> = ask(|client| async move { client.ask(&newest).await });
         all.extend(listed.into_iter().flat_map(|list| list.versions).map(|version| offered(&version)));
     }
-    all.retain(|candidate| candidate.get_value().to_string_lossy().starts_with(&*text));
+    all.retain(|candidate| is_offered(&candidate.get_value().to_string_lossy(), &text));
     all
+}
+
+fn all_stores() -> Vec<String> {
+    ask(|client| async move { stores::every(&client).await }).unwrap_or_default()
 }
 
 /// A version with what tells it from the others, which most shells show beside it.
@@ -105,27 +125,30 @@ fn offered(version: &Version) -> CompletionCandidate {
     CompletionCandidate::new(&version.id).help(label.map(Into::into))
 }
 
-fn tags_of(store: &str) -> Vec<String> {
-    let list: Option<TagList> = asked(Request::get(&["stores", store, "tags"]));
-    list.into_iter().flat_map(|list| list.tags).map(|tag| tag.name).collect()
+async fn tags_of(client: &Client, store: &str) -> Result<Vec<String>, Problem> {
+    let list: TagList = client.ask(&Request::get(&["stores", store, "tags"])).await?;
+    Ok(list.tags.into_iter().map(|tag| tag.name).collect())
 }
 
 fn beginning_with(typed: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
-    names.into_iter().filter(|name| name.starts_with(&*typed)).map(CompletionCandidate::new).collect()
+    names.into_iter().filter(|name| is_offered(name, &typed)).map(CompletionCandidate::new).collect()
 }
 
-fn asked<T: DeserializeOwned>(request: Request) -> Option<T> {
-    ask(|client| async move { client.ask(&request).await })
+/// Whether a name continues what is typed. Shells write it as it is onto the line that they run, so one with other characters than names have is
+/// not offered: whatever answered is no daemon of asat.
+fn is_offered(name: &str, typed: &str) -> bool {
+    name.starts_with(typed) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c))
 }
 
-/// Asks the daemon that the environment names. If that fails, nothing is offered: an error would end up in what is being typed.
+/// Asks the daemon that the environment names. If that fails or takes too long, nothing is offered: an error would end up in what is being typed.
 fn ask<T, F: Future<Output = Result<T, Problem>>>(asking: impl FnOnce(Client) -> F) -> Option<T> {
     let globals = Globals { server: None, token_file: None, json: false, timeout: Some(PATIENCE) };
     let token = environment::token_file(&globals).as_deref().map(token::read).transpose().ok()?;
     let client = Client::new(&environment::server(&globals).ok()?, token, globals.timeout);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let answered = runtime.block_on(asking(client)).ok();
+    let answered =
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, asking(client)).await.ok()?.ok() });
     // A look-up of a host's name cannot be cancelled, and nobody waits for it any more.
     runtime.shutdown_background();
     answered

@@ -121,8 +121,8 @@ impl Follow {
     }
 
     fn look_at(&self, bucket: &mut Bucket) -> Result<(), Problem> {
-        // As long as there is no store, this is all that there is to ask.
-        let is_empty = bucket.followers.is_empty();
+        // As long as no store has anything, this is all that there is to ask.
+        let is_empty = bucket.followers.values().all(|follower| follower.manifest().is_none());
         let is_round = is_empty || bucket.looked_around.is_none_or(|at| at.elapsed() >= LOOK_AROUND);
         if is_round {
             self.look_around(bucket)?;
@@ -215,7 +215,7 @@ impl Follow {
     /// Lists a store that is in the bucket and cannot be read, before anything is known of it: so it is said that it cannot be followed.
     fn know(&self, store: &StoreName, follower: &Follower, problem: &Problem) {
         let is_known = self.handle.engine().register().history(store).is_ok();
-        if is_known || matches!(problem.code, Code::Stopping | Code::RemoteUnavailable) {
+        if is_known || matches!(problem.code, Code::Stopping | Code::RemoteUnavailable | Code::UnknownStore) {
             return;
         }
         let (store, place) = (store.clone(), follower.place());

@@ -680,6 +680,13 @@ fn tab_offers_commands_options_stores_versions_and_tags() {
     assert_eq!(at("asat tag report mon"), ["month-end"]);
     assert_eq!(at("asat show other@"), [""; 0]);
     assert_eq!(offered("unix:/nowhere", "asat show rep"), [""; 0], "nothing is said in between");
+    let mut left = Command::new(env!("CARGO_BIN_EXE_asat"));
+    left.env("ASAT_COMPLETE", "bash").args(["stores", "--server", &server]);
+    let left = left.output().unwrap();
+    assert!(
+        text(&left.stdout).contains("report"),
+        "a variable that is left over changes no command: {left:?}"
+    );
 }
 
 #[test]

@@ -3,14 +3,15 @@
 //! Later versions may need pages of one that is given up: what nobody needs any more is given back by a merge. What each version takes,
 //! and what of the archive which versions need, says beforehand what giving up would give back.
 //!
-//! Two reasons there are to merge: if there are more than ten segments, the newest become one, from the first on that is not longer than all
-//! newer ones together, so that there are few, however many versions were written; and what nobody needs any more is given back if it is a
-//! tenth of a segment.
+//! There are two reasons to merge. If there are more than ten segments, the newest become one, from the oldest on that is not longer than all
+//! newer ones together: so there are few, however many versions were written. And what nobody needs any more is given back if it is a tenth
+//! of a segment.
 //! A merged segment stands beside those whose place it takes for a moment, so a merge that would need more than half of what is free waits:
 //! others write to the disk, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use asat_core::retention::{Part, Weight};
@@ -24,7 +25,7 @@ use crate::manifest::SegmentRef;
 use crate::merge::{Pace, Spare, spare};
 use crate::state::State;
 
-/// So many segments there are before the newest become one. A follower of a bucket reads the end of each of them when it starts.
+/// If there are more segments than this, the newest become one. A follower of a bucket reads the end of each of them when it starts.
 const MANY: usize = 10;
 /// Segments from this length on are merged only if that gives something back: they are few enough.
 const LONG_BYTES: u64 = 256 << 20;
@@ -195,7 +196,7 @@ impl Archive {
         let state = self.inner.state();
         let lengths: Vec<u64> = state.manifest.segments.iter().map(|segment| segment.bytes).collect();
         let has_garbage = self.inner.has_garbage.load(Ordering::Relaxed);
-        has_garbage && !state.manifest.retired.is_empty() || tier(&lengths).is_some()
+        has_garbage && !state.manifest.retired.is_empty() || tier(&lengths, u64::MAX).is_some()
     }
 
     /// Reads the indexes of all segments, and says what each version takes.
@@ -305,11 +306,12 @@ impl Compaction<'_> {
                 of_size.entry(segment.directory.page_size).or_default().push(&slot.reference);
             }
         }
+        let most = self.archive.objects.room().map_or(u64::MAX, |free| free / 2);
         let length =
             |segment: &&SegmentRef| if self.is_passed_over(segment.file) { u64::MAX } else { segment.bytes };
         Ok(of_size.into_values().find_map(|segments| {
-            let row = tier(&segments.iter().map(length).collect::<Vec<_>>())?;
-            let row = segments.get(row..)?;
+            let row = tier(&segments.iter().map(length).collect::<Vec<_>>(), most)?;
+            let row = segments.get(row)?;
             let first = row.iter().map(|segment| segment.first).min()?;
             let files = row.iter().map(|segment| segment.file).collect();
             Some((first, Row { files, takes: row.iter().map(|segment| segment.bytes).sum() }))
@@ -350,18 +352,34 @@ impl Compaction<'_> {
     }
 }
 
-/// Where the segments begin that become one, if there are many: with the oldest one that is not longer than all newer ones together. What comes
-/// of them is at least twice as long as that one, so a byte is copied again only when the archive has grown as much as what it lies in.
-fn tier(lengths: &[u64]) -> Option<usize> {
-    let (mut count, mut newer, mut first) = (0, 0, None);
-    for (nth, length) in lengths.iter().enumerate().rev().take_while(|(_, length)| **length < LONG_BYTES) {
-        if *length <= newer {
+/// The segments in a row that become one: the newest of many between two long ones, or behind the last of these.
+fn tier(lengths: &[u64], most: u64) -> Option<Range<usize>> {
+    let mut end = lengths.len();
+    while end > 0 {
+        let shorter = lengths.get(..end).unwrap_or_default();
+        let start = shorter.iter().rposition(|length| *length >= LONG_BYTES).map_or(0, |long| long + 1);
+        let row = shorter.get(start..).unwrap_or_default();
+        if row.len() > MANY
+            && let Some(first) = first_of(row, most)
+        {
+            return Some(start + first..end);
+        }
+        end = start.saturating_sub(1);
+    }
+    None
+}
+
+/// With which segment those begin that become one: with the oldest one that is not longer than all newer ones together, if what comes of them
+/// takes at most so much; or else with the newest such one. What comes of them is at least twice as long as that one.
+fn first_of(lengths: &[u64], most: u64) -> Option<usize> {
+    let (mut newer, mut first) = (0, None);
+    for (nth, length) in lengths.iter().enumerate().rev() {
+        if *length <= newer && (newer + length <= most || first.is_none()) {
             first = Some(nth);
         }
-        count += 1;
         newer += length;
     }
-    first.filter(|_| count > MANY)
+    first
 }
 
 #[cfg(test)]
@@ -371,17 +389,38 @@ mod tests {
     #[test]
     fn many_segments_become_one_from_the_first_on_that_is_not_longer_than_what_is_newer() {
         let (k, long) = (1 << 10, 300 << 20);
-        let and = |older: &[u64], newer: &[u64]| tier(&[older, newer].concat());
-        assert_eq!(tier(&[k; 10]), None);
-        assert_eq!(tier(&[k; 11]), Some(0));
-        assert_eq!(and(&[11 * k], &[k; 10]), Some(1));
-        assert_eq!(and(&[10 * k], &[k; 10]), Some(0));
-        assert_eq!(and(&[k, 900 * k], &[k; 10]), Some(0), "what is short and old comes with what is newer");
+        let of = |lengths: &[u64]| tier(lengths, u64::MAX);
+        let and = |older: &[u64], newer: &[u64]| of(&[older, newer].concat());
+        assert_eq!(of(&[k; 10]), None);
+        assert_eq!(of(&[k; 11]), Some(0..11));
+        assert_eq!(and(&[11 * k], &[k; 10]), Some(1..11));
+        assert_eq!(and(&[10 * k], &[k; 10]), Some(0..11));
+        assert_eq!(
+            and(&[k, 900 * k], &[k; 10]),
+            Some(0..12),
+            "what is short and old comes with what is newer"
+        );
         assert_eq!(and(&[k, long], &[k; 10]), None, "there are ten beside it");
-        assert_eq!(and(&[k, k, long, long], &[k; 11]), Some(4));
-        assert_eq!(tier(&[long; 20]), None);
+        assert_eq!(and(&[k, k, long, long], &[k; 11]), Some(4..15));
+        assert_eq!(
+            and(&[k; 11], &[long, k]),
+            Some(0..11),
+            "what is older than a long one is merged by itself"
+        );
+        assert_eq!(of(&[long; 20]), None);
         let halves: Vec<u64> = (0..12).map(|n| long >> (n + 1)).collect();
-        assert_eq!(tier(&halves), None, "each is longer than all that are newer");
+        assert_eq!(of(&halves), None, "each is longer than all that are newer");
+    }
+
+    #[test]
+    fn if_there_is_no_room_for_all_fewer_become_one() {
+        let k = 1 << 10;
+        let lengths = [&[8 * k, 6 * k][..], &[k; 10]].concat();
+        assert_eq!(tier(&lengths, 24 * k), Some(0..12));
+        assert_eq!(tier(&lengths, 23 * k), Some(1..12));
+        assert_eq!(tier(&lengths, 15 * k), Some(2..12));
+        assert_eq!(tier(&lengths, 3 * k), Some(9..12));
+        assert_eq!(tier(&lengths, k), Some(10..12), "it is tried, so that it is said that there is no room");
     }
 
     #[test]
@@ -389,9 +428,9 @@ mod tests {
         let (mut lengths, mut copied, mut most) = (vec![2_000_000], 0, 0);
         for _ in 0..10_000 {
             lengths.push(1200);
-            while let Some(first) = tier(&lengths) {
-                let length = lengths.drain(first..).sum::<u64>();
-                lengths.push(length);
+            while let Some(row) = tier(&lengths, u64::MAX) {
+                let length = lengths[row.clone()].iter().sum::<u64>();
+                lengths.splice(row, [length]);
                 copied += length;
             }
             most = most.max(lengths.len());

@@ -25,7 +25,7 @@ use crate::repository::History;
 
 /// A file that is not longer than this is fetched whole.
 const SMALL_BYTES: u64 = 1 << 20;
-/// The end of a longer one is fetched in one request, so many parts: the footer, the directory and the descriptions of versions lie there, and
+/// So many parts at the end of a longer one are fetched in one request: the footer, the directory and the descriptions of versions lie there, and
 /// a reader of one of them reads all.
 const END_PARTS: usize = 4;
 /// So often a reader looks for its parts. If others take all of the room each time, it reads past the cache.

@@ -91,12 +91,10 @@ impl Follower {
         Ok(true)
     }
 
-    /// The manifest to begin with: the newest one that is listed, or the newest one that follows upon what is noted.
+    /// The manifest to begin with: the newest one, which follows upon what is noted.
     fn first(&self) -> Result<Option<Head>, Error> {
         let noted = self.notes.as_ref().map(|notes| notes.load()).transpose()?.flatten();
-        let Some(Note { repository, head: Some(head), .. }) = noted else {
-            return self.history.listed_head();
-        };
+        let Some(Note { repository, head: Some(head), .. }) = noted else { return self.history.head() };
         if repository != self.history.repository {
             return Err(Error::Replaced {
                 url: self.history.bucket.url().to_owned(),

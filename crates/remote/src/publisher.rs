@@ -468,7 +468,9 @@ impl Publisher {
         let by = newest.manifest.clone();
         let is_noted = note.head.as_ref().is_some_and(|noted| noted.hash == newest.hash);
         if is_noted || self.must_have(source, &newest.manifest).is_ok() {
-            let note = Note { head: Some(newest), is_own: false, attempts: Vec::new(), ..note };
+            // What was sent before may still arrive.
+            let attempts = if is_noted { note.attempts.clone() } else { Vec::new() };
+            let note = Note { head: Some(newest), is_own: false, attempts, ..note };
             if let Err(error) = self.noted(note) {
                 return error;
             }

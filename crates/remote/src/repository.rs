@@ -140,7 +140,7 @@ impl Repository {
         History { repository: self.id.clone(), bucket, store: store.clone(), keys }
     }
 
-    /// The stores that have a history.
+    /// The stores that have a history, and folders beside these that somebody has given such a name.
     ///
     /// # Errors
     /// What the service answers.
@@ -211,15 +211,6 @@ impl History {
     pub(crate) fn head(&self) -> Result<Option<Head>, Error> {
         let number = self.listed()?;
         self.head_from(number.unwrap_or(0))
-    }
-
-    /// The newest manifest that a listing has, for those who look for a newer one soon.
-    pub(crate) fn listed_head(&self) -> Result<Option<Head>, Error> {
-        let number = self.listed()?;
-        match number.map(|number| self.find(number)).transpose()? {
-            Some(Found::Manifest(head)) => Ok(Some(*head)),
-            _ => self.head_from(number.unwrap_or(0)),
-        }
     }
 
     /// The number of the newest manifest that a listing has.

@@ -55,7 +55,7 @@ pub fn restore(
         done += file.bytes;
     }
     tidy(&unfinished, &manifest).map_err(Error::local("tidy", &unfinished))?;
-    // The store can be taken over from here, whatever becomes of the archive before the bucket is asked again.
+    // The store can be taken over from here, even if the archive is written to before the bucket is asked again.
     let note = Note { repository: history.repository.clone(), head: Some(head), ..Note::default() };
     NoteFile(unfinished.join(REMOTE_NOTE)).save(&note)?;
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
