@@ -29,8 +29,8 @@ const MOST_VERSIONS: &str = "30";
 /// Bash takes `@` for the end of a word otherwise, and `report@12` for three words.
 const WHOLE_VERSIONS: &str = "COMP_WORDBREAKS=${COMP_WORDBREAKS//@/}\n";
 
-/// Answers a shell if one asks, and ends the process then. What a script passes begins with `--`: a variable that is left in the environment has
-/// no command do nothing.
+/// Answers a shell if one asks, and ends the process then. What a script passes begins with `--`, so a variable that is left in the environment
+/// keeps no command from its work.
 pub(super) fn answer() {
     if env::args_os().nth(1).is_none_or(|first| first != "--") {
         return;

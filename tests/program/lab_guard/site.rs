@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lab::{Fs, Lab, Machine, wait_until};
+use crate::lab::{Fs, Machine, wait_until};
 use crate::lab_guard::ballast::{FLOOD_MIB, flood, make_ballast};
 use crate::lab_guard::seen::{dm_info, dm_status};
-use crate::lab_store::ground::{self, Ground, Kind, snapshot_of};
+pub use crate::lab_store::ground::lab;
+use crate::lab_store::ground::{Ground, Kind, snapshot_of};
 
 /// Expects little, and a writer of whom nothing was foreseen at the pace of these disks: in peace, nothing is extended.
 pub const CALM: &str = "least_rate = \"1 MiB\"\nfull_rate = \"400 MiB\"";
 /// The first space of a snapshot, far too little for that.
 pub const FIRST: &str = "snapshot_size = \"64 MiB\"";
-
-pub fn lab() -> Lab {
-    ground::lab()
-}
 
 pub struct Site<'a> {
     pub ground: Ground<'a>,
