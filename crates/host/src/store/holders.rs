@@ -1,9 +1,8 @@
 //! Who holds a lock on a store: read from the kernel's list of locks.
 //!
 //! "Busy" alone leaves people guessing. The kernel knows which process has which bytes of which file locked,
-//! so the error can name it. This is an aid and no more: locks come and go while the list is read, processes
-//! in other containers have no number here, and some file systems (btrfs, overlays) show another device in
-//! the list than in `stat`.
+//! so the error can name it. This is an aid and no more: processes in other containers have no number here,
+//! and some file systems (btrfs, overlays) show another device in the list than in `stat`.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -32,9 +31,19 @@ pub struct Lock {
     pub exclusive: bool,
 }
 
-/// Finds the other processes that hold locks on the store: those with an exclusive one, or, where there are
-/// none, all.
+/// How often the list of locks is read until a holder is found.
+///
+/// The kernel gives the list in pieces of a page and goes on at a line's number, so a lock that another process
+/// releases between two pieces hides a line that is still there.
+const READS: u32 = 20;
+
+/// Finds the other processes that hold locks on the store: those with an exclusive one, or all if there are
+/// none.
 pub(super) fn find(file: &StoreFile) -> Vec<Holder> {
+    (0..READS).map(|_| find_once(file)).find(|holders| !holders.is_empty()).unwrap_or_default()
+}
+
+fn find_once(file: &StoreFile) -> Vec<Holder> {
     // Generous for any machine's locks, and a bound in any case.
     let text = read_start("/proc/locks", 4 << 20);
     let own = std::process::id();
