@@ -14,6 +14,8 @@
 # make build         the release binary, target/release/asat
 # make install       binary, units, manual pages and completions, under PREFIX (default /usr/local)
 # make deb           the same as a Debian package, in target/
+# make static        the program without any library of the system, for other distributions, with its checksum, in target/
+# make image         the same as a container image, asat:VERSION
 # make sbom          what the program is built from, with licences, as target/dependencies.cdx.json
 
 CARGO ?= cargo
@@ -49,6 +51,12 @@ COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup
 LITESTREAM ?= github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
+# The target of the program that needs no library of the system, and what links it.
+STATIC_TARGET = $(shell uname -m)-unknown-linux-musl
+STATIC_NEEDS = $(BUILD_NEEDS) rustup:rustup musl-gcc:musl-tools
+STATIC = target/asat-$(VERSION)-$(STATIC_TARGET)
+# What builds an image: podman, buildah or docker, whichever is there first, or the one that CONTAINERS names.
+CONTAINERS ?= $(firstword $(notdir $(shell command -v podman buildah docker)) podman)
 # The same on this machine's own device-mapper.
 LOOP_NEEDS = $(BUILD_NEEDS) lvcreate:lvm2 dmsetup:dmsetup thin_check:thin-provisioning-tools mkfs.xfs:xfsprogs \
              mkfs.ext4:e2fsprogs losetup:mount
@@ -65,7 +73,7 @@ FUZZ_SECONDS ?= 20
 # How often `sim` kills a publisher, its bucket's server or a follower.
 KILLS ?= 500
 
-.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab compare install deb sbom clean
+.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab compare install deb static image sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -173,6 +181,20 @@ install: $(BUILT)
 deb: $(BUILT)
 	@tools/need $(DEB_NEEDS)
 	packaging/deb/build $(BINARY) $(VERSION) target
+
+static:
+	@tools/need $(STATIC_NEEDS)
+	rustup target add $(STATIC_TARGET)
+	CC_$(subst -,_,$(STATIC_TARGET))=musl-gcc $(CARGO) build --release --locked --package asat --target $(STATIC_TARGET)
+	install -D -m 755 $(TARGET)/$(STATIC_TARGET)/release/asat $(STATIC)
+	cd $(dir $(STATIC)) && sha256sum $(notdir $(STATIC)) > $(notdir $(STATIC)).sha256
+
+image: static
+	@tools/need $(CONTAINERS):$(CONTAINERS)
+	rm -rf target/container && mkdir -p target/container/empty
+	cp $(STATIC) target/container/asat
+	cp packaging/asat.toml /etc/ssl/certs/ca-certificates.crt target/container/
+	$(CONTAINERS) build --tag asat:$(VERSION) --file packaging/container/Containerfile target/container
 
 sbom:
 	@tools/need cargo:rust python3:python3

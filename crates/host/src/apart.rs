@@ -22,8 +22,9 @@ pub(crate) fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io:
         // SAFETY: the kernel copies this thread's table without what is closed, and closes nothing in the other threads'
         // table, so no descriptor that anything else owns becomes invalid. This thread ends with the closure below, which
         // was given no descriptor of the old table.
-        let closed =
-            unsafe { libc::close_range(FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE.cast_signed()) };
+        // The call is made by its number: not every C library has it by name.
+        let call = libc::SYS_close_range;
+        let closed = unsafe { libc::syscall(call, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE) };
         if closed != 0 {
             return Err(io::Error::last_os_error());
         }
