@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::fingerprint::PageHash;
-use crate::hashes::{GROUP, Hashes};
+use crate::hashes::Hashes;
+use crate::index::BLOCK_PAGES;
 use crate::objects::Stamp;
 use crate::pages::Pages;
 use crate::segment::Segment;
 use crate::state::{Slot, State};
 use crate::view::{Page, View};
 
-/// So many pages are read at once: those whose hashes the next version shares or has anew together.
-const TOGETHER: usize = GROUP;
+/// So many pages are read at once: those of a block of the index.
+const TOGETHER: usize = BLOCK_PAGES as usize;
 
 /// Says whether to go on reading.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;
