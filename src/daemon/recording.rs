@@ -199,7 +199,7 @@ impl Recording {
         self.stopped.send_replace(true);
         if self.thread.join().is_err() {
             tracing::error!(
-                "what records in the archives ended with a panic; the next start goes on with it"
+                "what records in the archives ended with a panic; the next start continues it"
             );
         }
     }

@@ -64,7 +64,7 @@ fn waits_for_bucket(face: &Face) -> Option<Problem> {
     (!knows_all).then_some(unanswered)
 }
 
-/// How the daemon is, and what is kept. Where nothing can be recorded, all else is of no use; what keeps the guard from its work goes
+/// How the daemon is, and what is kept. If nothing can be recorded, all else is of no use; what keeps the guard from its work comes
 /// before other harm: it may harm others. That a store is late comes last: it harms nothing that is kept.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();
