@@ -75,8 +75,7 @@ fn room_for_clones(store: &Store) -> Option<Finding> {
         return Some(finding("room-for-clones", Level::Ok, what));
     }
     let what = format!("{what}, which may be as much as {}", bytes(*length));
-    let advice =
-        "free space there: without it, programs that write to the store hear that the disk is full";
+    let advice = "free space there: without it, programs that write to the store hear that the disk is full";
     Some(finding("room-for-clones", Level::Warning, what).advise(advice))
 }
 

@@ -113,7 +113,8 @@ fn file_system(place: &Place) -> Finding {
     if REMOTE.contains(&fs.as_str()) {
         finding(Level::Warning).advise("name a folder on a disk of this machine as `state`")
     } else if FLEETING.contains(&fs.as_str()) {
-        finding(Level::Warning).advise("choose another folder: this one is deleted when the machine is restarted")
+        finding(Level::Warning)
+            .advise("choose another folder: this one is deleted when the machine is restarted")
     } else {
         finding(Level::Ok)
     }

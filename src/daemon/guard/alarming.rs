@@ -81,9 +81,7 @@ impl Alarming {
 
 fn alarm_command(config: &AlarmConfig) -> io::Result<Option<AlarmCommand>> {
     if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
-        tracing::error!(
-            "guard.alarm_command will get no alarms: {error}; correct it, or what it names"
-        );
+        tracing::error!("guard.alarm_command will get no alarms: {error}; correct it, or what it names");
     }
     AlarmCommand::start(&config.command)
 }
