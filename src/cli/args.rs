@@ -145,7 +145,7 @@ pub(super) enum Command {
     Backup(BackupArgs),
     /// Make a lost catalogue anew from what the archives and snapshots say, for a daemon that does not run
     RebuildCatalogue(RebuildArgs),
-    /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 if an
+    /// Show what can run out of space, how near it is, and what the guard does about it. Exits with 13 if an
     /// alarm is on that nobody has acknowledged, or the guard is kept from its work
     Capacity(CapacityArgs),
     /// Say that an alarm is known, so that it is not repeated

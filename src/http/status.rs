@@ -17,8 +17,8 @@ use super::problem::Failure;
 use super::{Answer, Face, freshness};
 use asat_wire::{Health, Names, ProblemBody, Trouble};
 
-/// Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a store
-/// was not published by when it is expected: it serves all the same then.
+/// Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a store was
+/// not published by when it is expected. It serves all the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
 pub(super) async fn healthz(
     State(face): State<Arc<Face>>,

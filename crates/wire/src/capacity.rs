@@ -54,8 +54,8 @@ pub struct CapacityTarget {
     /// The version that the snapshot holds, the name of the pool or the group, or the path of the folder.
     #[schema(example = "report@12")]
     pub name: String,
-    /// How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` (at the rate of this moment it
-    /// would run out before it can be extended) or `lost` (it has run out).
+    /// How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` or `lost` (it has run out). If it is `urgent`,
+    /// it would run out, at the rate of this moment, before it can be extended.
     pub level: String,
     /// Bytes in use. Of a group: what all that is in it may need at once.
     pub used_bytes: u64,

@@ -127,8 +127,8 @@ pub struct DiffLine {
     /// The table; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// `insert`, `update` or `delete` of a row, `schema` of a table's definition, `end`, or `problem` if something went wrong after the
-    /// first rows: then it has the members of a problem.
+    /// `insert`, `update` or `delete` of a row, `schema` of a table's definition, `end`, or `problem` if something failed after the
+    /// first rows. Then it has the members of a problem.
     pub op: String,
     /// What happened to the definition: `created`, `dropped`, `renamed` or `altered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,8 +88,8 @@ pub struct PublishRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 4000)]
     pub note: Option<String>,
-    /// Attributes of your own: at most 32, each a text, a number or a truth value, with names of at most 64 characters without
-    /// `:` and `=`; 4096 bytes in all. What is null counts as left out.
+    /// Attributes of your own: at most 32, each a text, a number or a truth value. Names have at most 64 characters without
+    /// `:` and `=`, and all of them take 4096 bytes at the most. What is null counts as left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, example = json!({ "batch": 41 }))]
     pub attributes: Option<Free>,
@@ -295,8 +295,8 @@ pub struct RepairedFile {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut` or `archive` while the pages of a version are read, then `store` while those that changed are
-    /// compressed and written, and `sync` while the file is made durable; `copy`, `restore`, `verify` or `repair`.
+    /// What is being done. It is `cut` or `archive` while the pages of a version are read. Then it is `store` while those that changed
+    /// are compressed and written, and `sync` while the file is made durable. Else it is `copy`, `restore`, `verify` or `repair`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,

@@ -60,7 +60,7 @@ type Book = HashMap<(u32, u32), (Instant, Arc<Known>)>;
 /// What callers may do, and what is known of them.
 pub(super) struct Peers {
     rules: Vec<PeerRule>,
-    /// The names of root and of the user that the daemon acts for, who may do everything: neither waits for a look into the
+    /// The names of root and of the user that the daemon acts for, who may do everything. Neither waits for a look into the
     /// machine's lists, which others may keep busy or which may be on a network.
     always: BTreeMap<u32, Option<String>>,
     own: u32,

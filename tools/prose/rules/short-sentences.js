@@ -8,7 +8,7 @@ module.exports = (context) => {
     const { Syntax, RuleError, report, locator } = context;
     const text = (node) => (node.type === Syntax.Code ? "code" : node.children ? node.children.map(text).join("") : node.value || "");
     const check = (node) => {
-        for (const sentence of text(node).split(/(?<=[.!?:;]["')]*)\s+/u)) {
+        for (const sentence of text(node).split(/(?<=[.!?]["')]*)\s+/u)) {
             const words = sentence.split(/\s+/u).filter((word) => /[\p{L}\p{N}]/u.test(word));
             if (words.length > MOST_WORDS) {
                 // Code is left out of the text, so the place is that of the sentence's first words, if they have none.

@@ -208,8 +208,8 @@ class CapacityTarget:
     # `snapshot`, `pool-data`, `pool-metadata`, `group` or `folder`.
     kind: str
 
-    # How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` (at the rate of this moment it would
-    # run out before it can be extended) or `lost` (it has run out).
+    # How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` or `lost` (it has run out). If it is
+    # `urgent`, it would run out, at the rate of this moment, before it can be extended.
     level: str
 
     # The version that the snapshot holds, the name of the pool or the group, or the path of the folder.
@@ -1192,7 +1192,7 @@ class Calls:
 
     def healthz(self) -> Health:
         """Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a
-        store was not published by when it is expected: it serves all the same then.
+        store was not published by when it is expected. It serves all the same then.
         """
         return self._transport.value(
             "GET",
@@ -1345,7 +1345,7 @@ class Calls:
     def query(self, *, sql: str, limit: int | None = None, timeout_seconds: int | None = None) -> Iterator[QueryLine]:
         """Answers a query over versions. In front of a table, `report@12`, `report@latest` or `"report@month-end"`
         stands for a version; `report` alone is the newest one. Between two versions, `report@11..12.diff_valuation`
-        has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`; `report.diff_valuation` has those
+        has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`. `report.diff_valuation` has those
         between all neighbours, and `report.history_valuation` each state of each row, with `valid_from` and
         `valid_to`. The answer has a line for the names of the columns, one for each row, an array, and one for the
         end. Values are as in JSON; a blob is `{"hex":"00ff"}`. Nothing can be written.
@@ -1402,8 +1402,9 @@ class Calls:
         )
 
     def push(self, name: str) -> StoreRemote:
-        """Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for an
-        hour, and what has failed and would be tried again later. A new version needs no push: it follows by itself.
+        """Has all of a store's archive be in the bucket now. That includes what was merged or given up and could wait
+        for an hour, and what has failed and would be tried again later. A new version needs no push: it follows by
+        itself.
         """
         return self._transport.value(
             "POST",
