@@ -1,8 +1,9 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
 # make demo-fleet    history in a bucket: a publisher that is lost, two followers, and a machine that takes over
-# make test          everything that must hold: format, lints, all tests
+# make test          everything that must hold: format, lints, words, all tests
 # make check         what changes break most often, in minutes: no virtual machines, no browser, no simulator
+# make prose         the words of documents, help texts, errors, log lines, pages and alerts: docs/style.md
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
 #                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
@@ -37,12 +38,14 @@ BUILD_NEEDS = cargo:rust cc:gcc
 DEMO_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 python3:python3
 # What the demo of a fleet uses besides: a server that speaks S3, from PyPI.
 FLEET_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv
+# The linter of prose, from npm, and what hands it the texts in the sources.
+PROSE_NEEDS = node:nodejs npm:npm python3:python3
 # A real kernel as a process, with LVM on it, for the tests that need a device-mapper.
 LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dmeventd thin_check:thin-provisioning-tools \
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs mkfs.btrfs:btrfs-progs losetup:mount insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
 # Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
 # disks, a machine under systemd, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
+TEST_NEEDS = $(DEMO_NEEDS) $(PROSE_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
              unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age lintian:lintian systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
@@ -73,7 +76,7 @@ FUZZ_SECONDS ?= 20
 # How often `sim` kills a publisher, its bucket's server or a follower.
 KILLS ?= 500
 
-.PHONY: build test check test-loop sim lint demo demo-fleet bench bench-lab compare install deb static image sbom clean
+.PHONY: build test check prose test-loop sim lint demo demo-fleet bench bench-lab compare install deb static image sbom clean
 .DEFAULT_GOAL := build
 
 build:
@@ -84,12 +87,14 @@ build:
 test:
 	@tools/need $(TEST_NEEDS)
 	$(FORMAT)
+	$(PROSE)
 	@tools/lab-kernel target/lab-kernel
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings $(CARGO) test --workspace --locked --no-fail-fast
 
 check:
-	@tools/need $(DEMO_NEEDS)
+	@tools/need $(DEMO_NEEDS) $(PROSE_NEEDS)
 	$(LINT)
+	$(PROSE)
 	$(CARGO) test --workspace --exclude asat --exclude asat-bench --exclude asat-sim --locked --no-fail-fast -- --skip scripts::
 	$(CARGO) test --locked --no-fail-fast -- $(SLOW:%=--skip %)
 
@@ -110,11 +115,17 @@ sim:
 	$(if $(SEED)$(SIM),,KILLS=$(KILLS) $(CARGO) test --release --locked --test program -- fleet::)
 
 FORMAT = $(CARGO) fmt --all --check
+PROSE = tools/prose/lint $(TARGET)/tmp/prose
 LINT = $(FORMAT) && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
 lint:
 	@tools/need $(TEST_NEEDS)
 	$(LINT)
+	$(PROSE)
+
+prose:
+	@tools/need $(PROSE_NEEDS)
+	$(PROSE)
 
 demo: build
 	@tools/need $(DEMO_NEEDS)

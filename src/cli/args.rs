@@ -65,7 +65,7 @@ pub(super) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Globals {
-    /// Where the daemon listens: unix:PATH or http://HOST:PORT. If left out, what ASAT_SERVER says, or unix:/run/asat/asat.sock
+    /// The address at which the daemon listens: unix:PATH or http://HOST:PORT. If left out, what ASAT_SERVER says, or unix:/run/asat/asat.sock
     #[arg(long, short, global = true, value_name = "ADDRESS")]
     pub(super) server: Option<Server>,
     /// A file with the token to present; a token is never an argument, which others could see. If left out, what ASAT_TOKEN_FILE says
@@ -145,12 +145,12 @@ pub(super) enum Command {
     Backup(BackupArgs),
     /// Make a lost catalogue anew from what the archives and snapshots say, for a daemon that does not run
     RebuildCatalogue(RebuildArgs),
-    /// Show what can run out of space, how near it is, and what the guard does about it; exits with 13 if an
+    /// Show what can run out of space, how near it is, and what the guard does about it. Exits with 13 if an
     /// alarm is on that nobody has acknowledged, or the guard is kept from its work
     Capacity(CapacityArgs),
     /// Say that an alarm is known, so that it is not repeated
     Acknowledge(AcknowledgeArgs),
-    /// Show which time asat goes by, or accept what the machine's clock says; exits with 13 if the clock is doubted
+    /// Show which time asat uses, or accept what the machine's clock says; exits with 13 if the clock is doubted
     Clock(ClockArgs),
     /// Show what the guard did for a version or with it, and why
     Why(WhyArgs),

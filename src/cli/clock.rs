@@ -22,7 +22,7 @@ pub(super) async fn clock(args: &ClockArgs, client: &Client, output: &Output) ->
     }
     let now = accept(reason.as_deref(), client).await?;
     output.answer(&now, |now| match found.doubted {
-        true => format!("asat goes by the machine's clock: {}", both(now.clock_at, now.clock_at)),
+        true => format!("asat uses the machine's clock: {}", both(now.clock_at, now.clock_at)),
         false => text(now),
     })?;
     Ok(())
@@ -39,7 +39,7 @@ fn text(clock: &Clock) -> String {
         return format!("the machine's clock is believed: it is {clock_at:.0}");
     }
     format!(
-        "the machine's clock says {clock_at:.0}, and is doubted\nasat goes by      {believed_at:.0}\n{}\n\
+        "the machine's clock says {clock_at:.0}, and is doubted\nasat uses         {believed_at:.0}\n{}\n\
          set the clock right, and this is over; if it is right, type: asat clock accept",
         ending(*would_end)
     )
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(
             said,
             "the machine's clock says 2036-11-19T17:00:00Z, and is doubted\n\
-             asat goes by      2026-11-19T17:00:00Z\n\
+             asat uses         2026-11-19T17:00:00Z\n\
              By it would end: 11 versions given up by retention; 1 grace of versions that were given up, which are gone for good \
              then; 2 pins.\n\
              set the clock right, and this is over; if it is right, type: asat clock accept"

@@ -46,7 +46,7 @@ fn whether_clock_is_doubted(address: &str) -> Option<Finding> {
     clock.doubted.then(|| {
         let Clock { believed_at, clock_at, .. } = clock;
         Finding::clock(format!(
-            "the daemon doubts the machine's clock ({clock_at:.0}), and goes by {believed_at:.0}"
+            "the daemon doubts the machine's clock ({clock_at:.0}), and uses {believed_at:.0}"
         ))
     })
 }

@@ -35,7 +35,7 @@ pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) 
 struct WouldRetire {
     #[serde(flatten)]
     version: Version,
-    /// How much comes back at least when its pages are let go; nothing if that is not known.
+    /// How much comes back at least when its pages are deleted; nothing if that is not known.
     gives_back_bytes: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ fn retired(version: &Version, is: &str) -> String {
             let at = both(at, Timestamp::now());
             format!("{id} {is} retired; until {at} it can be brought back: asat unretire {id}")
         }
-        ("retiring", None) => format!("{id} {is} given up, and its pages are let go"),
+        ("retiring", None) => format!("{id} {is} given up, and its pages are deleted"),
         (state, None) => format!("{id} {is} {}", clean(state)),
     }
 }

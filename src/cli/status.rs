@@ -132,7 +132,7 @@ fn text(status: &Status, now: Timestamp) -> String {
     if clock.doubted {
         let _ = writeln!(
             text,
-            "clock   DOUBTED: it says {}; asat goes by {}",
+            "clock   DOUBTED: it says {}; asat uses {}",
             both(clock.clock_at, now),
             both(clock.believed_at, now)
         );

@@ -33,7 +33,7 @@ pub(super) fn validate(
 ) -> Result<Option<TrackConfig>, Problem> {
     let max_wal = raw.max_wal.as_deref().map_or(Ok(64 << 20), |text| size("track.max_wal", text))?;
     if max_wal < LEAST_WAL {
-        let what = "is less than 16 MiB, at which it would be let go all the time".to_owned();
+        let what = "is less than 16 MiB, at which it would be released all the time".to_owned();
         return Err(wrong("track.max_wal", what, "write for example \"64 MiB\""));
     }
     let check = raw.check.as_deref().map_or(Ok(DAY), |text| duration("track.check", text))?;

@@ -98,7 +98,7 @@ impl Feed {
         let _ = self.stop.send(true);
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("what tells of changes ended with a panic; the next start goes on with it");
+                tracing::error!("what tells of changes ended with a panic; the next start continues it");
             }
         }
     }
@@ -113,13 +113,13 @@ fn run(command: &[String], diff: &Diff, stopping: &AtomicBool) -> bool {
     let is_over = || stopping.load(Ordering::Relaxed);
     match program::run_with(command, &environment, &input, DEADLINE, is_over) {
         Ok(()) => {
-            tracing::info!(version = diff.to, "the command of the feed was told");
+            tracing::info!(version = diff.to, "the command of the feed has the message");
             true
         }
         Err(error) if is_over() => {
             tracing::warn!(
                 version = diff.to,
-                "the command of the feed is told again after the next start: {error}"
+                "the command of the feed gets the message again after the next start: {error}"
             );
             false
         }

@@ -71,7 +71,7 @@ impl Following {
         self.stop.stop();
         drop(self.stopped);
         if self.thread.join().is_err() {
-            tracing::error!("what follows the bucket ended with a panic; the next start goes on with it");
+            tracing::error!("what follows the bucket ended with a panic; the next start continues it");
         }
     }
 }

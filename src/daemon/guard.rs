@@ -131,7 +131,7 @@ impl Guarding {
         // A guard that is gone has nothing left to stop.
         let _ = self.words.send(Word::Stop);
         if self.thread.join().is_err() {
-            tracing::error!("the guard ended with a panic; brakes let go by themselves");
+            tracing::error!("the guard ended with a panic; brakes end by themselves");
         }
     }
 }

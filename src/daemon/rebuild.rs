@@ -71,7 +71,7 @@ pub fn rebuild(
     let path = config.catalogue();
     if !Catalogue::is_missing(&path)? && !replace {
         let detail = format!("there is a catalogue at {}", path.display());
-        let hint = "start the daemon, which goes by it; or add --replace, which keeps it beside the new one";
+        let hint = "start the daemon, which uses it; or add --replace, which keeps it beside the new one";
         return Err(Problem::new(Code::InUse, detail, hint));
     }
     let installation = match installation {

@@ -198,9 +198,7 @@ impl Recording {
     pub(super) fn stop(self) {
         self.stopped.send_replace(true);
         if self.thread.join().is_err() {
-            tracing::error!(
-                "what records in the archives ended with a panic; the next start goes on with it"
-            );
+            tracing::error!("what records in the archives ended with a panic; the next start continues it");
         }
     }
 }

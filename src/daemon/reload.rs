@@ -51,8 +51,8 @@ fn told(later: &[Later]) -> String {
     }
     tracing::info!(waiting = later.len(), "the configuration was read again, and is in force");
     if later.is_empty() {
-        return "Goes by the new configuration".to_owned();
+        return "Uses the new configuration".to_owned();
     }
     let keys: Vec<String> = later.iter().map(ToString::to_string).collect();
-    format!("Goes by the new configuration, except for what waits for a restart: {}", keys.join(", "))
+    format!("Uses the new configuration, except for what waits for a restart: {}", keys.join(", "))
 }

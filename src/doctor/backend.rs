@@ -75,8 +75,7 @@ fn room_for_clones(store: &Store) -> Option<Finding> {
         return Some(finding("room-for-clones", Level::Ok, what));
     }
     let what = format!("{what}, which may be as much as {}", bytes(*length));
-    let advice =
-        "free space there: without it, programs that write to the store are told that the disk is full";
+    let advice = "free space there: without it, programs that write to the store hear that the disk is full";
     Some(finding("room-for-clones", Level::Warning, what).advise(advice))
 }
 
@@ -168,7 +167,7 @@ fn room_in_pool(pool: &Pool) -> Finding {
         return finding("room-for-snapshots", Level::Problem, what).advise(advice);
     }
     if *data >= FULL_DATA {
-        let advice = format!("a full pool stops whoever writes to it: lvextend --size +10G {name}");
+        let advice = format!("a full pool stops each program that writes to it: lvextend --size +10G {name}");
         return finding("room-for-snapshots", Level::Warning, what).advise(advice);
     }
     finding("room-for-snapshots", Level::Ok, what)

@@ -113,7 +113,8 @@ fn file_system(place: &Place) -> Finding {
     if REMOTE.contains(&fs.as_str()) {
         finding(Level::Warning).advise("name a folder on a disk of this machine as `state`")
     } else if FLEETING.contains(&fs.as_str()) {
-        finding(Level::Warning).advise("choose another folder: this one goes when the machine is restarted")
+        finding(Level::Warning)
+            .advise("choose another folder: this one is deleted when the machine is restarted")
     } else {
         finding(Level::Ok)
     }
@@ -196,8 +197,8 @@ pub(super) fn listener(listener: &Listener) -> Finding {
 pub(super) fn alarm_command((program, usable): &(String, Result<(), String>)) -> Finding {
     let finding = |level, what: String| Finding::new(Group::Guard, "alarm-command", level, what);
     match usable {
-        Ok(()) => finding(Level::Ok, format!("alarms are told by {program}, which can be run")),
-        Err(why) => finding(Level::Problem, format!("alarms would not be told: {why}"))
+        Ok(()) => finding(Level::Ok, format!("asat passes alarms to {program}, which can be run")),
+        Err(why) => finding(Level::Problem, format!("asat could not pass on alarms: {why}"))
             .advise("correct guard.alarm_command, or make what it names an executable file"),
     }
 }

@@ -96,7 +96,7 @@ fn sharing(store: &Store) -> Option<Finding> {
                 )
             })
         }
-        Sharing::Unknown(why) => finding(Level::Note, format!("who may write beside it cannot be told: {why}")),
+        Sharing::Unknown(why) => finding(Level::Note, format!("asat cannot find out who may write beside it: {why}")),
     }
 }
 
@@ -114,7 +114,7 @@ fn file_system(place: Result<&Place, &String>) -> Option<Finding> {
         return finding(Level::Warning, on).map(|finding| finding.advise(advice));
     }
     if FLEETING.contains(&fs.as_str()) {
-        return finding(Level::Note, format!("{on}; it goes when the machine is restarted"));
+        return finding(Level::Note, format!("{on}; it is deleted when the machine is restarted"));
     }
     finding(Level::Ok, on)
 }

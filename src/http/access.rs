@@ -40,12 +40,12 @@ pub enum Access {
     Tokens(Rules),
 }
 
-/// Somebody who has shown who he is.
+/// A caller whose identity is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// What he may do.
+    /// What the caller may do.
     pub(super) role: Role,
-    /// Who he is, for the audit trail.
+    /// The caller's name in the audit trail.
     pub(super) by: By,
 }
 
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Whether the caller has shown that he may read: a public route answers everybody, and not everybody everything.
+/// Whether the caller has shown the right to read: a public route answers everybody, and not everybody everything.
 #[derive(Clone, Copy)]
 pub(super) struct MayRead(pub(super) bool);
 
@@ -103,14 +103,14 @@ fn unknown() -> Problem {
     Problem::new(Code::Overloaded, "it takes too long to find out who asks", "try again in a moment")
 }
 
-/// Whether the caller came in by a session, which he can end.
+/// Whether the caller came in by a session, which the caller can end.
 #[derive(Clone, Copy)]
 pub(super) struct SignedIn(pub(super) bool);
 
-/// How somebody has shown who he is.
+/// How a caller has shown an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// By what only he has: a token, or a process of his on this machine.
+    /// By what only the caller has: a token, or a process on this machine.
     Own,
     /// By a cookie, which a browser sends with whatever any page asks of it.
     Cookie,
@@ -143,7 +143,7 @@ impl Access {
         }
     }
 
-    /// Begins a session for whoever shows a token; answers the cookie, or nothing where none is needed.
+    /// Begins a session for a caller who shows a token; answers the cookie, or nothing if none is needed.
     ///
     /// # Errors
     /// [`Code::Unauthenticated`] where the token does not count.
@@ -156,14 +156,14 @@ impl Access {
         let Self::Tokens(rules) = self else { return Ok(None) };
         let (tokens, now) = (rules.tokens(), asat_host::clock::now());
         let known = tokens::shown(&tokens, token.trim(), now).and_then(|token| {
-            let hint = "see that it was copied whole, or ask whoever runs asat for one";
+            let hint = "see that it was copied whole, or ask the administrator of asat for one";
             token.ok_or_else(|| Problem::new(Code::Unauthenticated, "the token is not known", hint))
         });
         let token = known.inspect_err(|problem| rules.refusals().tell(from, problem))?;
         rules.sessions().begin(token, headers, now).map(Some)
     }
 
-    /// Ends the session of a request, where it has one; answers the cookie that takes its own away.
+    /// Ends the session of a request, if it has one; answers the cookie that takes its own away.
     pub(super) fn sign_out(&self, headers: &HeaderMap) -> Option<String> {
         match self {
             Self::Tokens(rules) => Some(rules.sessions().end(headers)),
@@ -178,7 +178,7 @@ impl Caller {
         Self { role: token.role, by: By::token(&token.name) }
     }
 
-    /// Refuses what his role does not allow.
+    /// Refuses what the caller's role does not allow.
     fn allowed(self, method: &Method, route: &str) -> Result<Self, Problem> {
         let needed = needed(method, route);
         if self.role >= needed {
@@ -195,7 +195,7 @@ pub(super) fn is_public(route: &str) -> bool {
     status::is_of_health(route) || matches!(route, "/assets/{name}" | "/sign-in" | "/sign-out")
 }
 
-/// The role that a request needs. To open a version, or to ask a query, is to read it; where there is no route there is nothing to
+/// The role that a request needs. To open a version, or to ask a query, is to read it; if there is no route there is nothing to
 /// keep from anybody.
 pub(super) fn needed(method: &Method, route: &str) -> Role {
     let reads = matches!(

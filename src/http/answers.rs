@@ -24,7 +24,7 @@ pub type Pages = Answers<String, Bytes, 64>;
 /// A page of more bytes is not kept.
 pub(super) const MAX_PAGE: usize = 128 << 10;
 
-/// The answers of this moment, for whoever asks the same; nobody waits for anybody. So many are kept at most: where more is
+/// The answers of this moment, for all who ask the same; nobody waits for anybody. So many are kept at most: if more is
 /// asked for, it begins anew.
 pub struct Answers<Question, Answer, const MOST: usize>(ArcSwap<Book<Question, Answer>>);
 
@@ -47,7 +47,7 @@ impl<Question: Hash + Eq + Clone, Answer, const MOST: usize> Answers<Question, A
         book.answers.get(question).filter(|_| book.revision == revision).cloned()
     }
 
-    /// Keeps what is answered to this question at this revision. Whoever says so sees to it that the revision stays meanwhile.
+    /// Keeps what is answered to this question at this revision. The caller sees to it that the revision stays meanwhile.
     pub(super) fn keep(&self, revision: u64, question: &Question, answer: &Arc<Answer>) {
         self.0.rcu(|book| {
             let is_good = book.revision == revision && book.answers.len() < MOST;
@@ -66,7 +66,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// What this publication is answered with; nothing where it cannot be written so.
+    /// What this publication is answered with; nothing if it cannot be written so.
     pub(super) fn new(published: &Published) -> Option<Self> {
         let location = super::snapshots::location(&published.version.id)?;
         let mut body = serde_json::to_vec(&Published { elapsed_ms: 0.0, ..published.clone() }).ok()?;

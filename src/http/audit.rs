@@ -23,7 +23,7 @@ pub(super) struct AuditParameters {
     store: Option<String>,
     /// Only those about this version: `report@12` or `report@latest`.
     version: Option<String>,
-    /// Only what this one did, written exactly as the trail has him.
+    /// Only what this caller did, written exactly as the trail has it.
     #[param(example = "uid 1000 (ann)")]
     actor: Option<String>,
     /// Only this: `publish`, `import`, `pin`, `unpin`, `retire`, `restore`, `revoke`, `lose` or `recover`.

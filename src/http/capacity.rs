@@ -130,7 +130,7 @@ pub(super) struct WhyParameters {
     limit: Option<u32>,
 }
 
-/// Says what the guard did for a version or with it, newest first, and how the version ended, where it did.
+/// Says what the guard did for a version or with it, newest first, and how the version ended, if it did.
 #[utoipa::path(
     get, path = "/versions/{id}/why", tag = "versions",
     params(("id" = String, Path, description = "`report@12` or `report@latest`"), WhyParameters),

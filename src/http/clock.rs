@@ -10,7 +10,7 @@ use super::extract::Body;
 use super::{Answer, Caller, Face};
 use asat_wire::{AcceptRequest, Clock, ProblemBody};
 
-/// Says which time asat goes by, whether it doubts the machine's clock, and what would end by that.
+/// Says which time asat uses, whether it doubts the machine's clock, and what would end by that.
 #[utoipa::path(
     get, path = "/clock", tag = "daemon",
     responses((status = 200, description = "What is believed", body = Clock))
@@ -19,7 +19,7 @@ pub(super) async fn clock(State(face): State<Arc<Face>>) -> Json<Clock> {
     Json(face.clock())
 }
 
-/// Accepts what the machine's clock says: from then on asat goes by it, and what ends by it ends at once. Where the clock is not
+/// Accepts what the machine's clock says: from then on asat uses it, and what ends by it ends at once. If the clock is not
 /// doubted, nothing is done.
 #[utoipa::path(
     post, path = "/clock/accept", operation_id = "accept_clock", tag = "daemon", request_body = AcceptRequest,

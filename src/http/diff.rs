@@ -32,7 +32,7 @@ pub(super) struct DiffParameters {
     by: Option<String>,
     /// Shadow tables of virtual tables, and SQLite's own, too.
     all: Option<bool>,
-    /// How many rows at most; all of them where it is left out.
+    /// How many rows at most; all of them if it is left out.
     #[param(minimum = 1)]
     limit: Option<u64>,
     /// Where to go on: `next_cursor` of the answer before.

@@ -16,9 +16,12 @@ use super::Face;
 use crate::daemon::Notice;
 use asat_wire::{Names, PastAction};
 
-/// Follows what happens from now on: `version`, `publication`, `tag`, `lease` and `progress` events, each with a JSON
-/// object; `guard` events, each with an action of the guard; `alarm` events, as an alarm begins, is acknowledged
-/// and is over; `diff` events, each with the tables that a new version changed, as soon as it is in the archive; and `watch` events, as the marker of a store moves, is published, or gives trouble. A listener that is too slow gets `missed` with how many it missed, and should list anew.
+/// Follows what happens from now on.
+///
+/// `version`, `publication`, `tag`, `lease` and `progress` events have a JSON object each. A `guard` event has an action of
+/// the guard. `alarm` events come as an alarm begins, is acknowledged and is over. A `diff` event has the tables that a new
+/// version changed, as soon as it is in the archive. `watch` events come as the marker of a store moves, is published, or
+/// gives trouble. A listener that is too slow gets `missed` with how many it missed, and should list anew.
 #[utoipa::path(
     get, path = "/events", tag = "daemon",
     responses((status = 200, description = "The events", content_type = "text/event-stream", body = String))

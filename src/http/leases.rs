@@ -78,7 +78,7 @@ pub(super) struct RevokeParameters {
 
 /// Takes a lease from its holder, at once. It is written down, with the reason if there is one.
 ///
-/// The version's copy goes with the last lease on it; a program that has the file open reads on. In the tree of versions
+/// The version's copy is deleted with the last lease on it; a program that has the file open reads on. In the tree of versions
 /// reading fails from now on, and for a minute the version is not opened there again: time to retire it.
 #[utoipa::path(
     delete, path = "/leases/{lease}", operation_id = "revoke_lease", tag = "as-at copies",
@@ -129,7 +129,7 @@ pub(super) async fn revoked(
 }
 
 impl Face {
-    /// Refuses a lease that somebody else has taken, to whoever may not revoke it.
+    /// Refuses a lease that somebody else has taken, to a caller who may not revoke it.
     pub(super) fn check_own(&self, caller: &Caller, lease: &str) -> Result<(), Problem> {
         let engine = self.handle.engine();
         match engine.register().lease(&extract::lease(lease)) {

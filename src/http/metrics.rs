@@ -24,7 +24,7 @@ use crate::metrics::{self, Family};
 fn clock(believed: &Believed) -> Family {
     let mut ahead = Family::gauge(
         "asat_clock_ahead_seconds",
-        "By how much the machine's clock is ahead of the time that asat goes by; 0 where it is believed.",
+        "By how much the machine's clock is ahead of the time that asat uses; 0 if it is believed.",
     );
     ahead.add_real([], believed.ahead().as_secs_f64());
     ahead

@@ -63,7 +63,7 @@ pub(super) fn routes(document: &Value, access: Access) -> Router<Arc<Face>> {
         .layer(Extension(Arc::new(reference::Reference::new(document))))
 }
 
-/// Whether a route is a page on which somebody who has not shown who he is can do that.
+/// Whether a route is a page on which somebody who has not signed in can do that.
 pub(super) fn is_for_people(route: &str) -> bool {
     matches!(route, "/" | "/docs" | "/page/versions/{id}" | "/page/stores/{name}" | "/page/audit")
 }

@@ -24,7 +24,7 @@ impl Failure {
     }
 }
 
-/// Goes with a request that came while so many others were being answered, which are as many as may be: it is answered so.
+/// Is sent with a request that came while so many others were being answered, which are as many as may be: it is answered so.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowded(pub usize);
 

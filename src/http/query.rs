@@ -28,7 +28,7 @@ const BESIDES: Duration = Duration::from_secs(120);
 /// Answers a query over versions.
 ///
 /// In front of a table, `report@12`, `report@latest` or `"report@month-end"` stands for a version; `report` alone is the newest one. Between
-/// two versions, `report@11..12.diff_valuation` has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`; `report.diff_valuation` has
+/// two versions, `report@11..12.diff_valuation` has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`. `report.diff_valuation` has
 /// those between all neighbours, and `report.history_valuation` each state of each row, with `valid_from` and `valid_to`.
 ///
 /// The answer has a line for the names of the columns, one for each row, an array, and one for the end. Values are as in JSON; a blob is

@@ -41,8 +41,8 @@ pub(super) async fn take_over(
     ask(&face, &name, Remotes::take_over).await
 }
 
-/// Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for an hour, and what has failed
-/// and would be tried again later. A new version needs no push: it follows by itself.
+/// Has all of a store's archive be in the bucket now. That includes what was merged or given up and could wait for an hour, and what has
+/// failed and would be tried again later. A new version needs no push: it follows by itself.
 #[utoipa::path(
     post, path = "/stores/{name}/remote/push", operation_id = "push", tag = "stores",
     params(("name" = String, Path, description = "The store")),

@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use super::problem::{self, Crowded};
 use super::{Face, route};
 
-/// The header in which a request is named, by the caller and to him.
+/// The header in which a request is named, by the caller and to the caller.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The route of requests that meet none.
@@ -29,7 +29,7 @@ const NO_ROUTE: &str = "none";
 pub(super) struct Name(HeaderValue);
 
 impl Name {
-    /// The name that a caller gives, where it is one word of visible characters that is not long.
+    /// The name that a caller gives, if it is one word of visible characters that is not long.
     fn given(headers: &HeaderMap) -> Option<Self> {
         let value = headers.get(HEADER)?;
         let bytes = value.as_bytes();

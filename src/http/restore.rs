@@ -14,9 +14,9 @@ use asat_wire::{ProblemBody, RestoreRequest, Restored, milliseconds};
 
 /// Brings a store back to one of its versions.
 ///
-/// The state that is left is published first, as `before restore to report@12`; where that fails, or somebody
+/// The state that is left is published first, as `before restore to report@12`; if that fails, or somebody
 /// commits after it, nothing is restored. Writers wait while the store is written, at most for `max_hold`, and
-/// readers see the old state or the new one. Where the store already is as it is wanted, it is left alone.
+/// readers see the old state or the new one. If the store already is as it is wanted, it is left alone.
 #[utoipa::path(
     post, path = "/stores/{name}/restore", tag = "stores", request_body = RestoreRequest,
     params(("name" = String, Path, description = "The store")),

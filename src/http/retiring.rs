@@ -26,7 +26,7 @@ pub(super) struct RetireParameters {
     now: bool,
 }
 
-/// Gives a version up. It can be brought back until `purge_after`; where that is absent, its pages are gone or on their way
+/// Gives a version up. It can be brought back until `purge_after`; if that is absent, its pages are gone or on their way
 /// out. What was retired before stays retired.
 #[utoipa::path(
     delete, path = "/versions/{id}", tag = "versions",

@@ -26,11 +26,11 @@ use asat_wire::{
 
 /// Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
 ///
-/// Where `set` is given instead of `store`, all stores of that set are published as they are at one instant, or none is; the
+/// If `set` is given instead of `store`, all stores of that set are published as they are at one instant, or none is; the
 /// answer is a `PublishedSet` then.
 ///
-/// The answer comes when the version is durable. Where nothing has changed since the newest version, that one
-/// is published again; where the same was said of it before, that publication is answered again. A request that is
+/// The answer comes when the version is durable. If nothing has changed since the newest version, that one
+/// is published again; if the same was said of it before, that publication is answered again. A request that is
 /// repeated with the same `Idempotency-Key` gets the first one's answer.
 #[utoipa::path(
     post, path = "/snapshots", tag = "versions", request_body = PublishRequest,

@@ -17,8 +17,8 @@ use super::problem::Failure;
 use super::{Answer, Face, freshness};
 use asat_wire::{Health, Names, ProblemBody, Trouble};
 
-/// Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a store
-/// was not published by when it is expected: it serves all the same then.
+/// Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a store was
+/// not published by when it is expected. It serves all the same then.
 #[utoipa::path(get, path = "/healthz", tag = "daemon", responses((status = 200, description = "It lives", body = Health)))]
 pub(super) async fn healthz(
     State(face): State<Arc<Face>>,
@@ -64,7 +64,7 @@ fn waits_for_bucket(face: &Face) -> Option<Problem> {
     (!knows_all).then_some(unanswered)
 }
 
-/// How the daemon is, and what is kept. Where nothing can be recorded, all else is of no use; what keeps the guard from its work goes
+/// How the daemon is, and what is kept. If nothing can be recorded, all else is of no use; what keeps the guard from its work comes
 /// before other harm: it may harm others. That a store is late comes last: it harms nothing that is kept.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
     let standing = face.handle.standing();

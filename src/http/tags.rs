@@ -32,7 +32,7 @@ pub(super) async fn list(
     Ok(Json(TagList { tags }))
 }
 
-/// Has a tag lead to a version, wherever it led before. A version that has one is not given up.
+/// Has a tag lead to a version, whatever it led to before. A version that has one is not given up.
 #[utoipa::path(
     put, path = "/stores/{name}/tags/{tag}", operation_id = "tag", tag = "tags", request_body = TagRequest,
     params(

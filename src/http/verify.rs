@@ -23,7 +23,7 @@ use asat_wire::{Finding, LostVersion, ProblemBody, RepairedFile, Verification};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VerifyParameters {
-    /// Only the version of this number, and what it needs; everything where left out.
+    /// Only the version of this number, and what it needs; everything if left out.
     version: Option<u64>,
 }
 
@@ -150,7 +150,7 @@ fn told(store: &StoreName, finding: asat_archive::Finding, repaired: &Result<Rep
             format!("nothing has its content any more: {advice}")
         }
         Err(problem) if problem.code == Code::Stopping => {
-            "the repair goes on when the daemon runs again".to_owned()
+            "the repair continues when the daemon runs again".to_owned()
         }
         Err(problem) => format!("it could not be put right ({problem}): {advice}"),
     };

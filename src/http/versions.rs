@@ -51,7 +51,7 @@ pub(super) struct ListParameters {
     /// Only those cut at or before this instant.
     #[param(format = DateTime)]
     to: Option<String>,
-    /// Only those in one of these states, separated by commas, or `any`; where left out, `ready,lost`.
+    /// Only those in one of these states, separated by commas, or `any`; if left out, `ready,lost`.
     #[param(example = "ready")]
     state: Option<String>,
     /// How many at most.
@@ -225,7 +225,7 @@ fn limit(wanted: Option<u32>) -> Result<usize, Failure> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AsOfParameters {
-    /// The store; may be left out where there is only one.
+    /// The store; may be left out if there is only one.
     store: Option<String>,
 }
 

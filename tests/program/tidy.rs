@@ -1,5 +1,5 @@
 //! The rules of the house that no lint can keep: who may depend on whom, what a file looks like, what a
-//! document says.
+//! document cites. `tools/prose` has the rules of words.
 //!
 //! `docs/ARCHITECTURE.md` states the rules; where one changes, both change.
 
@@ -73,22 +73,6 @@ const WALLS: [(&str, &[&str]); 3] = [
     // Handlers translate; only the driver commits.
     ("src/http/", &["crate::cli", "asat_catalogue"]),
     ("src/daemon/", &["crate::cli"]),
-];
-
-/// Placeholders, and praise that measures nothing.
-const NO_WORDS: [&str; 12] = [
-    "todo",
-    "fixme",
-    "tbd",
-    "xxx",
-    "lorem",
-    "blazing",
-    "blazingly",
-    "seamless",
-    "seamlessly",
-    "cutting-edge",
-    "world-class",
-    "effortless",
 ];
 
 fn root() -> &'static Path {
@@ -227,101 +211,6 @@ fn documents() -> Vec<(String, String)> {
         }
     }
     found
-}
-
-#[test]
-fn documents_are_finished_and_sober() {
-    let complaints = documents().into_iter().flat_map(|(name, text)| {
-        let text = text.to_lowercase();
-        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
-        let found = NO_WORDS.into_iter().filter(|word| words.contains(word));
-        found.map(|word| format!("{name}: {word}")).collect::<Vec<_>>()
-    });
-    expect_none("words that a document can do without", complaints);
-}
-
-/// Words and phrases that readers stumble over, each with what to write.
-const PLAIN: [(&str, &str); 8] = [
-    ("whoever", "the writer, the reader, anybody who"),
-    ("wherever", "in every place that, if"),
-    ("he", "the writer, they"),
-    ("him", "the writer, them"),
-    ("is told", "hears, gets the message"),
-    ("let go", "released"),
-    ("it is looked whether", "asat checks if"),
-    ("goes", "is deleted, is sent, leads to"),
-];
-
-/// How many words a sentence may have.
-const MOST_WORDS: usize = 30;
-
-/// A document without its code; what stands between backticks is one word.
-fn without_code(text: &str) -> String {
-    let text: String = text.split("```").step_by(2).collect();
-    text.split('`').step_by(2).collect::<Vec<_>>().join("X")
-}
-
-#[test]
-fn documents_are_in_plain_english() {
-    let complaints =
-        documents().into_iter().filter(|(name, _)| name != "CHANGELOG.md").flat_map(|(name, text)| {
-            // Headings stay as they are, since links lead to them; and so do the targets of links.
-            let prose = without_code(&text);
-            let words: Vec<String> = prose
-                .lines()
-                .filter(|line| !line.starts_with('#'))
-                .flat_map(str::split_whitespace)
-                .filter_map(|word| word.split("](").next())
-                .flat_map(|word| word.split(|letter: char| !letter.is_alphabetic()))
-                .filter(|word| !word.is_empty())
-                .map(str::to_lowercase)
-                .collect();
-            let prose = format!(" {} ", words.join(" "));
-            let found = PLAIN.into_iter().filter(|(hard, _)| prose.contains(&format!(" {hard} ")));
-            found.map(|(hard, plain)| format!("{name}: {hard}: {plain}")).collect::<Vec<_>>()
-        });
-    expect_none("write it in plain words", complaints);
-}
-
-/// Paragraphs, items of lists and cells of tables, each by itself.
-fn passages(prose: &str) -> Vec<String> {
-    let mut passages = vec![String::new()];
-    for line in prose.lines() {
-        let is_numbered = line.trim_start_matches(|letter: char| letter.is_ascii_digit()).starts_with(". ");
-        let is_item = is_numbered || ["- ", "* ", "# "].iter().any(|mark| line.starts_with(mark));
-        if line.starts_with('|') {
-            passages.extend(line.split('|').map(str::to_owned));
-        } else if is_item || line.trim().is_empty() {
-            passages.push(line.to_owned());
-        } else if let Some(passage) = passages.last_mut() {
-            passage.push(' ');
-            passage.push_str(line);
-        }
-    }
-    passages
-}
-
-/// The sentences of a passage that have too many words.
-fn long_sentences(passage: &str) -> Vec<String> {
-    let words: Vec<&str> = passage.split_whitespace().collect();
-    let sentences = words.split_inclusive(|word| word.ends_with(['.', '!', '?', ':', ';']));
-    let count = |sentence: &str| {
-        let words = sentence.split(|letter: char| !letter.is_ascii_alphabetic() && letter != '\'');
-        words.filter(|word| !word.is_empty()).count()
-    };
-    sentences.map(|words| words.join(" ")).filter(|sentence| count(sentence) > MOST_WORDS).collect()
-}
-
-/// A reader for whom English is a foreign language loses the thread of a long sentence.
-#[test]
-fn documents_have_short_sentences() {
-    let complaints =
-        documents().into_iter().filter(|(name, _)| name != "CHANGELOG.md").flat_map(|(name, text)| {
-            let long =
-                passages(&without_code(&text)).into_iter().flat_map(|passage| long_sentences(&passage));
-            long.map(|sentence| format!("{name}: {sentence}")).collect::<Vec<_>>()
-        });
-    expect_none("make two sentences of it", complaints);
 }
 
 #[test]

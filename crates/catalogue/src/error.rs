@@ -236,7 +236,7 @@ impl Error {
                  is gone)"
             }
             Self::Unsure { .. } => {
-                "look at the disk, and put the same file back if it was moved away; then restart asat, which goes by what the catalogue \
+                "look at the disk, and put the same file back if it was moved away; then restart asat, which uses what the catalogue \
                  has. If it is gone, stop asat, and follow docs/recover.md (the catalogue is gone)"
             }
             Self::Unchecked { .. } => {

@@ -224,7 +224,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Self, Problem> {
         let wrong = || {
             let detail = "a value of the chain has 64 hexadecimal digits in lower case";
-            Problem::new(Code::Invalid, detail, "write it exactly as it was told")
+            Problem::new(Code::Invalid, detail, "write it exactly as you got it")
         };
         let digit = |byte: &u8| match byte {
             b'0'..=b'9' => Ok(byte - b'0'),
@@ -268,7 +268,7 @@ impl FromStr for Place {
         let number = number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number);
         let (Some(number), Ok(chain)) = (number, chain.parse()) else {
             let detail = "a place in the audit trail is an entry's number, a colon and 64 hexadecimal digits";
-            return Err(Problem::new(Code::Invalid, detail, "write it exactly as it was told"));
+            return Err(Problem::new(Code::Invalid, detail, "write it exactly as you got it"));
         };
         Ok(Self { number, chain })
     }

@@ -120,7 +120,7 @@ impl Believed {
         let (ahead, wall, time) = (self.ahead(), seconds(self.wall), seconds(self.time));
         let direction = if ahead.is_negative() { "behind" } else { "ahead of" };
         format!(
-            "the machine's clock says {wall}, {} {direction} {time}, which asat believes and goes by",
+            "the machine's clock says {wall}, {} {direction} {time}, which asat believes and uses",
             Span(ahead.abs())
         )
     }
@@ -130,7 +130,7 @@ impl Believed {
 #[must_use]
 pub fn hint(bounds: &Bounds) -> String {
     let by_itself = bounds.accept_after.map(|after| {
-        format!("; asat accepts it without you if it goes on for {} (clock.accept_after)", Span(after))
+        format!("; asat accepts it without you if it lasts for {} (clock.accept_after)", Span(after))
     });
     format!(
         "set the clock right, and this is over; if it is right, type: asat clock accept{}",

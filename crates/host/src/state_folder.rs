@@ -242,7 +242,7 @@ impl From<Error> for Problem {
         let (code, hint) = match &error {
             Error::NotOwned { path, own, .. } => {
                 let hint = format!(
-                    "run the daemon as the folder's owner, or give it to him: chown {own} {}",
+                    "run the daemon as the folder's owner, or change its owner: chown {own} {}",
                     path.display()
                 );
                 return Self::new(Code::Configuration, error.to_string(), hint);

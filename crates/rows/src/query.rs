@@ -137,7 +137,7 @@ impl<'s> Reader<'s> {
             let store = match &self.default {
                 OnlyStore::Store(store) => store.clone(),
                 OnlyStore::None => {
-                    return Err(format!("it cannot be told of which store {word} is; write STORE.{word}"));
+                    return Err(format!("{word} may be of several stores; write STORE.{word}"));
                 }
                 OnlyStore::Unknown => {
                     self.copy(word);

@@ -419,7 +419,7 @@ fn explained(stop: Stop, store: &StoreName, aside: &Path) -> Problem {
             }
             let hint = format!(
                 "{as_it_was}, and what was taken over is in {}: the new one takes about as much beside the old one, so free or add space there, \
-                 then upgrade again, which goes on",
+                 then upgrade again, which continues",
                 aside.display()
             );
             Problem::new(problem.code, problem.detail, hint)

@@ -23,6 +23,6 @@ pub struct ArchivedVersion {
     pub id: String,
     /// What it took when it was written. Later versions may need some of it.
     pub bytes: u64,
-    /// What no other version needs: at least this much comes back where this version alone is retired.
+    /// What no other version needs: at least this much comes back if this version alone is retired.
     pub only_bytes: u64,
 }

@@ -18,7 +18,7 @@ pub struct AuditEntry {
     #[schema(value_type = String, format = DateTime)]
     #[serde(with = "instant")]
     pub at: Timestamp,
-    /// Who did it: `token NAME`, `uid NUMBER (NAME)`, or `asat` where it was done by rule or happened by itself.
+    /// Who did it: `token NAME`, `uid NUMBER (NAME)`, or `asat` if it was done by rule or happened by itself.
     #[schema(example = "uid 1000 (ann)")]
     pub actor: String,
     /// What the request was called: by the caller in the header `X-Request-Id`, or by asat.
@@ -37,10 +37,10 @@ pub struct AuditEntry {
     pub chain: String,
 }
 
-/// Where the audit trail ends.
+/// The end of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditHead {
-    /// The number of the last entry; 0 where there is none.
+    /// The number of the last entry; 0 if there is none.
     pub number: u64,
     /// The chain's value there.
     pub chain: String,
@@ -66,11 +66,11 @@ pub struct AuditVerdict {
 pub struct AuditList {
     /// The entries, newest first.
     pub entries: Vec<AuditEntry>,
-    /// Where to go on, where there are older ones.
+    /// The cursor of the next page, if there are older ones.
     pub next_cursor: Option<String>,
-    /// Where the whole trail ends.
+    /// The end of the whole trail.
     pub head: AuditHead,
-    /// Whether the trail is what was written, where that was asked.
+    /// Whether the trail is what was written, if that was asked.
     pub verdict: Option<AuditVerdict>,
 }
 

@@ -16,7 +16,7 @@ use super::{LeaseBounds, Version, Waiting};
 /// How everything that can run out of space stands, and what the guard does about it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Capacity {
-    /// When the guard looked last; absent where there is nothing to look at, or it has not looked yet.
+    /// When the guard looked last; absent if there is nothing to look at, or it has not looked yet.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option")]
     pub looked_at: Option<Timestamp>,
@@ -32,7 +32,7 @@ pub struct Capacity {
     pub last_actions: Vec<PastAction>,
     /// For how long writers were held, for every volume whose writers may be.
     pub brakes: Vec<Brake>,
-    /// What goes first where there is not enough space for everything.
+    /// What comes first if there is not enough space for everything.
     pub precedence: Precedence,
     /// How many leases are open, of how many that may be.
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Capacity {
     pub waiting: Waiting,
     /// What somebody must know, for as long as it lasts.
     pub alarms: Vec<Alarm>,
-    /// What keeps the guard from looking or from acting, where something does.
+    /// What keeps the guard from looking or from acting, if something does.
     pub trouble: Option<Trouble>,
 }
 
@@ -54,8 +54,8 @@ pub struct CapacityTarget {
     /// The version that the snapshot holds, the name of the pool or the group, or the path of the folder.
     #[schema(example = "report@12")]
     pub name: String,
-    /// How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` (at the rate of this moment it
-    /// would run out before it can be extended) or `lost` (it has run out).
+    /// How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` or `lost` (it has run out). If it is `urgent`,
+    /// it would run out, at the rate of this moment, before it can be extended.
     pub level: String,
     /// Bytes in use. Of a group: what all that is in it may need at once.
     pub used_bytes: u64,
@@ -65,7 +65,7 @@ pub struct CapacityTarget {
     pub rate_bytes_per_second: u64,
     /// Bytes in use before it can be dealt with, at that rate: what it is judged by.
     pub worst_bytes: u64,
-    /// The time until it is full at that rate, in milliseconds; absent where it never is.
+    /// The time until it is full at that rate, in milliseconds; absent if it never is.
     pub full_in_ms: Option<u64>,
     /// The same as a sentence.
     pub reason: String,
@@ -79,13 +79,13 @@ pub struct PlannedAction {
     /// For whose sake: a kind and a name.
     #[schema(example = "snapshot report@12")]
     pub target: String,
-    /// What it is done to: a target, a version, an origin, where publications are refused, or the alarm's key.
+    /// What it is done to: a target, a version, an origin, the stores whose publications are refused, or the alarm's key.
     #[schema(example = "snapshot report@12")]
     pub object: String,
-    /// The new size, where something is extended.
+    /// The new size, if something is extended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_bytes: Option<u64>,
-    /// For how long writes are held at most, where they are, in milliseconds.
+    /// For how long writes are held at most, if they are, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_ms: Option<u64>,
     /// Why.
@@ -104,13 +104,13 @@ pub struct PastAction {
     /// For whose sake: a kind and a name.
     #[schema(example = "snapshot report@12")]
     pub target: String,
-    /// The version that it was about, where it was about one.
+    /// The version that it was about, if it was about one.
     pub version: Option<String>,
     /// Why.
     pub reason: String,
-    /// What came of it: `done`, `failed`, or `stalled` where it did not end in time.
+    /// What came of it: `done`, `failed`, or `stalled` if it did not end in time.
     pub outcome: String,
-    /// Why it failed, where it did.
+    /// Why it failed, if it did.
     pub failure: Option<String>,
     /// How long it took, in milliseconds. Of a brake: for how long writers were held.
     pub took_ms: u64,
@@ -147,7 +147,7 @@ pub struct Brake {
     pub longest_ms: u64,
 }
 
-/// What goes first where there is not enough space for everything.
+/// What comes first if there is not enough space for everything.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Precedence {
     /// The rungs that the configuration lets the guard take, in this order.
@@ -171,7 +171,7 @@ pub struct Alarm {
     #[schema(value_type = String, format = DateTime)]
     #[serde(with = "super::instant")]
     pub since: Timestamp,
-    /// When somebody said that he knows: it is not repeated from then on.
+    /// When somebody acknowledged it: it is not repeated from then on.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option")]
     pub acknowledged_at: Option<Timestamp>,
@@ -192,7 +192,7 @@ pub struct Trouble {
 /// A version, and what the guard did for it or with it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// The version; where it has ended, with when and why.
+    /// The version; if it has ended, with when and why.
     pub version: Version,
     /// What the guard did, newest first. The oldest actions are forgotten after a hundred thousand.
     pub actions: Vec<PastAction>,

@@ -11,7 +11,7 @@ use super::instant;
 /// What asat believes of the machine's clock.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Clock {
-    /// The time that asat goes by.
+    /// The time that asat uses.
     #[schema(value_type = String, format = DateTime)]
     #[serde(with = "instant")]
     pub believed_at: Timestamp,

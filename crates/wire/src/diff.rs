@@ -16,7 +16,7 @@ pub struct Diff {
     /// The version that counts as the newer one.
     #[schema(example = "report@12")]
     pub to: String,
-    /// The tables that differ. Of a store's first version, none are told.
+    /// The tables that differ. None are listed for a store's first version.
     pub tables: Vec<TableDiff>,
     /// Why the two could not be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct RowHistory {
     pub key: Fields,
     /// The versions in which it became what it then was.
     pub changes: Vec<RowChange>,
-    /// Where to go on, if there is more.
+    /// The cursor of the next page, if there is more.
     #[serde(default)]
     pub next_cursor: Option<String>,
 }
@@ -127,8 +127,8 @@ pub struct DiffLine {
     /// The table; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// `insert`, `update` or `delete` of a row, `schema` of a table's definition, `end`, or `problem` if something went wrong after the
-    /// first rows: then it has the members of a problem.
+    /// `insert`, `update` or `delete` of a row, `schema` of a table's definition, `end`, or `problem` if something failed after the
+    /// first rows. Then it has the members of a problem.
     pub op: String,
     /// What happened to the definition: `created`, `dropped`, `renamed` or `altered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,9 +18,9 @@ pub struct Lease {
     /// The version that it holds.
     #[schema(example = "report@12")]
     pub version: String,
-    /// Who holds it, in his own words.
+    /// Who holds it, in the holder's own words.
     pub holder: String,
-    /// Who took it, as the audit trail names him; absent of a lease that is older than the trail.
+    /// Who took it, as the audit trail has it; absent of a lease that is older than the trail.
     #[schema(example = "uid 1000 (ann)")]
     pub actor: Option<String>,
     /// The path at which the version is read; absent while its copy is being made.
@@ -62,7 +62,7 @@ pub struct LeaseBounds {
 /// How many leases a caller has open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseCaller {
-    /// Who took them, as the audit trail names him.
+    /// Who took them, as the audit trail has it.
     #[schema(example = "token report server")]
     pub actor: String,
     /// How many.

@@ -65,7 +65,7 @@ pub use watch::Watch;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishRequest {
-    /// The store; may be left out where only one is configured.
+    /// The store; may be left out if only one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     /// A set of stores, instead of one: all are published as they are at one instant, or none is.
@@ -88,8 +88,8 @@ pub struct PublishRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 4000)]
     pub note: Option<String>,
-    /// Attributes of your own: at most 32, each a text, a number or a truth value, with names of at most 64 characters without
-    /// `:` and `=`; 4096 bytes in all. What is null counts as left out.
+    /// Attributes of your own: at most 32, each a text, a number or a truth value. Names have at most 64 characters without
+    /// `:` and `=`, and all of them take 4096 bytes at the most. What is null counts as left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, example = json!({ "batch": 41 }))]
     pub attributes: Option<Free>,
@@ -117,10 +117,10 @@ pub struct Published {
     pub reused: bool,
     /// How long a commit could have had to wait for asat, in milliseconds.
     pub writer_blocked_ms: f64,
-    /// For what: `nobody` had to wait, or commits had to for a `look` at the file, for the rest of the WAL to be moved
-    /// (`checkpoint`), for the `snapshot` to be there, or for all pages to be `read`.
+    /// For what: `nobody` had to wait, or commits had to. They wait for a `look` at the file, for the rest of the WAL to be
+    /// moved (`checkpoint`), for the `snapshot`, or for all pages to be `read`.
     pub hold: String,
-    /// How long it took to take the snapshot, in milliseconds; 0 where none was taken.
+    /// How long it took to take the snapshot, in milliseconds; 0 if none was taken.
     pub snapshot_ms: f64,
     /// From the request to the acknowledgement, in milliseconds.
     pub elapsed_ms: f64,
@@ -133,7 +133,7 @@ pub struct MountRequest {
     /// Who will read it.
     #[schema(min_length = 1, max_length = 200, example = "month-end report")]
     pub holder: String,
-    /// For how long, in seconds, up to `copies.max_lease`; one hour where left out.
+    /// For how long, in seconds, up to `copies.max_lease`; one hour if left out.
     #[serde(default = "default_ttl", deserialize_with = "whole::deserialize")]
     #[schema(minimum = 1, default = 3600)]
     pub ttl_seconds: u32,
@@ -143,7 +143,7 @@ pub struct MountRequest {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    /// From now on, in seconds, up to `copies.max_lease`; one hour where left out.
+    /// From now on, in seconds, up to `copies.max_lease`; one hour if left out.
     #[serde(default = "default_ttl", deserialize_with = "whole::deserialize")]
     #[schema(minimum = 1, default = 3600)]
     pub ttl_seconds: u32,
@@ -183,11 +183,11 @@ pub struct PinRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub owner: Option<String>,
-    /// When the pin stops counting, which is yet to come; never where left out.
+    /// When the pin stops counting, which is yet to come; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "instant::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
-    /// Whether its snapshot is to be kept too, where it has one.
+    /// Whether its snapshot is to be kept too, if it has one.
     #[serde(default)]
     pub hot: bool,
 }
@@ -199,7 +199,7 @@ pub struct Store {
     pub name: String,
     /// The path of its database file.
     pub path: String,
-    /// How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` where they cannot be now, and `bucket` if
+    /// How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` if they cannot be now, and `bucket` if
     /// another asat publishes them to a bucket, which this one follows.
     pub backend: String,
     /// Whether it is in the configuration now. Versions of one that no longer is can still be read.
@@ -217,7 +217,7 @@ pub struct Store {
     /// By when it is expected to be published, if the configuration says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
-    /// How watch mode stands with it, where it has a marker.
+    /// How watch mode stands with it, if it has a marker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
     /// How it stands to the bucket, if one is configured.
@@ -295,8 +295,8 @@ pub struct RepairedFile {
 pub struct Progress {
     /// The version or the store that is being worked on.
     pub subject: String,
-    /// What is being done: `cut` or `archive` while the pages of a version are read, then `store` while those that changed are
-    /// compressed and written, and `sync` while the file is made durable; `copy`, `restore`, `verify` or `repair`.
+    /// What is being done. It is `cut` or `archive` while the pages of a version are read. Then it is `store` while those that changed
+    /// are compressed and written, and `sync` while the file is made durable. Else it is `copy`, `restore`, `verify` or `repair`.
     pub phase: String,
     /// What is counted: `pages` or `bytes`.
     pub unit: String,
@@ -309,11 +309,11 @@ pub struct Progress {
 /// Whether the daemon is well.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, or `degraded` where the guard is kept from its work, or something is lost or damaged.
+    /// `ok`, or `degraded` if the guard is kept from its work, or something is lost or damaged.
     pub status: String,
     /// The version of asat.
     pub version: String,
-    /// What keeps the guard from its work, or else what is lost or damaged. Without a valid token only its kind is told.
+    /// What keeps the guard from its work, or else what is lost or damaged. Without a valid token only its kind is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
 }

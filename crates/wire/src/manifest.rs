@@ -83,7 +83,7 @@ pub fn exported_name(store: &str, number: u64) -> String {
 /// The SHA-256 of what is read, as `sha256sum` writes it.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn sha256_of(mut from: impl Read) -> io::Result<String> {
     let (mut hasher, mut piece) = (Sha256::new(), vec![0; 1 << 20]);
     loop {

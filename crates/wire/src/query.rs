@@ -17,7 +17,7 @@ pub struct QueryRequest {
         example = "select a.id from report@12.valuation a join report@11.valuation b using (id) where a.price <> b.price"
     )]
     pub sql: String,
-    /// How many rows at most; as many as the configuration allows where it is left out.
+    /// How many rows at most; as many as the configuration allows if it is left out.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -25,7 +25,7 @@ pub struct QueryRequest {
     )]
     #[schema(minimum = 1)]
     pub limit: Option<u64>,
-    /// After how many seconds it is ended; as late as the configuration allows where it is left out.
+    /// After how many seconds it is ended; as late as the configuration allows if it is left out.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

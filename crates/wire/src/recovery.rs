@@ -20,7 +20,7 @@ pub struct Rebuilt {
     pub versions: Vec<String>,
     /// The versions whose pages the archives cannot give; they are recorded as lost.
     pub damaged: Vec<String>,
-    /// Where the catalogue is that was there before; `None` where there was none.
+    /// The path of the catalogue that was there before; `None` if there was none.
     pub kept: Option<String>,
     /// The installation that it is of: whose snapshots are its own.
     pub installation: String,
@@ -41,6 +41,6 @@ pub struct Upgraded {
     pub bytes_before: u64,
     /// What it takes now.
     pub bytes_after: u64,
-    /// Where the old archive is, if files that are not asat's are with it.
+    /// The path of the old archive, if files that are not asat's are with it.
     pub kept: Option<String>,
 }

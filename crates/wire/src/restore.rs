@@ -29,7 +29,7 @@ pub struct Restored {
     pub restored: Version,
     /// The publication that keeps the state before.
     pub before: Published,
-    /// How long a commit could have had to wait for the restore, in milliseconds; 0 where the store was as it is
+    /// How long a commit could have had to wait for the restore, in milliseconds; 0 if the store was as it is
     /// wanted already.
     pub writer_blocked_ms: f64,
 }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionRules {
-    /// What is kept by its age; everything where left out.
+    /// What is kept by its age; everything if left out.
     #[serde(default)]
     #[schema(example = "all for 14 days, then daily for 3 months, then month ends for 7 years")]
     pub keep: Option<String>,
@@ -36,7 +36,7 @@ pub struct RetentionLabel {
     pub keep: String,
 }
 
-/// What a store's rules let go now.
+/// What a store's rules give up now.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RetentionPlan {
     /// The store.
@@ -65,7 +65,7 @@ pub struct Waiting {
     pub versions: usize,
     /// What they have added to archives, in bytes.
     pub bytes: u64,
-    /// When the pages of the first of them are let go; absent where none waits.
+    /// When the pages of the first of them are deleted; absent if none waits.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option")]
     pub next_purge_at: Option<Timestamp>,

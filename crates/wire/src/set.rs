@@ -12,9 +12,9 @@ use super::Published;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum PublishAnswer {
-    /// Where a set was published.
+    /// If a set was published.
     Set(PublishedSet),
-    /// Where one store was.
+    /// If one store was.
     Store(Box<Published>),
 }
 

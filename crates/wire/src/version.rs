@@ -21,7 +21,7 @@ pub struct Version {
     pub store: String,
     /// Its number within the store.
     pub number: u64,
-    /// Where it stands in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
+    /// Its place in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
     pub state: String,
     /// The instant at which its content was fixed; absent until then.
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -36,27 +36,27 @@ pub struct Version {
     pub page_size: Option<u32>,
     /// What holds its pages.
     pub holdings: Vec<Holding>,
-    /// Its newest publications, oldest first: at most ten in lists and events, and a thousand where one version is shown.
+    /// Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown.
     /// `GET /v1/versions/{id}/publications` has all of them.
     pub publications: Vec<Publication>,
     /// How many publications it has.
     pub publication_count: usize,
-    /// Its pin, where it has one.
+    /// Its pin, if it has one.
     pub pin: Option<Pin>,
     /// The tags that lead to it.
     #[serde(default)]
     pub tags: Vec<String>,
     /// How many leases are open on it.
     pub leases: usize,
-    /// The path of its database, where it is leased.
+    /// The path of its database, if it is leased.
     pub path: Option<String>,
-    /// When it ended, where it did.
+    /// When it ended, if it did.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option")]
     pub ended_at: Option<Timestamp>,
-    /// Why it ended, where it did.
+    /// Why it ended, if it did.
     pub end_reason: Option<String>,
-    /// When the pages of a retired version are let go: until then it can be brought back. Absent once they are.
+    /// When the pages of a retired version are deleted: until then it can be brought back. Absent once they are.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(default, with = "super::instant::option", skip_serializing_if = "Option::is_none")]
     pub purge_after: Option<Timestamp>,
@@ -100,10 +100,10 @@ pub struct Publication {
     #[serde(default)]
     #[schema(value_type = Object)]
     pub attributes: core::Free,
-    /// What its content was found to meet, in the order of the configuration of that time; none where nothing was checked.
+    /// What its content was found to meet, in the order of the configuration of that time; none if nothing was checked.
     #[serde(default)]
     pub checks: Vec<CheckResult>,
-    /// The publication of a set of stores that it is part of, where it is.
+    /// The publication of a set of stores that it is part of, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<OfSet>,
 }
@@ -162,7 +162,7 @@ impl Version {
     /// So many publications there are where one version is shown.
     pub const SHOWN: usize = 1000;
 
-    /// A version as it is written, with so many of its publications, the newest. `path` is where it is read while it is
+    /// A version as it is written, with so many of its publications, the newest. `path` is the place at which it is read while it is
     /// leased.
     #[must_use]
     pub fn new(
@@ -253,7 +253,7 @@ impl CheckResult {
     }
 }
 
-/// Microseconds as milliseconds with three decimals. Whoever waits for 2^32 µs is told 71 minutes.
+/// Microseconds as milliseconds with three decimals. A wait of 2^32 µs is shown as 71 minutes.
 pub fn milliseconds(us: u64) -> f64 {
     f64::from(u32::try_from(us).unwrap_or(u32::MAX)) / 1000.0
 }

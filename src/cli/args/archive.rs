@@ -52,7 +52,7 @@ pub(in crate::cli) enum RetentionCommand {
 pub(in crate::cli) struct PlanArgs {
     /// The store; every store if left out
     pub(in crate::cli) store: Option<StoreName>,
-    /// Go by the rules in this configuration file instead of those that the daemon runs with
+    /// Use the rules in this configuration file instead of those that the daemon runs with
     #[arg(long, short, value_name = "FILE")]
     pub(in crate::cli) config: Option<PathBuf>,
     /// Show the versions that stay, too

@@ -10,7 +10,7 @@ pub(in crate::cli) struct ClockArgs {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ClockCommand {
-    /// Go by what the machine's clock says; what ends by it ends at once
+    /// Believe the machine's clock; what ends by it ends at once
     Accept {
         /// Do it without asking; needed if nobody can be asked
         #[arg(long, short)]

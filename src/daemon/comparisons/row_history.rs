@@ -178,7 +178,7 @@ fn fields(write: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Error>) -> R
     let mut text = Vec::new();
     write(&mut text)?;
     serde_json::from_slice(&text).map_err(|error| {
-        Problem::new(Code::Internal, format!("a row cannot be told: {error}"), "report this as a defect")
+        Problem::new(Code::Internal, format!("a row cannot be shown: {error}"), "report this as a defect")
     })
 }
 

@@ -48,7 +48,7 @@ impl<H: Host> Records for Ports<H> {
         if self.recording.set(problem.clone()) {
             match problem {
                 Some(problem) => tracing::error!(code = problem.code.text().0, "{problem}"),
-                None => tracing::info!("the catalogue is where it was, and is written again"),
+                None => tracing::info!("the catalogue is in its place again, and is written again"),
             }
         }
         if let Some(error) = self.catalogue.take_unnamed() {

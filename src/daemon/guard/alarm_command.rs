@@ -119,7 +119,9 @@ impl Shared {
                 ("ASAT_ALARM_HINT", &hint),
             ];
             match program::run(command, &environment, DEADLINE) {
-                Ok(()) => tracing::info!(alarm = key, state = state.text(), "the alarm command was told"),
+                Ok(()) => {
+                    tracing::info!(alarm = key, state = state.text(), "the alarm command has the message")
+                }
                 Err(error) => {
                     tracing::error!(alarm = key, state = state.text(), "the alarm command: {error}")
                 }

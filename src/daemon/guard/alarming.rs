@@ -40,7 +40,7 @@ impl Alarming {
             match alarm_command(&config) {
                 Ok(alarm_command) => self.alarm_command = alarm_command,
                 Err(error) => {
-                    return tracing::error!("alarms are told by the command before: {error}");
+                    return tracing::error!("the alarm command before stays in use: {error}");
                 }
             }
         }
@@ -81,9 +81,7 @@ impl Alarming {
 
 fn alarm_command(config: &AlarmConfig) -> io::Result<Option<AlarmCommand>> {
     if let Some(Err(error)) = (!config.command.is_empty()).then(|| program::check(&config.command)) {
-        tracing::error!(
-            "alarms will not be told by guard.alarm_command: {error}; correct it, or what it names"
-        );
+        tracing::error!("guard.alarm_command will get no alarms: {error}; correct it, or what it names");
     }
     AlarmCommand::start(&config.command)
 }

@@ -158,7 +158,7 @@ impl Holder {
         match released {
             Ok(Released { trouble: None, .. }) => Outcome::Done,
             Ok(Released { trouble: Some(trouble), .. }) => {
-                tracing::warn!("{} was let go without the process that held it: {trouble}", self.device);
+                tracing::warn!("{} was released without the process that held it: {trouble}", self.device);
                 Outcome::Done
             }
             Err(error @ Error::Refused { .. }) => Outcome::Failed(error.to_string()),

@@ -129,7 +129,7 @@ fn check_names(folder: &Path, sums: &BTreeMap<String, String>) -> Result<(), Pro
         if !name.to_str().is_some_and(|name| name == Manifest::SUMS || sums.contains_key(name)) {
             let path = folder.join(name);
             let detail = format!("{} is not named in {}", path.display(), Manifest::SUMS);
-            let hint = "nothing was imported; move it away where it does not belong there, or export again";
+            let hint = "nothing was imported; move it away if it does not belong there, or export again";
             return Err(Problem::new(Code::Damaged, detail, hint));
         }
     }

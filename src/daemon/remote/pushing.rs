@@ -96,7 +96,7 @@ impl Pushing {
         self.shared.stopped.send_replace(true);
         for (store, thread) in self.threads.into_inner().unwrap_or_else(PoisonError::into_inner) {
             if thread.join().is_err() {
-                tracing::error!(%store, "what pushes {store} ended with a panic; the next start goes on with it");
+                tracing::error!(%store, "what pushes {store} ended with a panic; the next start continues it");
             }
         }
     }

@@ -53,7 +53,7 @@ impl Shelf {
         if self.machine.recent.is_barred(id) {
             let detail =
                 format!("an administrator has revoked the lease under which {id} was open in the tree");
-            return Err(Problem::new(Code::InUse, detail, "ask him why, or try again in a minute"));
+            return Err(Problem::new(Code::InUse, detail, "ask that user why, or try again in a minute"));
         }
         self.wait_until_archived(id)?;
         let lease = Lease::take(&self.leases, id)?;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::log::Seldom;
 
-/// The address at the other end of a connection; `None` where it is gone already.
+/// The address at the other end of a connection; `None` if it is gone already.
 #[derive(Clone, Copy)]
 pub struct Address(Option<SocketAddr>);
 
@@ -32,7 +32,7 @@ impl fmt::Display for Address {
 
 /// The other end of a connection, as far as it matters whether two are of the same.
 pub trait Source {
-    /// Who or where that is, for people.
+    /// The caller or the address, for people.
     fn source(&self) -> String;
 }
 

@@ -60,7 +60,7 @@ type Book = HashMap<(u32, u32), (Instant, Arc<Known>)>;
 /// What callers may do, and what is known of them.
 pub(super) struct Peers {
     rules: Vec<PeerRule>,
-    /// The names of root and of the user that the daemon acts for, who may do everything: neither waits for a look into the
+    /// The names of root and of the user that the daemon acts for, who may do everything. Neither waits for a look into the
     /// machine's lists, which others may keep busy or which may be on a network.
     always: BTreeMap<u32, Option<String>>,
     own: u32,
@@ -68,7 +68,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Those to whom these rules apply. Where there is none, everybody who could connect may do everything.
+    /// Those to whom these rules apply. If there is none, everybody who could connect may do everything.
     pub(super) fn new(rules: Vec<PeerRule>) -> Self {
         let own = peer::own_user();
         let name = |uid| peer::look_up(uid, uid).ok().and_then(|known| known.name);
@@ -79,7 +79,7 @@ impl Peers {
     /// Who is at the other end.
     ///
     /// # Errors
-    /// [`Code::Forbidden`] where he has no role.
+    /// [`Code::Forbidden`] if the caller has no role.
     pub(super) async fn caller(self: &Arc<Self>, peer: Option<&Peer>) -> Result<Caller, Problem> {
         let Some(peer) = peer else { return self.look_at(None).await };
         if let Some(found) = peer.found.load().as_deref()
@@ -120,11 +120,11 @@ impl Peers {
             Some(role) => Ok(Caller { role, by }),
             None => {
                 let detail = format!(
-                    "{} may do nothing here: no [[peer]] names this user or a group of his",
+                    "{} may do nothing here: no [[peer]] names this user or one of the user's groups",
                     by.actor
                 );
                 let hint =
-                    "have the user, or a group that he is in, added to the configuration as a [[peer]]";
+                    "have the user, or one of the user's groups, added to the configuration as a [[peer]]";
                 Err(Problem::new(Code::Forbidden, detail, hint))
             }
         }
@@ -135,7 +135,7 @@ impl Peers {
         known.get(&key).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, known)| Arc::clone(known))
     }
 
-    /// What the machine's lists say. Where they cannot be read, what the kernel says is all that is known.
+    /// What the machine's lists say. If they cannot be read, what the kernel says is all that is known.
     fn look_up(&self, key @ (uid, gid): (u32, u32)) -> Arc<Known> {
         let found = peer::look_up(uid, gid).unwrap_or_else(|error| {
             tracing::warn!("the groups of uid {uid} cannot be looked up: {error}");

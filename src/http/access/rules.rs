@@ -47,7 +47,7 @@ impl Rules {
         &self.sessions
     }
 
-    /// What is told of tokens that do not count.
+    /// What is said of tokens that do not count.
     pub(super) fn refusals(&self) -> &Refusals {
         &self.refusals
     }

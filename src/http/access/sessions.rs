@@ -29,7 +29,7 @@ const NAME: &str = "asat-session";
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<Vec<Session>>);
 
-/// Names and tokens are kept as digests: whoever reads the memory has neither.
+/// Names and tokens are kept as digests: one who reads the memory has neither.
 struct Session {
     name: [u8; 32],
     token: [u8; 32],

@@ -34,7 +34,7 @@ pub(super) fn check(method: &Method, headers: &HeaderMap, by_cookie: bool) -> Re
     Err(Problem::new(Code::CrossSite, detail, hint))
 }
 
-/// Whether a page of asat's own sent it, or a person; `None` where it does not say.
+/// Whether a page of asat's own sent it, or a person; `None` if it does not say.
 fn is_own(headers: &HeaderMap) -> Option<bool> {
     let text =
         |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default());

@@ -13,7 +13,7 @@ use crate::config::Token;
 /// Who presents a token.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`] where the header has none that counts. That one has expired is told only to who shows it.
+/// [`Code::Unauthenticated`] if the header has none that counts. That one has expired, only the one who shows it hears.
 pub(super) fn caller(tokens: &[Token], headers: &HeaderMap, now: Timestamp) -> Result<Caller, Problem> {
     let given = bearer(headers).unwrap_or_default();
     let hint = "send the header Authorization: Bearer TOKEN, or give the command --token-file FILE; `asat token new` makes one";
@@ -22,10 +22,10 @@ pub(super) fn caller(tokens: &[Token], headers: &HeaderMap, now: Timestamp) -> R
         .ok_or_else(|| Problem::new(Code::Unauthenticated, "the request carries no valid token", hint))
 }
 
-/// The token of this text; `None` where it is not known.
+/// The token of this text; `None` if it is not known.
 ///
 /// # Errors
-/// [`Code::Unauthenticated`] where it has expired.
+/// [`Code::Unauthenticated`] if it has expired.
 pub(super) fn shown<'a>(
     tokens: &'a [Token],
     given: &str,
@@ -34,7 +34,7 @@ pub(super) fn shown<'a>(
     match find(tokens, Sha256::digest(given.as_bytes()).into(), now) {
         Some(Token { name, expires_at: Some(end), .. }) if *end <= now => {
             let detail = format!("the token {name:?} has expired at {end}");
-            Err(Problem::new(Code::Unauthenticated, detail, "ask whoever runs asat for a new token"))
+            Err(Problem::new(Code::Unauthenticated, detail, "ask the administrator of asat for a new token"))
         }
         found => Ok(found),
     }
@@ -47,7 +47,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     kind.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The token of this digest; where there are several, one that counts, and that allows most. Every token is compared, each in
+/// The token of this digest; if there are several, one that counts, and that allows most. Every token is compared, each in
 /// constant time, so that the time tells nothing. That of an empty text is refused with the configuration.
 pub(super) fn find(tokens: &[Token], given: [u8; 32], now: Timestamp) -> Option<&Token> {
     let rank = |token: &Token| (token.expires_at.is_none_or(|end| now < end), token.role);

@@ -50,7 +50,7 @@ pub(super) fn complete_numbers(value: &mut Value) {
     }
 }
 
-/// Adds how it is spelled what goes by this name, where that has a grammar of its own. A version's number alone is called
+/// Adds how what has this name is spelled, if that has a grammar of its own. A version's number alone is called
 /// `version`, too, and is no text.
 fn spell(schema: &mut Value, path: &str, name: &str) {
     let is_text = match schema.get("type") {

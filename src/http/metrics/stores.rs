@@ -80,7 +80,7 @@ impl Default for Stores {
             ),
             lag: Family::gauge(
                 "asat_archive_lag_seconds",
-                "The age of the oldest version that is in its snapshot alone; 0 where there is none.",
+                "The age of the oldest version that is in its snapshot alone; 0 if there is none.",
             ),
             leases: Family::gauge("asat_leases", "Leases that are held on versions."),
             lease_bounds: Family::gauge(
@@ -106,7 +106,7 @@ impl Default for Stores {
             ),
             remote_lag: Family::gauge(
                 "asat_remote_lag_seconds",
-                "The age of the oldest version that can be opened and is not in the bucket; 0 where there is none.",
+                "The age of the oldest version that can be opened and is not in the bucket; 0 if there is none.",
             ),
             remote_failing: Family::gauge(
                 "asat_remote_failing",
@@ -236,7 +236,7 @@ fn waits(version: &Version) -> Option<Timestamp> {
     version.content.as_ref().filter(|_| is_waiting).map(|content| content.cut_at)
 }
 
-/// How long ago something was, in seconds; nothing where the clock went back.
+/// How long ago something was, in seconds; nothing if the clock went back.
 fn age(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }

@@ -45,7 +45,7 @@ pub(super) struct Day {
     /// Its name in the style sheet: `none`, `once` or `often`.
     pub(super) kind: &'static str,
     pub(super) says: String,
-    /// Where its versions are, if there are any.
+    /// The link to its versions, if there are any.
     pub(super) href: Option<String>,
 }
 

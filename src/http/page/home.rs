@@ -77,7 +77,7 @@ pub(super) struct Card {
     pub(super) is_published_here: bool,
     /// Why it cannot be published now, if it cannot.
     pub(super) refused: Option<String>,
-    /// Where its versions are, and where more is said of it.
+    /// The links to its versions and to its page.
     pub(super) href: String,
     pub(super) page: String,
 }

@@ -38,7 +38,7 @@ pub(super) struct Row {
     pub(super) expires: Moment,
     pub(super) path: Option<String>,
     pub(super) id: String,
-    /// Where it is given back, and in which words; nothing for those who may not do that.
+    /// The request that gives it back, and its words; nothing for those who may not do that.
     pub(super) end: Option<(String, &'static str)>,
 }
 

@@ -64,7 +64,7 @@ struct Object {
     name: String,
     text: Text,
     fields: Vec<Field>,
-    /// What it is, where it has no fields of its own.
+    /// What it is, if it has no fields of its own.
     kind: Kind,
 }
 

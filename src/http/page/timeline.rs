@@ -43,7 +43,7 @@ pub(super) struct Item {
     pub(super) tags: Vec<String>,
     pub(super) pin: Option<String>,
     pub(super) leases: Option<String>,
-    /// Where it is open.
+    /// The paths at which it is open.
     pub(super) path: Option<String>,
     /// What it changed, if that is known.
     pub(super) changed: Option<String>,

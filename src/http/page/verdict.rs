@@ -32,7 +32,7 @@ pub(super) struct Point {
     pub(super) hint: String,
     /// What follows from it; may be empty.
     pub(super) follows: String,
-    /// The alarm that somebody may say he knows of, where it is one.
+    /// The alarm that a reader may acknowledge, if it is one.
     pub(super) alarm: Option<String>,
 }
 

@@ -228,7 +228,7 @@ fn drawn(comparisons: &Comparisons, store: &StoreName, newest: &[VersionId]) -> 
         .collect()
 }
 
-/// Commands with which somebody goes on.
+/// Commands that a reader may type next.
 fn tools(id: &VersionId, before: Option<&VersionId>, path: Option<&str>) -> Vec<(&'static str, String)> {
     let mut tools = Vec::new();
     match path {

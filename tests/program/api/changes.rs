@@ -468,7 +468,7 @@ fn a_command_is_told_of_each_version() {
     world.start();
     let mut events = world.listen();
     world.publish("first");
-    world.wait_for_log("the command of the feed was told");
+    world.wait_for_log("the command of the feed has the message");
     fs::write(&broken, "").unwrap();
     world.sqlite().execute_batch("insert into ledger values ('x')").unwrap();
     world.publish("second");
@@ -476,7 +476,7 @@ fn a_command_is_told_of_each_version() {
     world.wait_for_log("which is started again");
     world.stop();
     fs::remove_file(&broken).unwrap();
-    let said = "the command of the feed was told";
+    let said = "the command of the feed has the message";
     // It may be told before the daemon is ready.
     if !world.start().contains(said) {
         world.wait_for_log(said);

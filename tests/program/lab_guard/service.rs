@@ -133,7 +133,7 @@ fn lab_the_service_as_it_is_installed_cuts_by_lvm_reloads_and_keeps_its_versions
         let pid = property(machine, "MainPID");
         machine.run("systemctl", &["reload", "asat"]);
         wait_until("it goes by the new configuration", || {
-            property(machine, "StatusText") == "Goes by the new configuration"
+            property(machine, "StatusText") == "Uses the new configuration"
         });
         publish(machine, 2);
         wait_until_archived(machine, "report@2", true);

@@ -48,7 +48,7 @@ fn nspawn_a_reload_takes_up_what_can_change_and_names_what_cannot() {
         wait_until("it goes by that", || times("the configuration was read again, and is in force") == 2);
         refused("/usr/local/bin/asat", &["publish", "other"]);
         assert_eq!(versions().len(), 2);
-        wait_until("systemd knows", || property("asat", "StatusText") == "Goes by the new configuration");
+        wait_until("systemd knows", || property("asat", "StatusText") == "Uses the new configuration");
     });
 }
 

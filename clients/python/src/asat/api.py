@@ -26,7 +26,7 @@ class Alarm:
     # Since when.
     since: datetime.datetime
 
-    # When somebody said that he knows: it is not repeated from then on.
+    # When somebody acknowledged it: it is not repeated from then on.
     acknowledged_at: datetime.datetime | None = None
 
 
@@ -57,7 +57,7 @@ class ArchivedVersion:
     # The version.
     id: str
 
-    # What no other version needs: at least this much comes back where this version alone is retired.
+    # What no other version needs: at least this much comes back if this version alone is retired.
     only_bytes: int
 
 
@@ -69,7 +69,7 @@ class AuditEntry:
     # `recover` or `accept`.
     action: str
 
-    # Who did it: `token NAME`, `uid NUMBER (NAME)`, or `asat` where it was done by rule or happened by itself.
+    # Who did it: `token NAME`, `uid NUMBER (NAME)`, or `asat` if it was done by rule or happened by itself.
     actor: str
 
     # When it was done.
@@ -96,12 +96,12 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class AuditHead:
-    """Where the audit trail ends."""
+    """The end of the audit trail."""
 
     # The chain's value there.
     chain: str
 
-    # The number of the last entry; 0 where there is none.
+    # The number of the last entry; 0 if there is none.
     number: int
 
     # Both in one, to be noted down elsewhere, and held against the trail later.
@@ -115,10 +115,10 @@ class AuditList:
     # The entries, newest first.
     entries: list[AuditEntry]
 
-    # Where the whole trail ends.
+    # The end of the whole trail.
     head: AuditHead
 
-    # Where to go on, where there are older ones.
+    # The cursor of the next page, if there are older ones.
     next_cursor: str | None = None
 
     verdict: AuditVerdict | None = None
@@ -180,7 +180,7 @@ class Capacity:
     # What the guard does next, in this order.
     plan: list[PlannedAction]
 
-    # What goes first where there is not enough space for everything.
+    # What comes first if there is not enough space for everything.
     precedence: Precedence
 
     # Everything that can run out of space.
@@ -192,7 +192,7 @@ class Capacity:
     # How many leases are open, of how many that may be.
     leases: LeaseBounds | None = None
 
-    # When the guard looked last; absent where there is nothing to look at, or it has not looked yet.
+    # When the guard looked last; absent if there is nothing to look at, or it has not looked yet.
     looked_at: datetime.datetime | None = None
 
     trouble: Trouble | None = None
@@ -208,8 +208,8 @@ class CapacityTarget:
     # `snapshot`, `pool-data`, `pool-metadata`, `group` or `folder`.
     kind: str
 
-    # How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` (at the rate of this moment it would
-    # run out before it can be extended) or `lost` (it has run out).
+    # How near it is to running out: `safe`, `low` (it is dealt with now), `urgent` or `lost` (it has run out). If it is
+    # `urgent`, it would run out, at the rate of this moment, before it can be extended.
     level: str
 
     # The version that the snapshot holds, the name of the pool or the group, or the path of the folder.
@@ -230,7 +230,7 @@ class CapacityTarget:
     # Bytes in use before it can be dealt with, at that rate: what it is judged by.
     worst_bytes: int
 
-    # The time until it is full at that rate, in milliseconds; absent where it never is.
+    # The time until it is full at that rate, in milliseconds; absent if it never is.
     full_in_ms: int | None = None
 
 
@@ -255,7 +255,7 @@ class CheckResult:
 class Clock:
     """What asat believes of the machine's clock."""
 
-    # The time that asat goes by.
+    # The time that asat uses.
     believed_at: datetime.datetime
 
     # What the machine's clock says.
@@ -272,7 +272,7 @@ class Clock:
 class Diff:
     """What differs between two versions, table by table."""
 
-    # The tables that differ. Of a store's first version, none are told.
+    # The tables that differ. None are listed for a store's first version.
     tables: list[TableDiff]
 
     # The version that counts as the newer one.
@@ -326,7 +326,7 @@ class Finding:
 class Health:
     """Whether the daemon is well."""
 
-    # `ok`, or `degraded` where the guard is kept from its work, or something is lost or damaged.
+    # `ok`, or `degraded` if the guard is kept from its work, or something is lost or damaged.
     status: str
 
     # The version of asat.
@@ -379,7 +379,7 @@ class Lease:
     # Since when.
     granted_at: datetime.datetime
 
-    # Who holds it, in his own words.
+    # Who holds it, in the holder's own words.
     holder: str
 
     # Its name.
@@ -388,7 +388,7 @@ class Lease:
     # The version that it holds.
     version: str
 
-    # Who took it, as the audit trail names him; absent of a lease that is older than the trail.
+    # Who took it, as the audit trail has it; absent of a lease that is older than the trail.
     actor: str | None = None
 
     # The path at which the version is read; absent while its copy is being made.
@@ -418,7 +418,7 @@ class LeaseBounds:
 class LeaseCaller:
     """How many leases a caller has open."""
 
-    # Who took them, as the audit trail names him.
+    # Who took them, as the audit trail has it.
     actor: str
 
     # How many.
@@ -505,7 +505,7 @@ class PastAction:
     # When it ended.
     at: datetime.datetime
 
-    # What came of it: `done`, `failed`, or `stalled` where it did not end in time.
+    # What came of it: `done`, `failed`, or `stalled` if it did not end in time.
     outcome: str
 
     # Why.
@@ -521,10 +521,10 @@ class PastAction:
     # milliseconds. The daemon knows it of what it did since its start.
     added_ms: float | None = None
 
-    # Why it failed, where it did.
+    # Why it failed, if it did.
     failure: str | None = None
 
-    # The version that it was about, where it was about one.
+    # The version that it was about, if it was about one.
     version: str | None = None
 
 
@@ -552,7 +552,7 @@ class PlannedAction:
     # The rung of the ladder: `extend`, `demote`, `hurry`, `brake`, `retire`, `refuse` or `alarm`.
     action: str
 
-    # What it is done to: a target, a version, an origin, where publications are refused, or the alarm's key.
+    # What it is done to: a target, a version, an origin, the stores whose publications are refused, or the alarm's key.
     object: str
 
     # Why.
@@ -561,16 +561,16 @@ class PlannedAction:
     # For whose sake: a kind and a name.
     target: str
 
-    # For how long writes are held at most, where they are, in milliseconds.
+    # For how long writes are held at most, if they are, in milliseconds.
     most_ms: int | None = None
 
-    # The new size, where something is extended.
+    # The new size, if something is extended.
     to_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Precedence:
-    """What goes first where there is not enough space for everything."""
+    """What comes first if there is not enough space for everything."""
 
     # The rungs that the configuration lets the guard take, in this order.
     ladder: list[str]
@@ -595,8 +595,7 @@ class Publication:
     # Who vouches for it.
     certified_by: str | None = None
 
-    # What its content was found to meet, in the order of the configuration of that time; none where nothing was
-    # checked.
+    # What its content was found to meet, in the order of the configuration of that time; none if nothing was checked.
     checks: list[CheckResult] | None = None
 
     # What it is called.
@@ -626,8 +625,8 @@ class Published:
     # From the request to the acknowledgement, in milliseconds.
     elapsed_ms: float
 
-    # For what: `nobody` had to wait, or commits had to for a `look` at the file, for the rest of the WAL to be moved
-    # (`checkpoint`), for the `snapshot` to be there, or for all pages to be `read`.
+    # For what: `nobody` had to wait, or commits had to. They wait for a `look` at the file, for the rest of the WAL to
+    # be moved (`checkpoint`), for the `snapshot`, or for all pages to be `read`.
     hold: str
 
     # The publication.
@@ -636,7 +635,7 @@ class Published:
     # Whether the version was there already, because nothing had changed since.
     reused: bool
 
-    # How long it took to take the snapshot, in milliseconds; 0 where none was taken.
+    # How long it took to take the snapshot, in milliseconds; 0 if none was taken.
     snapshot_ms: float
 
     # The version that was published, with the newest ten of its publications.
@@ -690,7 +689,7 @@ class Restored:
     # The version that the store is as now.
     restored: Version
 
-    # How long a commit could have had to wait for the restore, in milliseconds; 0 where the store was as it is wanted
+    # How long a commit could have had to wait for the restore, in milliseconds; 0 if the store was as it is wanted
     # already.
     writer_blocked_ms: float
 
@@ -708,7 +707,7 @@ class RetentionLabel:
 
 @dataclass(frozen=True)
 class RetentionPlan:
-    """What a store's rules let go now."""
+    """What a store's rules give up now."""
 
     # What the archive takes, in bytes.
     archive_bytes: int
@@ -745,7 +744,7 @@ class RetentionRules:
     # The most that the archive may take, in bytes.
     at_most_bytes: int | None = None
 
-    # What is kept by its age; everything where left out.
+    # What is kept by its age; everything if left out.
     keep: str | None = None
 
     # What is kept besides, by its label.
@@ -818,7 +817,7 @@ class RowHistory:
     # The table.
     table: str
 
-    # Where to go on, if there is more.
+    # The cursor of the next page, if there is more.
     next_cursor: str | None = None
 
 
@@ -849,7 +848,7 @@ class Store:
     # Bytes that its archive takes on disk.
     archive_bytes: int
 
-    # How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` where they cannot be now, and
+    # How its versions are cut: `pages`, `lvm-thin`, `lvm-classic` or `reflink`; `none` if they cannot be now, and
     # `bucket` if another asat publishes them to a bucket, which this one follows.
     backend: str
 
@@ -1052,11 +1051,11 @@ class Version:
     # How many publications it has.
     publication_count: int
 
-    # Its newest publications, oldest first: at most ten in lists and events, and a thousand where one version is shown.
+    # Its newest publications, oldest first: at most ten in lists and events, and a thousand if one version is shown.
     # `GET /v1/versions/{id}/publications` has all of them.
     publications: list[Publication]
 
-    # Where it stands in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
+    # Its place in its life: `cutting`, `ready`, `retiring`, `retired`, `failed` or `lost`.
     state: str
 
     # The store that it belongs to.
@@ -1065,10 +1064,10 @@ class Version:
     # The instant at which its content was fixed; absent until then.
     cut_at: datetime.datetime | None = None
 
-    # Why it ended, where it did.
+    # Why it ended, if it did.
     end_reason: str | None = None
 
-    # When it ended, where it did.
+    # When it ended, if it did.
     ended_at: datetime.datetime | None = None
 
     # The fingerprint of its content, with the algorithm that it was made by, as `blake3:` and 64 hexadecimal digits:
@@ -1078,12 +1077,12 @@ class Version:
     # The size of its pages, in bytes.
     page_size: int | None = None
 
-    # The path of its database, where it is leased.
+    # The path of its database, if it is leased.
     path: str | None = None
 
     pin: Pin | None = None
 
-    # When the pages of a retired version are let go: until then it can be brought back. Absent once they are.
+    # When the pages of a retired version are deleted: until then it can be brought back. Absent once they are.
     purge_after: datetime.datetime | None = None
 
     # Whether it is in the bucket: `stored`, `pending`, or `fenced` if somebody else publishes the store there. Absent
@@ -1118,7 +1117,7 @@ class Waiting:
     # How many: `GET /v1/versions?state=retired` has them, with `purge_after`.
     versions: int
 
-    # When the pages of the first of them are let go; absent where none waits.
+    # When the pages of the first of them are deleted; absent if none waits.
     next_purge_at: datetime.datetime | None = None
 
 
@@ -1129,7 +1128,7 @@ class Watch:
     # When it was asked for last.
     asked_at: datetime.datetime | None = None
 
-    # Why the store's files are looked at again and again; absent where changes to them are told.
+    # Why the store's files are looked at again and again; absent if the kernel reports changes to them.
     polls: str | None = None
 
     # The value that watch mode has published last.
@@ -1140,8 +1139,8 @@ class Watch:
 
     trouble: LastingTrouble | None = None
 
-    # The value of the marker when it was asked for last; absent where nothing was certified, or it could not be asked
-    # for yet.
+    # The value of the marker when it was asked for last; absent if nothing was certified, or it could not be asked for
+    # yet.
     value: str | None = None
 
 
@@ -1152,7 +1151,7 @@ class Why:
     # What the guard did, newest first. The oldest actions are forgotten after a hundred thousand.
     actions: list[PastAction]
 
-    # The version; where it has ended, with when and why.
+    # The version; if it has ended, with when and why.
     version: Version
 
 
@@ -1193,7 +1192,7 @@ class Calls:
 
     def healthz(self) -> Health:
         """Says that the daemon lives, and whether its guard is kept from its work, something is lost or damaged, or a
-        store was not published by when it is expected: it serves all the same then.
+        store was not published by when it is expected. It serves all the same then.
         """
         return self._transport.value(
             "GET",
@@ -1276,7 +1275,7 @@ class Calls:
         )
 
     def clock(self) -> Clock:
-        """Says which time asat goes by, whether it doubts the machine's clock, and what would end by that."""
+        """Says which time asat uses, whether it doubts the machine's clock, and what would end by that."""
         return self._transport.value(
             "GET",
             ["v1", "clock"],
@@ -1284,8 +1283,8 @@ class Calls:
         )
 
     def accept_clock(self, *, reason: str | None = None) -> Clock:
-        """Accepts what the machine's clock says: from then on asat goes by it, and what ends by it ends at once. Where
-        the clock is not doubted, nothing is done.
+        """Accepts what the machine's clock says: from then on asat uses it, and what ends by it ends at once. If the
+        clock is not doubted, nothing is done.
         """
         return self._transport.value(
             "POST",
@@ -1305,8 +1304,9 @@ class Calls:
 
     def revoke_lease(self, lease: str, *, reason: str | None = None) -> Lease:
         """Takes a lease from its holder, at once. It is written down, with the reason if there is one. The version's
-        copy goes with the last lease on it; a program that has the file open reads on. In the tree of versions
-        reading fails from now on, and for a minute the version is not opened there again: time to retire it.
+        copy is deleted with the last lease on it; a program that has the file open reads on. In the tree of
+        versions reading fails from now on, and for a minute the version is not opened there again: time to retire
+        it.
         """
         return self._transport.value(
             "DELETE",
@@ -1345,7 +1345,7 @@ class Calls:
     def query(self, *, sql: str, limit: int | None = None, timeout_seconds: int | None = None) -> Iterator[QueryLine]:
         """Answers a query over versions. In front of a table, `report@12`, `report@latest` or `"report@month-end"`
         stands for a version; `report` alone is the newest one. Between two versions, `report@11..12.diff_valuation`
-        has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`; `report.diff_valuation` has those
+        has the rows that differ, with `op`, `from_COLUMN` and `to_COLUMN`. `report.diff_valuation` has those
         between all neighbours, and `report.history_valuation` each state of each row, with `valid_from` and
         `valid_to`. The answer has a line for the names of the columns, one for each row, an array, and one for the
         end. Values are as in JSON; a blob is `{"hex":"00ff"}`. Nothing can be written.
@@ -1371,11 +1371,11 @@ class Calls:
         idempotency_key: str | None = None,
     ) -> PublishAnswer:
         """Publishes a store, or a set of stores: fixes its content as a version, and those of a set as of one instant.
-        Where `set` is given instead of `store`, all stores of that set are published as they are at one instant, or
-        none is; the answer is a `PublishedSet` then. The answer comes when the version is durable. Where nothing
-        has changed since the newest version, that one is published again; where the same was said of it before,
-        that publication is answered again. A request that is repeated with the same `Idempotency-Key` gets the
-        first one's answer.
+        If `set` is given instead of `store`, all stores of that set are published as they are at one instant, or
+        none is; the answer is a `PublishedSet` then. The answer comes when the version is durable. If nothing has
+        changed since the newest version, that one is published again; if the same was said of it before, that
+        publication is answered again. A request that is repeated with the same `Idempotency-Key` gets the first
+        one's answer.
         """
         return self._transport.value(
             "POST",
@@ -1402,8 +1402,9 @@ class Calls:
         )
 
     def push(self, name: str) -> StoreRemote:
-        """Has all of a store's archive be in the bucket now: also what was merged or given up and could wait for an
-        hour, and what has failed and would be tried again later. A new version needs no push: it follows by itself.
+        """Has all of a store's archive be in the bucket now. That includes what was merged or given up and could wait
+        for an hour, and what has failed and would be tried again later. A new version needs no push: it follows by
+        itself.
         """
         return self._transport.value(
             "POST",
@@ -1424,9 +1425,9 @@ class Calls:
 
     def restore(self, name: str, *, version: str, certified_by: str | None = None, note: str | None = None) -> Restored:
         """Brings a store back to one of its versions. The state that is left is published first, as `before restore to
-        report@12`; where that fails, or somebody commits after it, nothing is restored. Writers wait while the
-        store is written, at most for `max_hold`, and readers see the old state or the new one. Where the store
-        already is as it is wanted, it is left alone.
+        report@12`; if that fails, or somebody commits after it, nothing is restored. Writers wait while the store
+        is written, at most for `max_hold`, and readers see the old state or the new one. If the store already is as
+        it is wanted, it is left alone.
         """
         return self._transport.value(
             "POST",
@@ -1484,7 +1485,7 @@ class Calls:
         )
 
     def tag(self, name: str, tag: str, *, version: str) -> Tag:
-        """Has a tag lead to a version, wherever it led before. A version that has one is not given up."""
+        """Has a tag lead to a version, whatever it led to before. A version that has one is not given up."""
         return self._transport.value(
             "PUT",
             ["v1", "stores", name, "tags", tag],
@@ -1547,8 +1548,8 @@ class Calls:
         )
 
     def retire(self, id: str, *, reason: str | None = None, now: bool | None = None) -> Version:
-        """Gives a version up. It can be brought back until `purge_after`; where that is absent, its pages are gone or
-        on their way out. What was retired before stays retired.
+        """Gives a version up. It can be brought back until `purge_after`; if that is absent, its pages are gone or on
+        their way out. What was retired before stays retired.
         """
         return self._transport.value(
             "DELETE",
@@ -1683,7 +1684,7 @@ class Calls:
         )
 
     def why(self, id: str, *, limit: int | None = None) -> Why:
-        """Says what the guard did for a version or with it, newest first, and how the version ended, where it did."""
+        """Says what the guard did for a version or with it, newest first, and how the version ended, if it did."""
         return self._transport.value(
             "GET",
             ["v1", "versions", id, "why"],

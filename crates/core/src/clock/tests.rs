@@ -173,13 +173,13 @@ fn a_doubt_is_told_with_both_times_and_what_to_type() {
     let found = believed(Some(&anchor()), &Bounds::default(), &reading(60 * DAY, "a", 10 * DAY));
     assert_eq!(
         found.what(),
-        "the machine's clock says 2027-01-18T17:00:00Z, 60 days ahead of 2026-11-19T17:00:00Z, which asat believes and goes by"
+        "the machine's clock says 2027-01-18T17:00:00Z, 60 days ahead of 2026-11-19T17:00:00Z, which asat believes and uses"
     );
     let behind = believed(Some(&anchor()), &Bounds::default(), &reading(-45 * MINUTE, "a", 10 * DAY));
     assert!(behind.what().contains("45 minutes behind 2026"), "{}", behind.what());
     let after = Bounds { accept_after: Some(SignedDuration::from_hours(24)), ..Bounds::default() };
     assert!(hint(&Bounds::default()).ends_with("if it is right, type: asat clock accept"));
-    assert!(hint(&after).ends_with("if it goes on for 24 hours (clock.accept_after)"), "{}", hint(&after));
+    assert!(hint(&after).ends_with("if it lasts for 24 hours (clock.accept_after)"), "{}", hint(&after));
 }
 
 /// Something that happens to a machine, in seconds.

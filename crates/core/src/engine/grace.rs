@@ -111,7 +111,7 @@ impl Engine {
     /// Lets the pages go of a version in its grace.
     pub(super) fn purge(&self, draft: &mut Draft<'_>, version: &Version, why: &str) -> EffectId {
         let version = draft.latest(version);
-        draft.remark(&version.id, format!("the pages of {} are let go: {why}", version.id));
+        draft.remark(&version.id, format!("the pages of {} are deleted: {why}", version.id));
         let (at, reason) =
             version.end.as_ref().map_or((draft.now, String::new()), |end| (end.at, end.reason.clone()));
         let end = Some(Box::new(End { at, reason: format!("{reason}; {why}"), purge_after: None }));

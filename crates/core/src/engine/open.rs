@@ -127,7 +127,7 @@ impl Engine {
             return Ok(());
         }
         let detail = format!("ttl_seconds is {ttl_s}, and must be from 1 to {max}");
-        Err(Problem::new(Code::Invalid, detail, "renew the lease where it is needed for longer"))
+        Err(Problem::new(Code::Invalid, detail, "renew the lease if you need it for longer"))
     }
 
     /// Lets the least recently used copies go until one more version fits into the cache.

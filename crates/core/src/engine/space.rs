@@ -96,7 +96,7 @@ impl Engine {
             return None;
         }
         for (version, snapshot) in chosen {
-            let text = format!("the snapshot of {} goes, to make room for {wanted}", version.id);
+            let text = format!("the snapshot of {} is removed, to make room for {wanted}", version.id);
             draft.remark(&version.id, text);
             last = Some(self.drop_snapshot(draft, version, snapshot));
         }

@@ -84,10 +84,10 @@ impl Policy {
             return "retention before space: no version is ever given up for space";
         }
         if self.space_before_retention {
-            return "space before retention: where a snapshot or a thin pool would fill and nothing else helps, the oldest \
+            return "space before retention: if a snapshot or a thin pool would fill and nothing else helps, the oldest \
                     version that nobody holds is given up";
         }
-        "retention before space: no version is given up so that another one's snapshot lives on; only where a thin pool \
+        "retention before space: no version is given up so that another one's snapshot lives on; only if a thin pool \
          would fill, which harms the store itself, the oldest version in it that nobody holds is given up"
     }
 }

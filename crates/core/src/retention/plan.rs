@@ -134,7 +134,7 @@ impl Retention {
             };
             let at_most = self.at_most.unwrap_or_default();
             let why = format!(
-                "at_most = {}, and the archive takes {}: space goes before {}",
+                "at_most = {}, and the archive takes {}: space comes before {}",
                 Size(at_most),
                 Size(weight.bytes),
                 judged.why

@@ -120,7 +120,7 @@ impl FromStr for Rule {
 /// Why a stage cannot follow another, where it cannot.
 fn contradiction(first: &Stage, second: &Stage) -> Option<&'static str> {
     let is_longer = match (first.extent, second.extent) {
-        (Extent::Forever, _) => return Some("nothing is left after a stage that goes on forever"),
+        (Extent::Forever, _) => return Some("nothing is left after a stage that lasts forever"),
         (_, Extent::Newest(_)) => return Some("a number of versions can only come first"),
         (Extent::For(..), Extent::For(..)) => second.extent.about_s() > first.extent.about_s(),
         (Extent::Newest(_), _) | (_, Extent::Forever) => true,

@@ -32,7 +32,7 @@ pub struct Brake {
 }
 
 /// A device that is suspended, until this value is released or goes, and never longer than was asked.
-#[must_use = "the device is resumed when this goes"]
+#[must_use = "the device is resumed when this is dropped"]
 #[derive(Debug)]
 pub struct Suspension<'a> {
     brake: &'a mut Brake,

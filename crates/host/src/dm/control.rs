@@ -188,7 +188,7 @@ impl Control {
         let pool = Selector::Uuid(pool_uuid);
         let mut message = wire::message(pool, "release_metadata_snap")?;
         let told = self.put(Command::TargetMessage, &mut message);
-        told.map_err(|errno| refused(errno, "have its metadata let go by", Some(pool)))
+        told.map_err(|errno| refused(errno, "have its metadata released by", Some(pool)))
     }
 
     /// Whether the device of a volume is suspended, by whomever. This does not wait, whatever its state is.

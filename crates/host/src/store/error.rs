@@ -140,7 +140,7 @@ pub enum Error {
     },
     /// The state was not kept before writers had to be let go.
     #[error(
-        "writers of the store {} were let go after {} ms, before its state had been fixed: they may be held for {} ms",
+        "writers of the store {} were released after {} ms, before its state had been fixed: they may be held for {} ms",
         .path.display(), .held.as_millis(), .bound.as_millis()
     )]
     HoldBroken {
@@ -385,5 +385,5 @@ impl From<Error> for Problem {
 
 /// What lets a daemon and an application of different users write to one store.
 pub const HOW_TO_SHARE: &str = "put the daemon's user into the application's group (`usermod --append --groups`), give the store's folder and \
-                     files to that group (`chgrp -R`, `chmod -R g+w`), have new files get it (`chmod g+s` on the folder), permit \
+                     files to that group (`chgrp -R`, `chmod -R g+w`), and have new files get it (`chmod g+s` on the folder). Permit \
                      the folder in ReadWritePaths= of the unit, and restart asat; see docs/install.md";

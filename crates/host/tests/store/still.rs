@@ -260,7 +260,7 @@ fn writers_are_let_go_when_the_time_is_up() {
         assert_eq!(problem.code, Code::HoldExceeded, "{problem}");
         assert!(problem.detail.contains("for 40 ms"), "{problem}");
         // Not before the time, and when it was up at the latest as soon as the machine had a moment.
-        let words = problem.detail.split_once("let go after ").unwrap().1;
+        let words = problem.detail.split_once("released after ").unwrap().1;
         let after: u64 = words.split(' ').next().unwrap().parse().unwrap();
         assert!((40..2000).contains(&after), "{problem}");
         drop(others);

@@ -121,7 +121,7 @@ impl From<Error> for Problem {
             Error::Wedged { .. } => (
                 Code::LvmStuck,
                 "see what it waits for: a suspended volume (dmsetup info -c), a disk that does not answer \
-                 (the kernel's log), or another LVM command; asat goes on by itself when it ends",
+                 (the kernel's log), or another LVM command; asat continues by itself when it ends",
             ),
             Error::Killed { .. } => (Code::Internal, "look for suspended volumes: dmsetup info -c"),
             Error::Refused { refusal, .. } => refusal.advice(),

@@ -124,7 +124,7 @@ impl Refusal {
         match self {
             Self::HalfDone => (
                 Code::Internal,
-                "look for suspended volumes (dmsetup info -c), let go what is (lvchange --refresh on the volume that snapshots are taken of), and look at lvs for what was left behind",
+                "look for suspended volumes (dmsetup info -c), resume what is (lvchange --refresh on the volume that snapshots are taken of), and look at lvs for what was left behind",
             ),
             Self::NotPermitted => {
                 (Code::Configuration, "run the daemon as root, or choose the backend `pages`")

@@ -17,7 +17,7 @@ pub enum Error {
     #[error("the pool {0} keeps a state of its metadata for somebody else")]
     Reserved(String),
     /// The pool could not be told that it was over.
-    #[error("the pool {pool} goes on keeping a state of its metadata: {source}")]
+    #[error("the pool {pool} still keeps a state of its metadata: {source}")]
     Kept {
         /// The name of its device.
         pool: String,
