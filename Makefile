@@ -1,9 +1,10 @@
 # make demo          the main job, shown from beginning to end on a small store
 # make demo DB=FILE  the same on a copy of a database of your own
 # make demo-fleet    history in a bucket: a publisher that is lost, two followers, and a machine that takes over
-# make test          everything that must hold: format, lints, words, all tests
+# make test          everything that must hold of the program: format, lints, all tests
 # make check         what changes break most often, in minutes: no virtual machines, no browser, no simulator
-# make prose         the words of documents, help texts, errors, log lines, pages and alerts: docs/style.md
+# make lint          format, lints and words
+# make prose         the words alone, of documents, help texts, errors, log lines, pages and alerts: docs/style.md
 # make test-loop     the device-mapper tests on this machine's own kernel, as root, on loop devices
 # make sim           the guard in 100,000 simulated scenarios; SEED=n runs that one again. Then 200,000 random walks of the engine,
 #                    100,000 schedules of an archive, 100,000 scenarios of machines that publish to one bucket, 5,000 histories of rows, also as scripts and changesets, and every parser of bytes from outside
@@ -45,7 +46,7 @@ LAB_NEEDS = linux.uml:user-mode-linux lvcreate:lvm2 dmsetup:dmsetup dmeventd:dme
             mkfs.xfs:xfsprogs mkfs.ext4:e2fsprogs mkfs.btrfs:btrfs-progs losetup:mount insmod:kmod ip:iproute2 systemctl:systemd udevadm:udev
 # Stock SQLite clients, what asks the API anything, what checks metrics and alert rules, a browser for the pages, private mounts for full
 # disks, a machine under systemd, and the lab.
-TEST_NEEDS = $(DEMO_NEEDS) $(PROSE_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
+TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:prometheus chromium:chromium chromedriver:chromium-driver \
              unshare:util-linux taskset:util-linux fincore:util-linux-extra patchelf:patchelf age:age lintian:lintian systemd-nspawn:systemd-container $(LAB_NEEDS)
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
@@ -87,7 +88,6 @@ build:
 test:
 	@tools/need $(TEST_NEEDS)
 	$(FORMAT)
-	$(PROSE)
 	@tools/lab-kernel target/lab-kernel
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings $(CARGO) test --workspace --locked --no-fail-fast
 
@@ -119,7 +119,7 @@ PROSE = tools/prose/lint $(TARGET)/tmp/prose
 LINT = $(FORMAT) && $(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 
 lint:
-	@tools/need $(TEST_NEEDS)
+	@tools/need $(TEST_NEEDS) $(PROSE_NEEDS)
 	$(LINT)
 	$(PROSE)
 
