@@ -1,7 +1,8 @@
 //! `asat-bench track`: publications of stores whose WAL is followed. They cost what changed, however large the store is.
 //!
 //! A large store and a small one are tracked, and the small one is there a third time without. As much is changed in each, all over it, and
-//! each is published; the order alternates.
+//! each is published; the order alternates. A daemon compares the rows of what was published afterwards. That of another store would take
+//! the processors that a publication has to itself on its own machine, so each publication waits until all daemons are idle.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +77,11 @@ impl Kept {
         Ok(ms_since(since))
     }
 
-    async fn publish(&self, label: &str) -> Result<f64, Problem> {
+    /// Publishes it; answers how long that took, in milliseconds.
+    async fn publish(&self, label: &str, daemons: [&Daemon; 3]) -> Result<f64, Problem> {
+        for daemon in daemons {
+            daemon.until_idle().await?;
+        }
         Ok(api::publish(&self.site, label).await?.1)
     }
 
@@ -118,14 +123,15 @@ pub(super) async fn run(args: &TrackArgs, dir: Option<&Path>, tell: Tell<'_>) ->
         }
         longest_wal = longest_wal.max(large.bytes("-wal")?).max(small.bytes("-wal")?);
         let label = format!("round {round}");
+        let daemons = [&large.daemon, &small.daemon, &plain.daemon];
         let pair = match round % 2 {
-            0 => (small.publish(&label).await?, large.publish(&label).await?),
+            0 => (small.publish(&label, daemons).await?, large.publish(&label, daemons).await?),
             _ => {
-                let large = large.publish(&label).await?;
-                (small.publish(&label).await?, large)
+                let large = large.publish(&label, daemons).await?;
+                (small.publish(&label, daemons).await?, large)
             }
         };
-        let plain = plain.publish(&label).await?;
+        let plain = plain.publish(&label, daemons).await?;
         // The first round warms up.
         if round > 0 {
             publications.push(pair);

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// So many pages are noted together.
 const GROUP: u32 = 4096;
+/// So many reads are kept apart at most.
+const MOST_PARTS: usize = 16;
 /// The words of a group.
 const WORDS: usize = 64;
 
@@ -93,6 +95,14 @@ pub struct Differing {
 impl Changes {
     /// Begins what changes from now on, when the store has so many pages; answers the token.
     pub fn begin(&mut self, page_count: u32) -> u64 {
+        // Reads that led to no version are named by nobody. A version that is compared with one of them is read whole.
+        if self.parts.len() >= MOST_PARTS {
+            let next = self.parts.remove(1);
+            if let Some(first) = self.parts.first_mut() {
+                first.pages.extend(&next.pages);
+                first.least = first.least.min(next.least);
+            }
+        }
         self.last += 1;
         self.parts.push(Part { token: self.last, pages: Pages::default(), least: page_count });
         self.last
@@ -184,8 +194,8 @@ pub enum Guard {
 /// What of a WAL is to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The end of the generation before: whatever is still there of it after this place. The frame at this place must be as it was when all
-    /// of that was read: then nothing after it was overwritten.
+    /// The end of the generation before: all that is still there of it after this place. The frame at this place must be as it was when all
+    /// of that was read: then nothing after it was overwritten. And a frame of an older generation must come after it: then nothing of it was cut off.
     pub tail: Option<Place>,
     /// Before the first frame of today's generation.
     pub from: Place,
@@ -206,6 +216,8 @@ pub enum Gap {
     ReadOnly,
     /// The WAL was begun anew, and what was in it before was not seen.
     Reset,
+    /// The WAL was begun anew, and its file ends where more of it may have been.
+    Cut,
     /// The WAL is shorter than it was.
     Shorter,
     /// A frame is not what it has to be.
@@ -228,6 +240,9 @@ impl fmt::Display for Gap {
             Self::Remote => "other machines may write to its file system",
             Self::ReadOnly => "this process may not write to it, and could not close it properly",
             Self::Reset => "its WAL was begun anew before all of it was seen",
+            Self::Cut => {
+                "its WAL was begun anew and may have been cut short (`PRAGMA journal_size_limit`) before all of it was seen"
+            }
             Self::Shorter => "its WAL is shorter than it was",
             Self::Broken => "its WAL has a frame that does not belong there",
             Self::Sidecars => "its WAL or wal-index is another file than before",
@@ -279,6 +294,8 @@ pub struct Seen {
     pub guard: Guard,
     /// How long the frames that count are, in bytes.
     pub length: u64,
+    /// How long the file is, with what is left of older generations, in bytes.
+    pub file_length: u64,
     /// How long they were when the mark was let go last in this generation.
     pub let_go_at: u64,
     /// For how long nothing holds the place.
@@ -307,14 +324,14 @@ impl Pace {
     /// What is to be done now.
     #[must_use]
     pub fn next(&self, seen: &Seen) -> Step {
-        let half = self.bound / 2;
+        let long = self.long(seen.file_length);
         match seen.guard {
             // The WAL has begun anew, so it is short; or it can be, and a mark outside of it does not keep it from that.
-            Guard::Nothing if !self.is_long(seen.length) || seen.is_backfilled => Step::Move,
+            Guard::Nothing if seen.length < long || seen.is_backfilled => Step::Move,
             Guard::Nothing if seen.loose >= Self::LOOSE => Step::Move,
             Guard::Nothing => Step::Stay,
             // If letting go did not help, another one keeps the WAL. It is tried again when that has grown by much.
-            _ if seen.length >= half.max(seen.let_go_at.saturating_add(half / 4)) => Step::LetGo,
+            _ if seen.length >= long.max(seen.let_go_at.saturating_add(long / 4)) => Step::LetGo,
             _ if seen.is_moved => Step::Move,
             // The next writer can begin the WAL anew then.
             Guard::Mark if seen.is_backfilled => Step::Move,
@@ -324,8 +341,15 @@ impl Pace {
 
     /// Whether a WAL of this length is to begin anew, so that it stays below its bound.
     #[must_use]
-    pub fn is_long(&self, length: u64) -> bool {
-        length >= self.bound / 2
+    pub fn is_long(&self, length: u64, file_length: u64) -> bool {
+        length >= self.long(file_length)
+    }
+
+    /// From which length on a WAL is to begin anew, if its file has this length: half the bound, and if the file has been as long once, so
+    /// much less than the file that what is still written until then ends within it. Only then it is certain that nothing of it was cut off.
+    fn long(&self, file_length: u64) -> u64 {
+        let half = self.bound / 2;
+        if file_length < half { half } else { half.min(file_length - file_length / 4) }
     }
 
     /// How long to wait before looking again.

@@ -37,6 +37,21 @@ fn what_changed_since_a_read_is_all_that_changed_since_then() {
 }
 
 #[test]
+fn reads_that_led_to_no_version_take_no_more_room() {
+    let mut changes = Changes::default();
+    let first = changes.begin(10);
+    let mut last = first;
+    for page in 2..1000 {
+        changes.note(page, Some(1000 - page));
+        last = changes.begin(10);
+    }
+    changes.note(1000, None);
+    assert!(changes.parts.len() <= MOST_PARTS);
+    assert!(changes.clone().since(last).unwrap().pages(10).eq([1]), "ten pages were there, and ten are");
+    assert!(changes.since(first).unwrap().pages(1000).eq(1..=1000));
+}
+
+#[test]
 fn what_was_cut_off_for_a_while_may_differ() {
     let mut changes = Changes::default();
     let token = changes.begin(10);
@@ -79,6 +94,7 @@ fn a_mark_is_moved_on_and_let_go_at_half_the_bound() {
         is_backfilled: false,
         guard: Guard::Mark,
         length: 100,
+        file_length: 100,
         let_go_at: 0,
         loose: Duration::ZERO,
     };
@@ -90,6 +106,11 @@ fn a_mark_is_moved_on_and_let_go_at_half_the_bound() {
     assert_eq!(pace.next(&long), Step::LetGo);
     assert_eq!(pace.next(&Seen { let_go_at: 500, ..long }), Step::Move, "it did not help");
     assert_eq!(pace.next(&Seen { let_go_at: 500, length: 625, ..long }), Step::LetGo);
+    // What is still written then ends within the file.
+    let in_long_file = Seen { length: 390, file_length: 520, ..long };
+    assert_eq!(pace.next(&in_long_file), Step::LetGo);
+    assert_eq!(pace.next(&Seen { length: 389, ..in_long_file }), Step::Move);
+    assert_eq!(pace.next(&Seen { length: 499, file_length: 5000, ..long }), Step::Move);
     let loose = Seen { guard: Guard::Nothing, ..long };
     assert_eq!(pace.next(&loose), Step::Stay);
     assert_eq!(pace.next(&Seen { length: 60, ..loose }), Step::Move);

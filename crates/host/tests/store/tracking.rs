@@ -175,7 +175,7 @@ fn a_wal_that_reaches_half_its_bound_is_let_go_and_nothing_is_missed() {
     let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
     let bound = 1 << 20;
     let (_, followed) = mirror.read(&mut tracker, bound, None, false);
-    let (mut since, mut longest) = (followed.token, 0);
+    let (mut since, mut longest, mut whole) = (followed.token, 0, 0);
     for round in 0..400 {
         // Nobody ever pauses long enough for all of the WAL to be in the file while the mark is held.
         writer.execute("update t set v = randomblob(900) where id % 400 = ?1", [round % 400]).unwrap();
@@ -184,12 +184,48 @@ fn a_wal_that_reaches_half_its_bound_is_let_go_and_nothing_is_missed() {
         longest = longest.max(std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len());
         if round % 10 == 0 {
             let (_, followed) = mirror.read(&mut tracker, bound, since, false);
-            assert_eq!(followed.whole, None);
+            whole += u32::from(followed.whole.is_some());
             assert!(collect(&path).1 == mirror.pages.concat());
             since = followed.token;
         }
     }
     assert!(longest < bound, "{longest}");
+    // As long as its file was never as long before, it could have been cut.
+    assert!(whole <= 2, "{whole}");
+}
+
+/// `journal_size_limit` has the first commit after the WAL was begun anew cut it, between two looks at it.
+#[test]
+fn what_was_cut_off_a_wal_is_missed_by_nobody() {
+    let (page, mut cut) = (4096 + 24, 0);
+    for (limit, per_commit) in [(600_000, 10), (32 + 140 * page, 10), (32 + 140 * page, 1)] {
+        let folder = folder();
+        let path = folder.path().join("store.db");
+        let writer = store(&path);
+        writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+        let sql = format!("pragma wal_autocheckpoint = 20; pragma journal_size_limit = {limit}");
+        writer.execute_batch(&sql).unwrap();
+        let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+        let bound = 1 << 20;
+        let mut since = mirror.read(&mut tracker, bound, None, false).1.token;
+        for round in 0..200 {
+            let sql = "update t set v = randomblob(900) where id between ?1 and ?1 + 4 * ?2";
+            for nth in 0..30 / per_commit {
+                writer.execute(sql, [(round * 37 + nth * 11 * per_commit) % 1900, per_commit]).unwrap();
+            }
+            // The mark is let go in the one, and the WAL is begun anew and cut before the other.
+            if round % 2 == 0 {
+                tick(&mut tracker);
+            }
+            if round % 4 == 3 {
+                let (_, followed) = mirror.read(&mut tracker, bound, since, false);
+                cut += u32::from(followed.whole.is_some_and(|why| why.contains("journal_size_limit")));
+                assert!(collect(&path).1 == mirror.pages.concat(), "{limit} {round}");
+                since = followed.token;
+            }
+        }
+    }
+    assert!(cut > 0, "it was never cut");
 }
 
 #[test]

@@ -23,6 +23,17 @@ const TOGETHER: usize = 32;
 /// A process that has the wal-index open has a lock on this byte of it (`UNIX_SHM_DMS` in SQLite).
 const USERS: u64 = 128;
 
+/// Why no more frames were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The last one that was asked for is there.
+    Last,
+    /// A whole frame comes next that belongs to something older.
+    Other,
+    /// The file ends there, or within a frame.
+    OfFile,
+}
+
 /// The files, with which ones they are.
 pub(super) struct Files {
     wal: File,
@@ -89,14 +100,19 @@ impl Files {
         self.wal.read_exact_at(&mut header, at).is_ok() && wal::ends_at(&header, &chain.place)
     }
 
-    /// Takes frames one after another, up to this one or to the first that does not belong there.
+    /// How long the WAL's file is, in bytes.
+    pub(super) fn length(&self) -> io::Result<u64> {
+        Ok(self.wal.metadata()?.len())
+    }
+
+    /// Takes frames one after another, up to this one or to the first that does not belong there; answers why it ended.
     pub(super) fn take(
         &self,
         chain: &mut Chain,
         index: &Index,
         last: u32,
         mut noted: impl FnMut(Frame),
-    ) -> io::Result<()> {
+    ) -> io::Result<End> {
         let length = wal::frame_length(index.page_size);
         let mut buffer = vec![0; length * TOGETHER];
         while chain.place.frame < last {
@@ -105,16 +121,16 @@ impl Files {
             let read = read_most(&self.wal, buffer, wal::offset_after(index.page_size, chain.place.frame))?;
             let frames = buffer.get(..read).unwrap_or_default().chunks_exact(length);
             if frames.len() == 0 {
-                return Ok(());
+                return Ok(End::OfFile);
             }
             for frame in frames {
                 match chain.take(frame) {
                     Some(frame) => noted(frame),
-                    None => return Ok(()),
+                    None => return Ok(End::Other),
                 }
             }
         }
-        Ok(())
+        Ok(End::Last)
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::target::Target;
 use super::super::transaction::Transaction;
 use super::super::wait::Wait;
 use super::super::wal::{Chain, Frame, Index};
-use super::files::Files;
+use super::files::{End, Files};
 use crate::clock;
 
 /// Why a store is not tracked any more, or not now.
@@ -61,8 +61,10 @@ pub(super) struct Open {
     /// All before this place is noted, or was before the first read.
     since: Place,
     guard: Guard,
-    /// What the wal-index said last, and what the database file was like then, if the two belong together.
+    /// What the wal-index said when the mark was moved last.
     index: Index,
+    /// How far the WAL was in the database file at the last look, and what that was like then, if the two belong together.
+    moved: Moved,
     main: Option<Stamp>,
     /// Since when the mark is let go, and how long the WAL was at that time.
     loose_since: Option<Instant>,
@@ -91,8 +93,8 @@ impl Open {
         }
         let since = if closed.is_some() { index.place.start() } else { index.place };
         let (guard, loose_since, let_go_at) = (Guard::Mark, None, 0);
-        let (main, pace) = (None, Pace { bound });
-        Ok(Self { mark, spare, files, since, guard, index, main, loose_since, let_go_at, pace })
+        let (moved, main, pace) = (Moved::of(&index), None, Pace { bound });
+        Ok(Self { mark, spare, files, since, guard, index, moved, main, loose_since, let_go_at, pace })
     }
 
     /// The transaction that holds the place.
@@ -112,11 +114,11 @@ impl Open {
 
     /// Moves the mark to what is committed now, and notes what was written since it was moved last.
     pub(super) fn step(&mut self, changes: &mut Changes, wait: &Wait<'_>) -> Result<(), Lost> {
-        let before = self.look()?;
+        let before = self.look()?.ok_or(Gap::Broken)?;
         self.spare.again(wait)?;
         // What is fixed now is between the two looks. So what comes before the second is noted, and what comes after the first
         // is noted again the next time.
-        let after = self.look()?;
+        let after = self.look()?.ok_or(Gap::Broken)?;
         self.collect(&after, changes)?;
         let is_same = before.place.salts == after.place.salts;
         self.since = if is_same { before.place } else { after.place.start() };
@@ -133,26 +135,28 @@ impl Open {
         Ok(())
     }
 
-    /// Looks at the wal-index, and whether the files are those that they were, and were written by SQLite alone.
-    fn look(&mut self) -> Result<Index, Lost> {
+    /// Looks at the wal-index, and whether the files are those that they were, and were written by SQLite alone. Nothing is known if
+    /// somebody writes the wal-index all the time.
+    fn look(&mut self) -> Result<Option<Index>, Lost> {
         let file = &self.mark.file;
         if !self.files.are_beside(file) {
             return Err(Gap::Sidecars.into());
         }
         let before = Stamp::of(&file.metadata()?);
-        let index = self.files.index()?.ok_or(Gap::Broken)?;
+        let Some(index) = self.files.index()? else { return Ok(None) };
         if index.page_size != self.mark.content.page_size {
             return Err(Gap::Shape.into());
         }
         // The file is written by checkpoints alone, and each says in the wal-index what it is about to write.
-        let told = |index: &Index| (index.place.salts, index.backfilled, index.attempted);
-        let is_quiet = told(&index) == told(&self.index) && index.backfilled == index.attempted;
+        let moved = Moved::of(&index);
+        let is_quiet = moved == self.moved && index.backfilled == index.attempted;
+        self.moved = moved;
         if is_quiet && self.main.is_some_and(|main| !before.is_unwritten(&main)) {
             return Err(Gap::Written.into());
         }
         let after = Stamp::of(&self.mark.file.metadata()?);
         self.main = after.is_unwritten(&before).then_some(after);
-        Ok(index)
+        Ok(Some(index))
     }
 
     /// Notes all that was committed up to what the wal-index says here.
@@ -161,9 +165,13 @@ impl Open {
         let mut note = |frame: Frame| changes.note(frame.page, frame.page_count);
         if let Some(tail) = span.tail {
             let start = Chain::after(tail, &self.index);
-            self.files.take(&mut start.clone(), &self.index, u32::MAX, &mut note)?;
+            let end = self.files.take(&mut start.clone(), &self.index, u32::MAX, &mut note)?;
             if !self.files.has(&start, &self.index) {
                 return Err(Gap::Reset.into());
+            }
+            // The first commit after the WAL was begun anew may cut the file (`journal_size_limit`).
+            if end != End::Other {
+                return Err(Gap::Cut.into());
             }
         }
         if span.from.frame < span.to.frame {
@@ -187,12 +195,13 @@ impl Open {
         wait: &Wait<'_>,
     ) -> Result<Duration, Lost> {
         // Somebody writes it: there will be another time.
-        let Some(index) = self.files.index()? else { return Ok(pause) };
+        let Some(index) = self.look()? else { return Ok(pause) };
         let seen = Seen {
             is_moved: index.place != self.index.place,
             is_backfilled: index.is_backfilled(),
             guard: self.guard,
             length: index.length(),
+            file_length: self.files.length()?,
             let_go_at: self.let_go_at,
             loose: self.loose_since.map_or(Duration::ZERO, |since| since.elapsed()),
         };
@@ -210,7 +219,7 @@ impl Open {
     /// Lets the mark go once it was read, if the WAL is to begin anew: else publishing after each commit would keep it from that. Answers
     /// whether it is let go.
     pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
-        let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length());
+        let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length(), self.files.length()?);
         if keeps {
             self.let_go()?;
         }
@@ -235,8 +244,8 @@ impl Open {
 
     /// Gets the store ready to be closed, if no other process has it open. Gives what its file is like if it holds all that was
     /// committed, and whatever is written to it from now on shows in its times.
-    pub(super) fn may_close(&self, store: &Target) -> Result<Option<Stamp>, Lost> {
-        let Some(index) = self.files.index()? else { return Ok(None) };
+    pub(super) fn may_close(&mut self, store: &Target) -> Result<Option<Stamp>, Lost> {
+        let Some(index) = self.look()? else { return Ok(None) };
         if self.guard == Guard::Nothing || index.place != self.index.place || self.files.has_others()? {
             return Ok(None);
         }
@@ -249,5 +258,19 @@ impl Open {
         }
         let stamp = Stamp::of(&self.mark.file.metadata()?);
         Ok(stamp.is_settled(clock::now()).then_some(stamp))
+    }
+}
+
+/// How far a WAL is in the database file, as the wal-index says it. Only checkpoints change it, and only they write the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Moved {
+    salts: [u8; 8],
+    backfilled: u32,
+    attempted: u32,
+}
+
+impl Moved {
+    fn of(index: &Index) -> Self {
+        Self { salts: index.place.salts, backfilled: index.backfilled, attempted: index.attempted }
     }
 }

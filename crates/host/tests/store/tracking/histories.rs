@@ -34,6 +34,7 @@ struct History {
     mirror: Mirror,
     tokens: Vec<u64>,
     bound: u64,
+    page_size: u64,
     /// What happened, for who reads of a failure.
     told: Vec<String>,
     /// Publications of which it was known what changed, and the others.
@@ -66,6 +67,7 @@ impl History {
             mirror: Mirror::default(),
             tokens: Vec::new(),
             bound,
+            page_size,
             told: Vec::new(),
             known: 0,
             whole: 0,
@@ -77,8 +79,13 @@ impl History {
     fn tune(&mut self, nth: usize) {
         let autocheckpoint = [0, 5, 20, 1000][usize::try_from(self.dice.below(4)).unwrap()];
         let cache = [1, 2000][usize::try_from(self.dice.below(2)).unwrap()];
+        // Where a WAL that begins anew is cut: not at all, soon, within a frame, and after a frame.
+        let after_a_frame = 32 + (10 + self.dice.below(60)) * (24 + self.page_size);
+        let limits = ["-1", "0", "45000", &after_a_frame.to_string()].map(str::to_owned);
+        let limit = &limits[usize::try_from(self.dice.below(4)).unwrap()];
         let sql = format!(
-            "pragma busy_timeout = 0; pragma synchronous = off; pragma wal_autocheckpoint = {autocheckpoint}; pragma cache_size = {cache}"
+            "pragma busy_timeout = 0; pragma synchronous = off; pragma wal_autocheckpoint = {autocheckpoint};
+             pragma cache_size = {cache}; pragma journal_size_limit = {limit}"
         );
         let _ = self.connections[nth].execute_batch(&sql);
     }
