@@ -212,6 +212,7 @@ mod tests {
             backend,
             keep_snapshots,
             watched: None,
+            tracked: None,
             beside_state,
             beside_needed: None,
         }

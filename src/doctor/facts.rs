@@ -96,6 +96,8 @@ pub(super) struct Store {
     pub(super) keep_snapshots: usize,
     /// Where it is in watch mode: whether the kernel tells of all changes to it.
     pub(super) watched: Option<bool>,
+    /// Where it is to be tracked, and long enough for that: whether it is in WAL mode, as far as its file says that.
+    pub(super) tracked: Option<bool>,
     /// Whether the state folder lies, or would lie, on the same device.
     pub(super) beside_state: bool,
     /// What lies on the same device that LVM needs while the store's writers are held.
@@ -193,12 +195,15 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
     let store = |(name, store): (&asat_core::StoreName, &crate::config::StoreConfig)| {
         let place = host::place(&store.path);
         let file = host::entry(&store.path);
+        let is_tracked = |least| matches!(&file, PathKind::There { bytes, .. } if *bytes >= least);
+        let track = store.track.filter(|track| is_tracked(track.least_bytes));
         Store {
             name: name.to_string(),
             path: store.path.clone(),
             sharing: matches!(file, PathKind::There { kind: Kind::File, .. })
                 .then(|| host::sharing(&store.path, daemon)),
             file,
+            tracked: track.and_then(|_| host::is_in_wal_mode(&store.path).ok()),
             footing: host::footing(&store.path, listing.as_ref().map_err(|error| *error)),
             cloning: cloning(&store.path, &config.clones(store)),
             backend: store.backend,

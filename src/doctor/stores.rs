@@ -14,8 +14,9 @@ pub(super) const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse
 pub(super) const FLEETING: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn judge(store: &Store) -> Vec<Finding> {
-    let findings = [Some(file(store)), sharing(store), file_system(store.place.as_ref()), watch(store)];
-    let findings = findings.into_iter().flatten().chain(backend::judge(store));
+    let places = [Some(file(store)), sharing(store), file_system(store.place.as_ref())];
+    let findings = places.into_iter().chain([watch(store), track(store)]);
+    let findings = findings.flatten().chain(backend::judge(store));
     findings.map(|finding| finding.about(&store.name)).collect()
 }
 
@@ -132,6 +133,29 @@ fn watch(store: &Store) -> Option<Finding> {
     })
 }
 
+/// Whether a store can be tracked that is to be.
+fn track(store: &Store) -> Option<Finding> {
+    let is_remote = store.place.as_ref().is_ok_and(|place| REMOTE.contains(&place.fs.as_str()));
+    let is_read_only = matches!(store.sharing, Some(Sharing::ReadOnly { .. } | Sharing::LocksOut { .. }));
+    let (why, advice) = match store.tracked? {
+        false => (
+            "it is not in WAL mode",
+            "put it into WAL mode (`PRAGMA journal_mode = wal`), or leave `track` out",
+        ),
+        true if is_remote => ("other machines may write to its file system", "leave `track` out"),
+        true if is_read_only => ("the daemon may not write beside it", HOW_TO_SHARE),
+        true => {
+            return Some(finding(
+                "track",
+                Level::Ok,
+                "its WAL is followed: a publication reads what has changed",
+            ));
+        }
+    };
+    let what = format!("it is not tracked, and each publication reads all of it: {why}");
+    Some(finding("track", Level::Warning, what).advise(advice))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -160,6 +184,7 @@ mod tests {
             backend: None,
             keep_snapshots: 0,
             watched: Some(fs == "ext4"),
+            tracked: None,
             beside_state,
             beside_needed: None,
         }
@@ -188,6 +213,22 @@ mod tests {
         ] {
             assert_eq!(judged(sharing.clone()), expected, "{sharing:?}");
         }
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_tracked_is_a_warning() {
+        let judged = |fs, tracked, sharing| {
+            let facts = Store { tracked, sharing, ..facts(entry(Kind::File, 1), fs, plain()) };
+            let found = judge(&facts).into_iter().find(|finding| finding.check == "track")?;
+            Some((found.level, found.what.rsplit(": ").next().unwrap().to_owned()))
+        };
+        let warning = |why: &str| Some((Level::Warning, why.to_owned()));
+        assert_eq!(judged("ext4", None, None), None);
+        assert_eq!(judged("ext4", Some(true), None).unwrap().0, Level::Ok);
+        assert_eq!(judged("ext4", Some(false), None), warning("it is not in WAL mode"));
+        assert_eq!(judged("nfs4", Some(true), None), warning("other machines may write to its file system"));
+        let read_only = Some(Sharing::ReadOnly { wal: true });
+        assert_eq!(judged("ext4", Some(true), read_only), warning("the daemon may not write beside it"));
     }
 
     fn entry(kind: Kind, bytes: u64) -> PathKind {

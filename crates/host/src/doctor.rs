@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 pub use listening::{Listening, socket, tcp};
 pub use mapper::{Answer, Mapper, Module, mapper};
 pub use place::{Footing, Kind, PathKind, Place, Pool, Volume, bytes_below, entry, footing, place};
-pub use sharing::{Sharing, sharing};
+pub use sharing::{Sharing, is_in_wal_mode, sharing};
 pub use tools::{Settings, Tools, find_tools};
 
 /// The user that this process acts as, by its number.

@@ -30,7 +30,7 @@ impl Machine {
         };
         let restoring = Restoring { source: source.path(), limits, cancel: &self.stopping };
         // A process that has the store open keeps others from having it for themselves.
-        self.tracking.keep(|store| *store != id.store);
+        self.tracking.close(&id.store);
         let held = self.workers.restore(path, &restoring, unchanged, &mut told)?;
         Ok(u64::try_from(held.as_micros()).unwrap_or(u64::MAX))
     }

@@ -48,6 +48,13 @@ impl Tracking {
         Arc::clone(lock(&self.0).entry(store.clone()).or_default())
     }
 
+    /// Closes a store, of which nothing is known then.
+    pub(super) fn close(&self, store: &StoreName) {
+        let tracked = lock(&self.0).get(store).cloned();
+        // What was missed stays an alarm.
+        tracked.inspect(|tracked| lock(tracked).forget());
+    }
+
     /// Tracks no other stores than these any more, and closes those.
     pub(super) fn keep(&self, is_tracked: impl Fn(&StoreName) -> bool) {
         let gone: Vec<_> = lock(&self.0).extract_if(.., |store, _| !is_tracked(store)).collect();
@@ -84,8 +91,8 @@ impl Tracked {
     /// Takes note of which version was made of what was read, and tells why the store is not tracked, once.
     fn note(&mut self, id: &VersionId, kept: &Kept, Followed { token, whole, .. }: Followed) {
         self.base = token.map(|token| Base { version: version_of(id, kept), token });
-        if let Some(why) = &whole {
-            tracing::debug!(store = %id.store, "{id}: all of it was read: {why}");
+        if let Some(why) = whole.as_ref().filter(|_| token.is_some()) {
+            tracing::info!(store = %id.store, "{id}: all of the store was read: {why}");
         }
         let refused = whole.filter(|_| token.is_none());
         if let Some(why) = refused.as_ref().filter(|_| self.told != refused) {

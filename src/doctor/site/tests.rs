@@ -31,6 +31,7 @@ fn site(stores: &[(&str, u32)], free: u64) -> Site {
         backend: None,
         keep_snapshots: 0,
         watched: None,
+        tracked: None,
         beside_state: *minor == 0,
         beside_needed: None,
     };

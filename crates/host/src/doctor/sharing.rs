@@ -88,8 +88,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether the header says that the database is in WAL mode.
-fn is_in_wal_mode(path: &Path) -> std::io::Result<bool> {
+/// Whether the header says that the database is in WAL mode. As [`sharing`], not for a process that opens the store through SQLite.
+pub fn is_in_wal_mode(path: &Path) -> std::io::Result<bool> {
     let mut header = [0; 20];
     let read = File::open(path)?.read_at(&mut header, 0)?;
     Ok(read == header.len() && header.ends_with(&[2, 2]))

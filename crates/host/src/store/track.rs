@@ -31,11 +31,13 @@ use super::signature::{Stamp, is_local};
 use super::transaction::Transaction;
 use super::wait::Wait;
 use super::{Checks, CutError, Limits, PageSink, Read, Target, check, hand_over, scan};
-use open::{Lost, Open};
+use open::{Closing, Lost, Open};
 
 /// How often asat checks if somebody opens a store that nobody has open.
 const CLOSED: Duration = Duration::from_millis(200);
-/// The same of a store of which nothing is known: there is nothing to do for it.
+/// How long to wait for a store to be ready to be closed.
+const SOON: Duration = Duration::from_millis(20);
+/// How long to wait if nothing is known: there is nothing to do for it.
 const NOTHING: Duration = Duration::from_secs(3600);
 
 /// How a tracked store is to be read.
@@ -249,10 +251,13 @@ impl Tracker {
             }
             State::Open(open) => {
                 self.pause = open.tick(&mut self.changes, self.pause, wait)?;
-                let stamp = if self.closes { open.may_close(&self.store)? } else { None };
-                if let Some(stamp) = stamp {
-                    self.close(State::Closed(stamp));
-                    self.pause = CLOSED;
+                match if self.closes { open.may_close(&self.store)? } else { Closing::No } {
+                    Closing::No => {}
+                    Closing::Soon => self.pause = SOON,
+                    Closing::Now(stamp) => {
+                        self.close(State::Closed(stamp));
+                        self.pause = CLOSED;
+                    }
                 }
             }
         }

@@ -86,8 +86,10 @@ fn tick(tracker: &mut Tracker) {
     tracker.tick(&AtomicBool::new(false));
 }
 
+/// A store, and a connection that waits for nobody: a checkpoint that a mark keeps from ending says so at once.
 fn store(path: &Path) -> Connection {
     let writer = Connection::open(path).unwrap();
+    writer.busy_timeout(std::time::Duration::ZERO).unwrap();
     writer
         .execute_batch(
             "pragma journal_mode = wal; pragma synchronous = off; create table t (id integer primary key, v);
@@ -301,6 +303,52 @@ fn where_something_may_be_missed_all_is_read() {
         let followed = publish(&mut mirror, &mut tracker, since, &path);
         assert_eq!(followed.whole.as_deref(), Some(why), "{nth}");
     }
+}
+
+/// A file that takes the store's place while nobody has the store open, and the WAL is removed: nothing of the old WAL is written into it.
+#[test]
+fn nothing_is_written_into_a_file_whose_wal_was_removed() {
+    let folder = folder();
+    let (path, backup) = (folder.path().join("store.db"), folder.path().join("backup.db"));
+    drop(store(&path));
+    std::fs::copy(&path, &backup).unwrap();
+    let writer = Helper::execute(
+        &path,
+        "pragma wal_autocheckpoint = 0; update t set v = randomblob(900) where id % 5 = 1",
+    );
+    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path));
+    publish(&mut mirror, &mut tracker, None, &path);
+    drop(writer);
+    std::fs::copy(&backup, &path).unwrap();
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(folder.path().join(format!("store.db{suffix}"))).unwrap();
+    }
+    (0..20).for_each(|_| tick(&mut tracker));
+    drop(tracker);
+    assert!(std::fs::read(&path).unwrap() == std::fs::read(&backup).unwrap());
+}
+
+/// Frames wait in the WAL, somebody copies another file over the store's, and only much later the WAL is moved into that.
+#[test]
+fn a_file_that_was_copied_over_the_store_is_noticed_before_its_wal_is_moved() {
+    let folder = folder();
+    let (path, other) = (folder.path().join("store.db"), folder.path().join("other.db"));
+    store(&other);
+    let writer = store(&path);
+    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+    let since = publish(&mut mirror, &mut tracker, None, &path).token;
+    let sql = "pragma wal_autocheckpoint = 0; update t set v = randomblob(900) where id % 50 = 1";
+    writer.execute_batch(sql).unwrap();
+    (0..5).for_each(|_| tick(&mut tracker));
+    std::fs::copy(&other, &path).unwrap();
+    tick(&mut tracker);
+    writer.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+    tick(&mut tracker);
+    let followed = publish(&mut mirror, &mut tracker, since, &path);
+    assert_eq!(
+        followed.whole.as_deref(),
+        Some("its file was replaced, or written by other means than its WAL")
+    );
 }
 
 /// Once nobody else has the store open, its WAL is moved into the file and removed, and what changes later is known all the same.

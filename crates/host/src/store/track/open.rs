@@ -242,23 +242,32 @@ impl Open {
         }
     }
 
-    /// Gets the store ready to be closed, if no other process has it open. Gives what its file is like if it holds all that was
-    /// committed, and whatever is written to it from now on shows in its times.
-    pub(super) fn may_close(&mut self, store: &Target) -> Result<Option<Stamp>, Lost> {
-        let Some(index) = self.look()? else { return Ok(None) };
+    /// Gets the store ready to be closed, if no other process has it open.
+    pub(super) fn may_close(&mut self, store: &Target) -> Result<Closing, Lost> {
+        let Some(index) = self.look()? else { return Ok(Closing::No) };
         if self.guard == Guard::Nothing || index.place != self.index.place || self.files.has_others()? {
-            return Ok(None);
+            return Ok(Closing::No);
         }
         self.mark.file.check_name(store).map_err(|_| Gap::Written)?;
         if !index.is_backfilled() {
             let checkpoint =
                 self.spare.connection().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             checkpoint.map_err(|error| self.spare.file.explain(&error))?;
-            return Ok(None);
+            return Ok(Closing::Soon);
         }
         let stamp = Stamp::of(&self.mark.file.metadata()?);
-        Ok(stamp.is_settled(clock::now()).then_some(stamp))
+        Ok(if stamp.is_settled(clock::now()) { Closing::Now(stamp) } else { Closing::Soon })
     }
+}
+
+/// Whether a store can be closed.
+pub(super) enum Closing {
+    /// Somebody has it open, or it is not known what was written last.
+    No,
+    /// Its WAL is on the way into its file, or the file was written just now.
+    Soon,
+    /// Its file is like this, holds all that was committed, and all that is written to it from now on shows in its times.
+    Now(Stamp),
 }
 
 /// How far a WAL is in the database file, as the wal-index says it. Only checkpoints change it, and only they write the file.
