@@ -310,15 +310,16 @@ impl Inner {
     }
 
     /// Takes note of what was just written: a version upon the one before, or another file with what some files had. What was left
-    /// out, or was taken from them, was read then. `change` answers what is known now, if that has changed.
-    pub(crate) fn rely_on(&self, state: &State, change: impl FnOnce(Option<&Head>) -> Option<Head>) {
+    /// out, or was taken from them, was read then. `change` brings what is known up to date, and answers whether that relies on the new file.
+    pub(crate) fn rely_on(&self, state: &State, change: impl FnOnce(&mut Option<Head>) -> bool) {
         let file = state.manifest.number;
         let slot = state.slots.iter().find(|slot| slot.reference.file == file);
         let stamp = slot.and_then(|slot| slot.segment().ok()?.object.stamp());
         let mut known = lock(&self.head);
-        if let Some(mut head) = change(known.as_ref()) {
+        if change(&mut known)
+            && let Some(head) = known.as_mut()
+        {
             Arc::make_mut(&mut head.files).extend(stamp.map(|stamp| (file, stamp)));
-            *known = Some(head);
         }
     }
 

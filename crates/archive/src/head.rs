@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::fingerprint::PageHash;
-use crate::hashes::Hashes;
+use crate::hashes::{Draft, Hashes};
 use crate::index::BLOCK_PAGES;
 use crate::objects::Stamp;
 use crate::pages::Pages;
@@ -84,12 +84,12 @@ impl Head {
         let page_len = view.page_size.as_usize();
         let (mut pages, mut bytes) = (Pages::new()?, vec![0; TOGETHER * page_len]);
         let count = u32::try_from(view.page_count).unwrap_or(u32::MAX);
-        let (mut hashes, mut lost) = (Hashes::new(number, view.page_size, count)?, BTreeSet::new());
+        let base = known.map(|known| &known.hashes);
+        let (mut hashes, mut lost) = (Draft::new(number, view.page_size, count, base)?, BTreeSet::new());
         for start in (0..view.page_count).step_by(TOGETHER) {
             let range = start..(start + TOGETHER).min(view.page_count);
             let places = view.pages(range.clone(), false)?;
-            let of_known = known.filter(|_| range.clone().zip(places.iter()).all(is_known));
-            if !of_known.is_some_and(|known| hashes.extend_from(&known.hashes, range.end)) {
+            if !(range.clone().zip(places.iter()).all(is_known) && hashes.same(range.end)) {
                 let bytes = bytes.get_mut(..range.len() * page_len).unwrap_or_default();
                 pages.read_placed(&view, &places, bytes, false)?;
                 pages.hashes.iter().for_each(|hash| hashes.push(*hash));
@@ -105,7 +105,7 @@ impl Head {
             let what = format!("version {number} was written with fingerprint {expected}, and has {found}");
             return Err(state.described_in(number)?.object.damaged(what));
         }
-        let (hashes, lost, files) = (Arc::new(hashes), Arc::new(lost), Arc::new(files));
+        let (hashes, lost, files) = (hashes.settle(), Arc::new(lost), Arc::new(files));
         Ok(Self { view: Arc::new(view), hashes, lost, files })
     }
 }

@@ -107,11 +107,16 @@ impl Inner {
             overlap(&state.manifest) == expected
         })?;
         let Some(after) = committed else { return Ok(None) };
-        self.rely_on(&after, |head| {
-            let head = head.filter(|head| files.iter().all(|file| head.files.contains_key(file)))?;
-            let view = View::without_lost(&after, head.view.number).ok()?;
-            // What took their place is read from now on, and they need not stay open.
-            (view.lost == head.view.lost).then(|| Head { view: Arc::new(view), ..head.clone() })
+        self.rely_on(&after, |known| {
+            let of_all = |head: &&mut Head| files.iter().all(|file| head.files.contains_key(file));
+            let Some(head) = known.as_mut().filter(of_all) else { return false };
+            let Ok(view) = View::without_lost(&after, head.view.number) else { return false };
+            let has_same = view.lost == head.view.lost;
+            if has_same {
+                // What took their place is read from now on, and they need not stay open.
+                head.view = Arc::new(view);
+            }
+            has_same
         });
         Ok(Some(after.manifest.number))
     }

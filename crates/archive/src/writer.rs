@@ -9,8 +9,8 @@ use crate::archive::{Archive, Inner};
 use crate::builder::{Builder, Sealed};
 use crate::compress::{Compressor, Told};
 use crate::error::{Error, unless_refused};
-use crate::fingerprint::{SIDE_BY_SIDE, hash_pages};
-use crate::hashes::Hashes;
+use crate::fingerprint::{PageHash, SIDE_BY_SIDE, hash_pages};
+use crate::hashes::Draft;
 use crate::head::{GoOn, Head};
 use crate::index::VersionRef;
 use crate::lock::lock;
@@ -49,7 +49,7 @@ pub struct Writer {
     /// Pages that were taken and not looked at yet: several at once are hashed faster.
     waiting: Vec<u8>,
     /// The hashes of the pages before them.
-    hashes: Hashes,
+    hashes: Draft,
     pages_changed: u32,
     /// Those of them of which it is known what they were before.
     pages_differing: u32,
@@ -75,14 +75,16 @@ impl Archive {
             Some(newest) => unless_refused(self.inner.head(newest, &|| true))?.ok(),
             None => None,
         };
+        let head = head.filter(|head| head.view.page_size == page_size);
+        let base = head.as_ref().map(|head| &head.hashes);
         Ok(Writer {
             writing,
             number,
             page_size,
             page_count,
-            head: head.filter(|head| head.view.page_size == page_size),
             waiting: Vec::with_capacity(SIDE_BY_SIDE * page_size.as_usize()),
-            hashes: Hashes::new(number, page_size, page_count)?,
+            hashes: Draft::new(number, page_size, page_count, base)?,
+            head,
             pages_changed: 0,
             pages_differing: 0,
             compressor: None,
@@ -220,11 +222,12 @@ impl Writer {
             return Err(Error::Misuse(what));
         }
         let end = usize::try_from(last).unwrap_or(usize::MAX);
-        let Some(head) = self.head.clone().filter(|head| head.lost.range(nth..end).next().is_none()) else {
+        let has_all = |head: &Head| head.lost.range(nth..end).next().is_none();
+        if !self.head.as_ref().is_some_and(has_all) {
             return Ok(false);
-        };
+        }
         self.look_at_waiting()?;
-        Ok(self.hashes.extend_from(&head.hashes, end))
+        Ok(self.hashes.same(end))
     }
 
     /// Takes the next page. Every page from 1 to the page count must come, in order.
@@ -254,10 +257,9 @@ impl Writer {
         let (first, pages) = (self.hashes.len(), std::mem::take(&mut self.waiting));
         let mut hashes = Vec::with_capacity(SIDE_BY_SIDE);
         hash_pages(&pages, self.page_size.as_usize(), &mut hashes);
-        hashes.into_iter().for_each(|hash| self.hashes.push(hash));
-        let kept = (first..)
-            .zip(pages.chunks_exact(self.page_size.as_usize()))
-            .try_for_each(|(nth, page)| self.compare(nth, page));
+        hashes.iter().for_each(|hash| self.hashes.push(*hash));
+        let pages_of = pages.chunks_exact(self.page_size.as_usize()).zip(hashes);
+        let kept = (first..).zip(pages_of).try_for_each(|(nth, (page, hash))| self.compare(nth, page, hash));
         self.waiting = pages;
         self.waiting.clear();
         // Their hashes count already: a version that went on without a page could never be read.
@@ -266,8 +268,7 @@ impl Writer {
     }
 
     /// Keeps a page, counted from 0, if it is another than in the version before.
-    fn compare(&mut self, nth: usize, page: &[u8]) -> Result<(), Error> {
-        let hash = self.hashes.get(nth).copied().unwrap_or_default();
+    fn compare(&mut self, nth: usize, page: &[u8], hash: PageHash) -> Result<(), Error> {
         match self.head.as_ref().and_then(|head| head.hash(nth)) {
             Some(known) if *known == hash => return Ok(()),
             Some(_) => self.pages_differing += 1,
@@ -316,8 +317,8 @@ impl Writer {
     /// Puts the version into the archive; answers what it takes. What it leaves out is there as long as the version that it was compared with
     /// lives, however segments are merged.
     fn publish(&mut self, sealed: Sealed, stands_alone: bool) -> Result<u64, Error> {
-        let (number, hashes) = (self.number, self.hashes.clone());
-        let (archive, upon) = (self.archive(), self.head.as_ref().filter(|_| !stands_alone));
+        let (number, before) = (self.number, self.head.take());
+        let (archive, upon) = (Arc::clone(&self.writing.archive), before.as_ref().filter(|_| !stands_alone));
         let state = archive.commit(sealed, |state, manifest| {
             // It was kept for a file that could not be read, and may be forgotten by now.
             upon.into_iter().for_each(|upon| manifest.void_above(upon.view.number));
@@ -331,17 +332,17 @@ impl Writer {
         // What it needs is in no segment that is lost: it has those pages itself.
         let view = View::without_lost(&state, number);
         // It is stored. If it cannot be opened now, the next version reads it first.
-        let head = view.ok().map(|view| Head {
-            view: Arc::new(view),
-            hashes: Arc::new(hashes),
-            lost: Arc::default(),
-            files: self.head.as_ref().map(|head| Arc::clone(&head.files)).unwrap_or_default(),
-        });
         archive.rely_on(&state, |known| {
             // Somebody may have found damage meanwhile, or given up the version before.
             let number = |head: &Head| head.view.number;
-            let before = self.head.as_ref().map(number);
-            head.filter(|_| before.is_none() || known.map(number) == before)
+            let is_upon = before.is_none() || known.as_ref().map(number) == before.as_ref().map(number);
+            let Some(view) = view.ok().filter(|_| is_upon) else { return false };
+            let files = before.map(|head| head.files).unwrap_or_default();
+            // Nobody has the hashes of the version before any more, so that they can become those of this one.
+            *known = None;
+            let (view, hashes) = (Arc::new(view), self.hashes.settle());
+            *known = Some(Head { view, hashes, lost: Arc::default(), files });
+            true
         });
         Ok(state.live(number).map_or(0, |version| version.bytes))
     }
