@@ -147,6 +147,7 @@ bench: build
 	$(BENCH) reading
 	$(BENCH) diff
 	$(BENCH) publishing
+	$(BENCH) track
 	$(BENCH) watch
 	$(BENCH) remote
 	$(BENCH) follow
@@ -201,7 +202,7 @@ static:
 	cd $(dir $(STATIC)) && sha256sum $(notdir $(STATIC)) > $(notdir $(STATIC)).sha256
 
 image: static
-	@tools/need $(CONTAINERS):$(CONTAINERS)
+	@tools/need $(CONTAINERS):$(CONTAINERS) update-ca-certificates:ca-certificates
 	rm -rf target/container && mkdir -p target/container/empty
 	cp $(STATIC) target/container/asat
 	cp packaging/asat.toml /etc/ssl/certs/ca-certificates.crt target/container/

@@ -36,6 +36,18 @@ pub(super) fn judge(store: &Store) -> Vec<Finding> {
     }
 }
 
+/// Whether the daemon would read its pages, and neither clone it nor take a snapshot of its volume.
+pub(super) fn is_by_pages(store: &Store) -> bool {
+    let is_long =
+        matches!(store.file, PathKind::There { bytes, .. } if bytes >= BackendKind::LEAST_FOR_CLONES);
+    let is_tested = store.place.as_ref().is_ok_and(|place| is_tested(&place.fs));
+    let is_cloned = is_long && is_tested && store.cloning.is_ok();
+    match store.backend {
+        Some(backend) => backend == BackendKind::Pages,
+        None => !matches!(store.footing, Footing::Volume(_)) && !is_cloned,
+    }
+}
+
 /// What is to be said where no snapshot can be taken of a volume, and nobody has chosen.
 fn without_volume(store: &Store, why: &str) -> Vec<Finding> {
     let plain = format!("cut by pages; no snapshot can be taken, because {why}");

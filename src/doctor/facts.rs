@@ -81,6 +81,13 @@ pub(super) enum Mountable {
     Unknown(Problem),
 }
 
+/// What tracking a store needs.
+#[derive(Clone, Copy)]
+pub(super) struct Trackable {
+    pub(super) is_in_wal_mode: bool,
+    pub(super) is_local: bool,
+}
+
 pub(super) struct Store {
     pub(super) name: String,
     pub(super) path: PathBuf,
@@ -96,8 +103,9 @@ pub(super) struct Store {
     pub(super) keep_snapshots: usize,
     /// Where it is in watch mode: whether the kernel tells of all changes to it.
     pub(super) watched: Option<bool>,
-    /// Where it is to be tracked, and long enough for that: whether it is in WAL mode, as far as its file says that.
-    pub(super) tracked: Option<bool>,
+    /// Where it is to be tracked, and long enough for that: whether it is in WAL mode, as far as its file says that, and on a file system that
+    /// no other machine writes.
+    pub(super) tracked: Option<Trackable>,
     /// Whether the state folder lies, or would lie, on the same device.
     pub(super) beside_state: bool,
     /// What lies on the same device that LVM needs while the store's writers are held.
@@ -203,7 +211,10 @@ fn stores(config: &Config, lvm: Result<&Lvm, &asat_host::lvm::Error>) -> Vec<Sto
             sharing: matches!(file, PathKind::There { kind: Kind::File, .. })
                 .then(|| host::sharing(&store.path, daemon)),
             file,
-            tracked: track.and_then(|_| host::is_in_wal_mode(&store.path).ok()),
+            tracked: track.and_then(|_| {
+                let is_local = asat_host::store::is_local(&store.path) == Some(true);
+                Some(Trackable { is_in_wal_mode: host::is_in_wal_mode(&store.path).ok()?, is_local })
+            }),
             footing: host::footing(&store.path, listing.as_ref().map_err(|error| *error)),
             cloning: cloning(&store.path, &config.clones(store)),
             backend: store.backend,

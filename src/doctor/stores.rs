@@ -4,7 +4,7 @@ use asat_host::doctor::{Kind, PathKind, Place, Sharing};
 use asat_host::store::HOW_TO_SHARE;
 
 use super::backend;
-use super::facts::Store;
+use super::facts::{Store, Trackable};
 use super::finding::{Finding, Group, Level};
 use super::site::bytes;
 
@@ -133,18 +133,20 @@ fn watch(store: &Store) -> Option<Finding> {
     })
 }
 
-/// Whether a store can be tracked that is to be.
+/// Whether a store can be tracked that is to be. Nothing is said of one that cannot be read, or whose pages are not read.
 fn track(store: &Store) -> Option<Finding> {
-    let is_remote = store.place.as_ref().is_ok_and(|place| REMOTE.contains(&place.fs.as_str()));
-    let is_read_only = matches!(store.sharing, Some(Sharing::ReadOnly { .. } | Sharing::LocksOut { .. }));
-    let (why, advice) = match store.tracked? {
-        false => (
+    let Trackable { is_in_wal_mode, is_local } = store.tracked.filter(|_| backend::is_by_pages(store))?;
+    let (why, advice) = match &store.sharing {
+        Some(Sharing::Unreadable { .. } | Sharing::Locked { .. }) => return None,
+        _ if !is_in_wal_mode => (
             "it is not in WAL mode",
             "put it into WAL mode (`PRAGMA journal_mode = wal`), or leave `track` out",
         ),
-        true if is_remote => ("other machines may write to its file system", "leave `track` out"),
-        true if is_read_only => ("the daemon may not write beside it", HOW_TO_SHARE),
-        true => {
+        _ if !is_local => ("other machines may write to its file system", "leave `track` out"),
+        Some(Sharing::ReadOnly { .. } | Sharing::LocksOut { .. }) => {
+            ("the daemon may not write beside it", HOW_TO_SHARE)
+        }
+        _ => {
             return Some(finding(
                 "track",
                 Level::Ok,
@@ -160,6 +162,7 @@ fn track(store: &Store) -> Option<Finding> {
 mod tests {
     use std::path::PathBuf;
 
+    use asat_core::snapshot::BackendKind;
     use asat_host::doctor::Footing;
 
     use super::*;
@@ -217,18 +220,26 @@ mod tests {
 
     #[test]
     fn a_store_that_cannot_be_tracked_is_a_warning() {
-        let judged = |fs, tracked, sharing| {
-            let facts = Store { tracked, sharing, ..facts(entry(Kind::File, 1), fs, plain()) };
+        let judged = |tracked: Option<(bool, bool)>, sharing, backend| {
+            let tracked = tracked.map(|(is_in_wal_mode, is_local)| Trackable { is_in_wal_mode, is_local });
+            let facts = Store { tracked, sharing, backend, ..facts(entry(Kind::File, 1), "ext4", plain()) };
             let found = judge(&facts).into_iter().find(|finding| finding.check == "track")?;
             Some((found.level, found.what.rsplit(": ").next().unwrap().to_owned()))
         };
         let warning = |why: &str| Some((Level::Warning, why.to_owned()));
-        assert_eq!(judged("ext4", None, None), None);
-        assert_eq!(judged("ext4", Some(true), None).unwrap().0, Level::Ok);
-        assert_eq!(judged("ext4", Some(false), None), warning("it is not in WAL mode"));
-        assert_eq!(judged("nfs4", Some(true), None), warning("other machines may write to its file system"));
+        assert_eq!(judged(None, None, None), None);
+        assert_eq!(judged(Some((true, true)), None, None).unwrap().0, Level::Ok);
+        assert_eq!(judged(Some((false, true)), None, None), warning("it is not in WAL mode"));
+        let remote = warning("other machines may write to its file system");
+        assert_eq!(judged(Some((true, false)), None, None), remote);
         let read_only = Some(Sharing::ReadOnly { wal: true });
-        assert_eq!(judged("ext4", Some(true), read_only), warning("the daemon may not write beside it"));
+        assert_eq!(
+            judged(Some((true, true)), read_only, None),
+            warning("the daemon may not write beside it")
+        );
+        let unreadable = Some(Sharing::Unreadable { user: "asat".to_owned() });
+        assert_eq!(judged(Some((true, true)), unreadable, None), None);
+        assert_eq!(judged(Some((false, true)), None, Some(BackendKind::Reflink)), None);
     }
 
     fn entry(kind: Kind, bytes: u64) -> PathKind {

@@ -63,7 +63,7 @@ impl Hashes {
 
 impl Draft {
     /// Begins with a version that is written upon `base`. How many pages there are a store's file says, which may be forged and nearly all holes:
-    /// so their hashes may take only a part of the machine's memory.
+    /// so their hashes may take only a part of the machine's memory. While a version is written, what it changes takes as much again.
     pub(crate) fn new(
         number: u64,
         page_size: PageSize,
@@ -198,7 +198,9 @@ impl Draft {
             nodes.get(nodes.binary_search_by_key(&nth, |(place, _)| *place).ok()?).map(|(_, node)| *node)
         });
         let known = || self.base.levels.get(level).and_then(|nodes| nodes.get(nth)).copied();
-        new.or_else(known).unwrap_or_default()
+        let node = new.or_else(known);
+        debug_assert!(node.is_some(), "node {nth} of level {level} is not there");
+        node.unwrap_or_default()
     }
 
     /// What has hashed this chunk of the fingerprint's input.

@@ -288,8 +288,12 @@ pub struct Pace {
 pub struct Seen {
     /// Whether there is anything after the mark.
     pub is_moved: bool,
+    /// Whether the WAL was begun anew since then.
+    pub is_anew: bool,
     /// Whether all of the WAL is in the database file.
     pub is_backfilled: bool,
+    /// Whether a checkpoint came as far as the mark, and no further.
+    pub is_held_up: bool,
     /// What holds the place.
     pub guard: Guard,
     /// How long the frames that count are, in bytes.
@@ -324,14 +328,18 @@ impl Pace {
     /// What is to be done now.
     #[must_use]
     pub fn next(&self, seen: &Seen) -> Step {
-        let long = self.long(seen.file_length);
+        let long = self.long(seen);
         match seen.guard {
-            // The WAL has begun anew, so it is short; or it can be, and a mark outside of it does not keep it from that.
-            Guard::Nothing if seen.length < long || seen.is_backfilled => Step::Move,
+            // The WAL was begun anew; or it can be, and a mark outside of it does not keep it from that.
+            Guard::Nothing if seen.is_anew || seen.is_backfilled => Step::Move,
             Guard::Nothing if seen.loose >= Self::LOOSE => Step::Move,
             Guard::Nothing => Step::Stay,
             // If letting go did not help, another one keeps the WAL. It is tried again when that has grown by much.
-            _ if seen.length >= long.max(seen.let_go_at.saturating_add(long / 4)) => Step::LetGo,
+            _ if seen.length >= long
+                && (seen.let_go_at == 0 || seen.length >= seen.let_go_at + self.bound / 8) =>
+            {
+                Step::LetGo
+            }
             _ if seen.is_moved => Step::Move,
             // The next writer can begin the WAL anew then.
             Guard::Mark if seen.is_backfilled => Step::Move,
@@ -339,17 +347,16 @@ impl Pace {
         }
     }
 
-    /// Whether a WAL of this length is to begin anew, so that it stays below its bound.
-    #[must_use]
-    pub fn is_long(&self, length: u64, file_length: u64) -> bool {
-        length >= self.long(file_length)
-    }
-
-    /// From which length on a WAL is to begin anew, if its file has this length: half the bound, and if the file has been as long once, so
-    /// much less than the file that what is still written until then ends within it. Only then it is certain that nothing of it was cut off.
-    fn long(&self, file_length: u64) -> u64 {
-        let half = self.bound / 2;
-        if file_length < half { half } else { half.min(file_length - file_length / 4) }
+    /// From which length on a WAL is to begin anew: half the bound. If the file is so much longer that what is still written until then ends
+    /// within it, that is sooner, as it is certain then that nothing of it was cut off. It is at a sixteenth of the bound if a checkpoint is held up,
+    /// since each commit makes another one until the WAL begins anew; 4 MiB of 64 is where SQLite makes the first one.
+    fn long(&self, seen: &Seen) -> u64 {
+        let (half, within) = (self.bound / 2, seen.file_length - seen.file_length / 4);
+        match seen.length <= within && seen.is_held_up {
+            true => self.bound / 16,
+            false if seen.file_length < half => half,
+            false => half.min(within),
+        }
     }
 
     /// How long to wait before looking again.

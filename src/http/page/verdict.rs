@@ -68,9 +68,15 @@ impl Verdict {
         points.sort_by_key(|point| std::cmp::Reverse(point.level));
         let level = points.first().map_or(Level::Well, |point| point.level);
         let count = u64::try_from(points.len()).unwrap_or(u64::MAX);
+        let empty = stores.iter().filter(|store| can_be_published(store) && store.versions == 0);
+        let empty: Vec<&str> = empty.map(|store| store.name.as_str()).collect();
         let sentence = match level {
             Level::Well if stores.is_empty() => "No store is configured yet".to_owned(),
             Level::Well => "All is well".to_owned(),
+            Level::Attention if !empty.is_empty() => match empty.as_slice() {
+                [name] => format!("Nothing is kept of {name} yet"),
+                _ => format!("Nothing is kept of {} stores yet", empty.len()),
+            },
             Level::Attention => format!("All is well, and there {} to know of", be(count, "thing")),
             Level::Trouble => {
                 let urgent = points.iter().filter(|point| point.level == Level::Trouble).count();
@@ -111,14 +117,17 @@ fn of_freshness(store: &Store) -> Option<Point> {
         let about = if expected.published_at.is_some() { format!("{name} is late") } else { never() };
         return Some(trouble(about, &problem));
     }
-    let can_be = store.configured && store.followed.is_none() && store.backend != "none";
-    (can_be && store.versions == 0 && store.expected.is_none()).then(|| Point {
+    (can_be_published(store) && store.versions == 0 && store.expected.is_none()).then(|| Point {
         level: Level::Attention,
         about: never(),
         what: "nothing of it is kept yet".to_owned(),
         hint: format!("publish it: asat publish {name}"),
         ..Point::default()
     })
+}
+
+fn can_be_published(store: &Store) -> bool {
+    store.configured && store.followed.is_none() && store.backend != "none"
 }
 
 fn of_guard(capacity: &Capacity, consequences: &Consequences) -> Vec<Point> {
@@ -292,6 +301,9 @@ mod tests {
             (said.level, said.points[0].about.as_str()),
             (Level::Attention, "report was never published")
         );
+        assert_eq!(said.sentence, "Nothing is kept of report yet");
+        let two = verdict(&[nothing_expected.clone(), nothing_expected.clone()]);
+        assert_eq!(two.sentence, "Nothing is kept of 2 stores yet");
         let gone = Store { configured: false, ..nothing_expected };
         assert_eq!(verdict(&[gone]).points, []);
     }

@@ -91,7 +91,9 @@ fn a_mark_is_moved_on_and_let_go_at_half_the_bound() {
     let pace = Pace { bound: 1000 };
     let seen = Seen {
         is_moved: false,
+        is_anew: false,
         is_backfilled: false,
+        is_held_up: false,
         guard: Guard::Mark,
         length: 100,
         file_length: 100,
@@ -111,9 +113,15 @@ fn a_mark_is_moved_on_and_let_go_at_half_the_bound() {
     assert_eq!(pace.next(&in_long_file), Step::LetGo);
     assert_eq!(pace.next(&Seen { length: 389, ..in_long_file }), Step::Move);
     assert_eq!(pace.next(&Seen { length: 499, file_length: 5000, ..long }), Step::Move);
+    // A checkpoint that the mark holds up is made again with each commit.
+    let held_up = Seen { length: 100, file_length: 520, is_held_up: true, ..long };
+    assert_eq!(pace.next(&held_up), Step::LetGo);
+    assert_eq!(pace.next(&Seen { let_go_at: 100, ..held_up }), Step::Move, "it did not help");
+    assert_eq!(pace.next(&Seen { let_go_at: 100, length: 225, ..held_up }), Step::LetGo);
+    assert_eq!(pace.next(&Seen { file_length: 120, ..held_up }), Step::Move, "it could have been cut");
     let loose = Seen { guard: Guard::Nothing, ..long };
     assert_eq!(pace.next(&loose), Step::Stay);
-    assert_eq!(pace.next(&Seen { length: 60, ..loose }), Step::Move);
+    assert_eq!(pace.next(&Seen { length: 60, is_anew: true, ..loose }), Step::Move);
     assert_eq!(pace.next(&Seen { is_backfilled: true, ..loose }), Step::Move);
     assert_eq!(pace.next(&Seen { loose: Duration::from_secs(6), ..loose }), Step::Move);
 }

@@ -184,11 +184,8 @@ impl Tracker {
             return Ok(Some(transaction));
         }
         let opened = Open::over(transaction, self.bound, None, wait);
-        match opened.and_then(|mut open| open.step(&mut self.changes, wait).map(|()| open)) {
-            Ok(open) => {
-                self.state = State::Open(Box::new(open));
-                Ok(None)
-            }
+        match opened.and_then(|open| self.begin(open, wait)) {
+            Ok(()) => Ok(None),
             Err(Lost::Error(error)) if error.is_busy() || error.ends_waiting() => Err(error),
             Err(lost) => {
                 self.lose(lost.gap());
@@ -218,9 +215,19 @@ impl Tracker {
         if !transaction.content.wal {
             return Err(Gap::NoWal.into());
         }
-        let mut open = Open::over(transaction, self.bound, Some(stamp), wait)?;
-        open.step(&mut self.changes, wait)?;
-        self.state = State::Open(Box::new(open));
+        let open = Open::over(transaction, self.bound, Some(stamp), wait)?;
+        self.begin(open, wait)
+    }
+
+    /// Begins to follow a store that was opened; if that fails, it is closed properly.
+    fn begin(&mut self, mut open: Open, wait: &Wait<'_>) -> Result<(), Lost> {
+        match open.step(&mut self.changes, wait) {
+            Ok(()) => self.state = State::Open(Box::new(open)),
+            Err(lost) => {
+                open.close(&self.store);
+                return Err(lost);
+            }
+        }
         Ok(())
     }
 

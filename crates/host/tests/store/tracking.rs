@@ -387,6 +387,31 @@ fn a_store_that_nobody_has_open_is_closed_and_opened_again() {
     assert!(followed.whole.is_some());
 }
 
+/// The last commit may come just when the mark is moved: the mark is moved once more then, and keeps nothing in the WAL.
+#[test]
+fn a_store_is_closed_though_its_last_commit_came_while_it_was_looked_at() {
+    let folder = folder();
+    let (path, wal) = (folder.path().join("store.db"), folder.path().join("store.db-wal"));
+    drop(store(&path));
+    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path));
+    let burst = "update t set v = randomblob(900) where id = 7;".repeat(100);
+    for _ in 0..20 {
+        publish(&mut mirror, &mut tracker, None, &path);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| drop(Helper::execute(&path, &burst)));
+            while !writer.is_finished() {
+                tick(&mut tracker);
+            }
+        });
+        let mut ticks = 0;
+        while wal.exists() {
+            tick(&mut tracker);
+            ticks += 1;
+            assert!(ticks < 20_000, "the WAL stays");
+        }
+    }
+}
+
 /// Several processes write at once. What a publication would not have read is read, and held against what it was.
 #[test]
 fn no_page_is_missed_while_others_write() {

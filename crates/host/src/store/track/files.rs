@@ -7,6 +7,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use asat_core::PageSize;
 use asat_core::track::Gap;
@@ -16,8 +17,10 @@ use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 use super::super::file::StoreFile;
 use super::super::wal::{self, Chain, FRAME_HEADER, Frame, INDEX, Index, WAL_HEADER};
 
-/// How often the wal-index is read while somebody writes it meanwhile.
+/// How often the wal-index is read while somebody writes it meanwhile, and after how many times that one is waited for: it may have no processor.
 const ATTEMPTS: u32 = 100;
+const AT_ONCE: u32 = 50;
+const BETWEEN: Duration = Duration::from_micros(200);
 /// So many frames are read at once.
 const TOGETHER: usize = 32;
 /// A process that has the wal-index open has a lock on this byte of it (`UNIX_SHM_DMS` in SQLite).
@@ -63,12 +66,12 @@ impl Files {
     /// What the wal-index says; nothing if somebody writes it all the time.
     pub(super) fn index(&self) -> io::Result<Option<Index>> {
         let mut bytes = [0; INDEX];
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             self.index.read_exact_at(&mut bytes, 0)?;
             if let Some(index) = Index::read(&bytes, self.page_size) {
                 return Ok(Some(index));
             }
-            std::hint::spin_loop();
+            if attempt < AT_ONCE { std::hint::spin_loop() } else { std::thread::sleep(BETWEEN) }
         }
         Ok(None)
     }

@@ -81,16 +81,18 @@ impl Open {
         closed: Option<&Stamp>,
         wait: &Wait<'_>,
     ) -> Result<Self, Lost> {
+        let files = Files::open(&mark.file, mark.content.page_size)?;
+        // If this fails, they are dropped in the same order as the fields, and the last one to close the store tidies up.
+        let mark = mark;
         let spare = Transaction::begin_on(Arc::clone(&mark.file), wait)?;
         spare.rest()?;
-        mark.tidies(false)?;
-        spare.tidies(false)?;
-        let files = Files::open(&mark.file, mark.content.page_size)?;
         let index = files.index()?.ok_or(Gap::Broken)?;
         let main = Stamp::of(&mark.file.metadata()?);
         if closed.is_some_and(|closed| main != *closed) {
             return Err(Gap::Written.into());
         }
+        mark.tidies(false)?;
+        spare.tidies(false)?;
         let since = if closed.is_some() { index.place.start() } else { index.place };
         let (guard, loose_since, let_go_at) = (Guard::Mark, None, 0);
         let (moved, main, pace) = (Moved::of(&index), None, Pace { bound });
@@ -124,14 +126,14 @@ impl Open {
         self.since = if is_same { before.place } else { after.place.start() };
         let is_outside = before.place == after.place && after.is_backfilled();
         std::mem::swap(&mut self.mark, &mut self.spare);
-        if self.loose_since.take().is_none() {
-            self.spare.rest()?;
-        }
         if self.index.place.salts != after.place.salts {
             self.let_go_at = 0;
         }
         self.guard = if is_outside { Guard::Outside } else { Guard::Mark };
         self.index = after;
+        if self.loose_since.take().is_none() {
+            self.spare.rest()?;
+        }
         Ok(())
     }
 
@@ -196,15 +198,7 @@ impl Open {
     ) -> Result<Duration, Lost> {
         // Somebody writes it: there will be another time.
         let Some(index) = self.look()? else { return Ok(pause) };
-        let seen = Seen {
-            is_moved: index.place != self.index.place,
-            is_backfilled: index.is_backfilled(),
-            guard: self.guard,
-            length: index.length(),
-            file_length: self.files.length()?,
-            let_go_at: self.let_go_at,
-            loose: self.loose_since.map_or(Duration::ZERO, |since| since.elapsed()),
-        };
+        let seen = self.seen(&index)?;
         match self.pace.next(&seen) {
             Step::Stay => {}
             Step::Move => self.step(changes, wait)?,
@@ -219,11 +213,33 @@ impl Open {
     /// Lets the mark go once it was read, if the WAL is to begin anew: else publishing after each commit would keep it from that. Answers
     /// whether it is let go.
     pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
-        let keeps = self.guard == Guard::Mark && self.pace.is_long(self.index.length(), self.files.length()?);
+        let keeps = self.guard == Guard::Mark && self.pace.next(&self.seen(&self.index)?) == Step::LetGo;
         if keeps {
             self.let_go()?;
         }
         Ok(keeps)
+    }
+
+    /// Whether a checkpoint has come as far as the mark, and there is more.
+    fn is_held_up(&self, index: &Index) -> bool {
+        let is_at_mark = index.backfilled > 0 && index.backfilled >= self.since.frame;
+        index.place.salts == self.since.salts && is_at_mark && !index.is_backfilled()
+    }
+
+    /// What is seen of the WAL if its index says this.
+    fn seen(&self, index: &Index) -> Result<Seen, Lost> {
+        Ok(Seen {
+            // If something was committed while the mark was moved, that may have fixed what was there before.
+            is_moved: index.place != self.since,
+            is_anew: index.place.salts != self.since.salts,
+            is_backfilled: index.is_backfilled(),
+            is_held_up: self.is_held_up(index),
+            guard: self.guard,
+            length: index.length(),
+            file_length: self.files.length()?,
+            let_go_at: self.let_go_at,
+            loose: self.loose_since.map_or(Duration::ZERO, |since| since.elapsed()),
+        })
     }
 
     fn let_go(&mut self) -> Result<(), Lost> {
@@ -245,7 +261,7 @@ impl Open {
     /// Gets the store ready to be closed, if no other process has it open.
     pub(super) fn may_close(&mut self, store: &Target) -> Result<Closing, Lost> {
         let Some(index) = self.look()? else { return Ok(Closing::No) };
-        if self.guard == Guard::Nothing || index.place != self.index.place || self.files.has_others()? {
+        if self.guard == Guard::Nothing || index.place != self.since || self.files.has_others()? {
             return Ok(Closing::No);
         }
         self.mark.file.check_name(store).map_err(|_| Gap::Written)?;
