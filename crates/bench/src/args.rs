@@ -48,7 +48,7 @@ pub(super) enum What {
     Remote(RemoteArgs),
     /// A daemon that follows a bucket: how soon and with how many requests it lists and answers
     Follow(FollowArgs),
-    /// A daemon with many stores, many leases and many readers takes what one with a few does
+    /// Many stores, many leases and many readers of one daemon, beside few: what grows, and what does not
     Scale(ScaleArgs),
     /// asat beside cp, SQLite's backup, restic, borg and Litestream, on the same work in one run
     Compare(CompareArgs),

@@ -1,4 +1,7 @@
 //! More and more readers ask the same versions at once: through copies, and through the tree if there is FUSE.
+//!
+//! Readers are threads of this process. SQLite spares the connections of one process some locks of a file that several of them have open, so
+//! many threads are answered more than as many processes would be.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
