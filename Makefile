@@ -143,6 +143,7 @@ bench: build
 	$(BENCH) large
 	$(BENCH) history
 	$(BENCH) idle
+	$(BENCH) scale
 	$(BENCH) listing
 	$(BENCH) reading
 	$(BENCH) diff

@@ -9,26 +9,40 @@ use super::failed;
 use super::site::Site;
 use super::statistics::ms_since;
 use asat_client::Request;
-use asat_wire::{ArchiveStats, Capacity, Mount, Published, QueryLine, Restored, StoreList, Version};
+use asat_wire::{
+    ArchiveStats, Capacity, LeaseList, Mount, Published, QueryLine, Restored, StoreList, Version,
+};
 
 /// How long to wait between two looks at what the daemon does.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Publishes the only store; answers also how many milliseconds the client waited.
 pub(super) async fn publish(site: &Site, label: &str) -> Result<(Published, f64), Problem> {
+    publish_changed(site, &json!({ "label": label, "certified_by": "bench" })).await
+}
+
+/// The same of one of several stores.
+pub(super) async fn publish_one(site: &Site, store: &str, label: &str) -> Result<(Published, f64), Problem> {
+    publish_changed(site, &json!({ "store": store, "label": label, "certified_by": "bench" })).await
+}
+
+async fn publish_changed(site: &Site, body: &Value) -> Result<(Published, f64), Problem> {
     let since = Instant::now();
-    let published = certify(site, label).await?;
+    let published: Published = site.client().ask(&snapshot(body)?).await?;
     let waited_ms = ms_since(since);
     if published.reused {
-        return Err(failed("go on", format!("{label} was published as unchanged")));
+        return Err(failed("go on", format!("{body} was published as unchanged")));
     }
     Ok((published, waited_ms))
 }
 
 /// Publishes the store, whether it has changed or not.
 pub(super) async fn certify(site: &Site, label: &str) -> Result<Published, Problem> {
-    let body = json!({ "label": label, "certified_by": "bench" });
-    site.client().ask(&Request::post(&["snapshots"]).json(&body)?.long()).await
+    site.client().ask(&snapshot(&json!({ "label": label, "certified_by": "bench" }))?).await
+}
+
+fn snapshot(body: &Value) -> Result<Request, Problem> {
+    Ok(Request::post(&["snapshots"]).json(body)?.long())
 }
 
 /// A version as it is now.
@@ -46,6 +60,11 @@ pub(super) async fn open(site: &Site, version: &str) -> Result<Mount, Problem> {
 pub(super) async fn close(site: &Site, mount: &Mount) -> Result<(), Problem> {
     let path = ["versions", mount.version.as_str(), "mounts", mount.lease.as_str()];
     site.client().order(&Request::delete(&path)).await
+}
+
+/// The open leases.
+pub(super) async fn leases(site: &Site) -> Result<LeaseList, Problem> {
+    site.client().ask(&Request::get(&["leases"])).await
 }
 
 /// Brings the only store back to a version.

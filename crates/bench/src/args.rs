@@ -48,6 +48,8 @@ pub(super) enum What {
     Remote(RemoteArgs),
     /// A daemon that follows a bucket: how soon and with how many requests it lists and answers
     Follow(FollowArgs),
+    /// Many stores, many leases and many readers of one daemon, beside few: what grows, and what does not
+    Scale(ScaleArgs),
     /// asat beside cp, SQLite's backup, restic, borg and Litestream, on the same work in one run
     Compare(CompareArgs),
     /// The guard: what it costs while nothing is written, and how soon a snapshot is extended that a writer fills
@@ -245,6 +247,31 @@ pub(super) struct RemoteArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) rows: u32,
     /// For how many seconds nothing is published in the end
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ScaleArgs {
+    /// How many stores the daemon with many has
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(super) stores: u32,
+    /// How many leases are open at the daemon with many
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub(super) leases: u32,
+    /// How many readers there are at the most
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) readers: u32,
+    /// How large each store is, for example 300KiB
+    #[arg(long, value_name = "SIZE", default_value = "300KiB")]
+    pub(super) size: ByteSize,
+    /// How many versions the leases and the readers share
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) versions: u32,
+    /// How many publications of each kind are measured
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// For how many seconds nothing is asked, and for how many each number of readers reads
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,
 }

@@ -16,6 +16,7 @@ use super::report::{Report, mb, ms, number};
 use super::setting::Setting;
 use super::site::Site;
 use super::statistics::{Spread, float, ms_since, over, ratios};
+use super::turns::in_turns;
 use super::{Tell, api, failed};
 
 /// So long is a history that is called short.
@@ -34,6 +35,14 @@ struct InTurns {
     long_ms: Spread,
     /// The long to the short one's, within each pair.
     ratio: Spread,
+}
+
+impl InTurns {
+    /// From pairs of milliseconds, those of the short history first.
+    fn of(pairs: &[(f64, f64)]) -> Self {
+        let (short, long): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        Self { short_ms: Spread::of(&short), long_ms: Spread::of(&long), ratio: Spread::of(&ratios(pairs)) }
+    }
 }
 
 /// What a history takes, and a daemon that was started with it.
@@ -208,47 +217,26 @@ impl History {
     }
 }
 
-/// Measures two histories in turns: what else this machine does at some time, it does to both.
+/// Measures two histories in turns.
 async fn compare(short: &mut History, long: &mut History) -> Result<Compared, Problem> {
-    let starts = in_turns(short, long, STARTS, async |history, _| {
+    let starts = in_turns(short, long, STARTS, async |history: &mut History, _| {
         let (daemon, ready_ms) = history.start().await?;
         history.rest(daemon).await?;
         Ok(ready_ms)
     });
-    let ready = starts.await?;
+    let ready = InTurns::of(&starts.await?);
     let (of_short, _) = short.start().await?;
     let (of_long, _) = long.start().await?;
-    let open_oldest = in_turns(short, long, OPENED, async |history, nth| history.open(1 + nth).await).await?;
+    let oldest = async |history: &mut History, nth| history.open(1 + nth).await;
+    let open_oldest = InTurns::of(&in_turns(short, long, OPENED, oldest).await?);
     let newest = async |history: &mut History, nth| history.open(history.versions - nth).await;
-    let open_newest = in_turns(short, long, OPENED, newest).await?;
-    let publish = in_turns(short, long, PUBLISHED, async |history, _| history.publish().await).await?;
+    let open_newest = InTurns::of(&in_turns(short, long, OPENED, newest).await?);
+    let publish = async |history: &mut History, _| history.publish().await;
+    let publish = InTurns::of(&in_turns(short, long, PUBLISHED, publish).await?);
     let sizes = (short.size(&of_short).await?, long.size(&of_long).await?);
     of_short.stop()?;
     of_long.stop()?;
     Ok(Compared { ready, open_oldest, open_newest, publish, short: sizes.0, long: sizes.1 })
-}
-
-/// Measures something of both histories so often, each time in the other order. It is told how often it was measured before.
-async fn in_turns(
-    short: &mut History,
-    long: &mut History,
-    times: u32,
-    measure: impl AsyncFn(&mut History, u32) -> Result<f64, Problem>,
-) -> Result<InTurns, Problem> {
-    let mut pairs = Vec::new();
-    for nth in 0..times {
-        let pair = if nth.is_multiple_of(2) {
-            let short_ms = measure(short, nth).await?;
-            (short_ms, measure(long, nth).await?)
-        } else {
-            let long_ms = measure(long, nth).await?;
-            (measure(short, nth).await?, long_ms)
-        };
-        pairs.push(pair);
-    }
-    let (short_ms, long_ms): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let [short_ms, long_ms, ratio] = [short_ms, long_ms, ratios(&pairs)].map(|values| Spread::of(&values));
-    Ok(InTurns { short_ms, long_ms, ratio })
 }
 
 /// Publishes versions of one site into another; answers what they take there.

@@ -28,11 +28,13 @@ mod publishing;
 mod reading;
 mod remote;
 mod report;
+mod scale;
 mod setting;
 mod site;
 mod statistics;
 mod tools;
 mod track;
+mod turns;
 mod valuation;
 mod watch;
 mod workload;
@@ -151,6 +153,7 @@ async fn run(args: &BenchArgs, tell: Tell<'_>) -> Result<Report, Problem> {
         What::Follow(what) => follow::run(what, args.dir.as_deref(), tell).await?,
         What::Remote(what) => remote::run(what, args.dir.as_deref(), tell).await?,
         What::Watch(what) => watch::run(what, args.dir.as_deref(), tell).await?,
+        What::Scale(what) => scale::run(what, args.dir.as_deref(), tell).await?,
         What::Compare(what) => compare::run(what, args.dir.as_deref(), tell).await?,
         What::Guard(what) => guard::run(what, args.dir.as_deref(), tell).await?,
     };

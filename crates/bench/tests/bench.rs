@@ -107,6 +107,28 @@ fn publications_of_what_has_not_changed_are_measured_and_found_again() {
 }
 
 #[test]
+fn a_daemon_with_much_to_do_is_measured_beside_one_with_little() {
+    let options = ["--stores=3", "--leases=4", "--readers=9", "--versions=2", "--rounds=2", "--seconds=1"];
+    let report = bench(&[&["scale", "--size=100KiB"], &options[..]].concat());
+    let figures = &report["figures"];
+    for (kind, times) in
+        [("stores", ["publish", "publish_another", "ready"]), ("leases", ["take", "list", "give_back"])]
+    {
+        for time in times {
+            let time = &figures[kind][time];
+            assert!(number(&time["few_ms"]["median"]) > 0.0 && number(&time["many_ms"]["median"]) > 0.0);
+            assert!(number(&time["ratio"]["median"]) > 0.0, "{report:#}");
+        }
+        for alone in ["few", "many"].map(|daemon| &figures[kind]["idle"][daemon]) {
+            assert!(number(&alone["resident_bytes"]) > 1e6 && number(&alone["seconds"]) >= 1.0, "{report:#}");
+        }
+    }
+    let rates = figures["readers"]["copies"].as_array().unwrap();
+    assert_eq!(rates.iter().map(|rate| &rate["readers"]).collect::<Vec<_>>(), [1, 8, 9]);
+    assert!(rates.iter().all(|rate| number(&rate["per_second"]) > 0.0), "{report:#}");
+}
+
+#[test]
 fn without_the_program_beside_it_nothing_is_measured() {
     let own = Path::new(env!("CARGO_BIN_EXE_asat-bench"));
     let folder = tempfile::Builder::new().prefix("asat-test.").tempdir_in(own.parent().unwrap()).unwrap();
