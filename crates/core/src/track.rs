@@ -300,7 +300,7 @@ pub struct Seen {
     pub length: u64,
     /// How long the file is, with what is left of older generations, in bytes.
     pub file_length: u64,
-    /// How long they were when the mark was let go last in this generation.
+    /// How long they were when the mark was let go last in this generation and that did not help.
     pub let_go_at: u64,
     /// For how long nothing holds the place.
     pub loose: Duration,

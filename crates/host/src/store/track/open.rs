@@ -66,8 +66,11 @@ pub(super) struct Open {
     /// How far the WAL was in the database file at the last look, and what that was like then, if the two belong together.
     moved: Moved,
     main: Option<Stamp>,
-    /// Since when the mark is let go, and how long the WAL was at that time.
+    /// Since when the mark is let go.
     loose_since: Option<Instant>,
+    /// The same, if it was taken again for a read before that helped.
+    was_loose: Option<Instant>,
+    /// How long the WAL was when the mark was let go in vain.
     let_go_at: u64,
     pace: Pace,
 }
@@ -96,7 +99,21 @@ impl Open {
         let since = if closed.is_some() { index.place.start() } else { index.place };
         let (guard, loose_since, let_go_at) = (Guard::Mark, None, 0);
         let (moved, main, pace) = (Moved::of(&index), None, Pace { bound });
-        Ok(Self { mark, spare, files, since, guard, index, moved, main, loose_since, let_go_at, pace })
+        let was_loose = None;
+        Ok(Self {
+            mark,
+            spare,
+            files,
+            since,
+            guard,
+            index,
+            moved,
+            main,
+            loose_since,
+            was_loose,
+            let_go_at,
+            pace,
+        })
     }
 
     /// The transaction that holds the place.
@@ -126,12 +143,15 @@ impl Open {
         self.since = if is_same { before.place } else { after.place.start() };
         let is_outside = before.place == after.place && after.is_backfilled();
         std::mem::swap(&mut self.mark, &mut self.spare);
-        if self.index.place.salts != after.place.salts {
+        let is_anew = self.index.place.salts != after.place.salts;
+        if is_anew {
             self.let_go_at = 0;
         }
         self.guard = if is_outside { Guard::Outside } else { Guard::Mark };
         self.index = after;
-        if self.loose_since.take().is_none() {
+        let loose = self.loose_since.take();
+        self.was_loose = loose.filter(|_| !is_anew);
+        if loose.is_none() {
             self.spare.rest()?;
         }
         Ok(())
@@ -201,7 +221,13 @@ impl Open {
         let seen = self.seen(&index)?;
         match self.pace.next(&seen) {
             Step::Stay => {}
-            Step::Move => self.step(changes, wait)?,
+            Step::Move => {
+                let in_vain = self.guard == Guard::Nothing && !seen.is_anew && !seen.is_backfilled;
+                self.step(changes, wait)?;
+                if in_vain {
+                    self.let_go_at = seen.length;
+                }
+            }
             Step::LetGo => {
                 self.step(changes, wait)?;
                 self.let_go()?;
@@ -210,10 +236,11 @@ impl Open {
         Ok(Pace::pause(Some(&Seen { guard: self.guard, ..seen }), pause))
     }
 
-    /// Lets the mark go once it was read, if the WAL is to begin anew: else publishing after each commit would keep it from that. Answers
-    /// whether it is let go.
+    /// Lets the mark go once it was read, if it was let go before or the WAL is to begin anew: else publishing after each commit would keep it from
+    /// that. Answers whether it is let go.
     pub(super) fn may_let_go(&mut self) -> Result<bool, Lost> {
-        let keeps = self.guard == Guard::Mark && self.pace.next(&self.seen(&self.index)?) == Step::LetGo;
+        let is_due = self.was_loose.is_some() || self.pace.next(&self.seen(&self.index)?) == Step::LetGo;
+        let keeps = self.guard == Guard::Mark && is_due;
         if keeps {
             self.let_go()?;
         }
@@ -243,9 +270,9 @@ impl Open {
     }
 
     fn let_go(&mut self) -> Result<(), Lost> {
-        self.let_go_at = self.index.length();
         self.mark.rest()?;
-        (self.loose_since, self.guard) = (Some(Instant::now()), Guard::Nothing);
+        let since = self.was_loose.take().unwrap_or_else(Instant::now);
+        (self.loose_since, self.guard) = (Some(since), Guard::Nothing);
         Ok(())
     }
 
