@@ -100,6 +100,14 @@ fn store(path: &Path) -> Connection {
     writer
 }
 
+/// A store whose writer moves its WAL into the file all the time, and who tracks it. The writer is set up by this SQL besides.
+fn moving_its_wal(path: &Path, sql: &str) -> (Connection, Mirror, Tracker) {
+    let writer = store(path);
+    writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    writer.execute_batch(&format!("pragma wal_autocheckpoint = 20; {sql}")).unwrap();
+    (writer, Mirror::default(), Tracker::new(path).stay_open())
+}
+
 /// A folder in memory, if there is one.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
@@ -171,10 +179,7 @@ fn a_mark_keeps_nobody_from_beginning_the_wal_anew() {
 fn a_wal_that_reaches_half_its_bound_is_let_go_and_nothing_is_missed() {
     let folder = folder();
     let path = folder.path().join("store.db");
-    let writer = store(&path);
-    writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
-    writer.execute_batch("pragma wal_autocheckpoint = 20").unwrap();
-    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+    let (writer, mut mirror, mut tracker) = moving_its_wal(&path, "");
     let bound = 1 << 20;
     let (_, followed) = mirror.read(&mut tracker, bound, None, false);
     let (mut since, mut longest, mut whole) = (followed.token, 0, 0);
@@ -203,11 +208,8 @@ fn what_was_cut_off_a_wal_is_missed_by_nobody() {
     for (limit, per_commit) in [(600_000, 10), (32 + 140 * page, 10), (32 + 140 * page, 1)] {
         let folder = folder();
         let path = folder.path().join("store.db");
-        let writer = store(&path);
-        writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
-        let sql = format!("pragma wal_autocheckpoint = 20; pragma journal_size_limit = {limit}");
-        writer.execute_batch(&sql).unwrap();
-        let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+        let limit_wal = format!("pragma journal_size_limit = {limit}");
+        let (writer, mut mirror, mut tracker) = moving_its_wal(&path, &limit_wal);
         let bound = 1 << 20;
         let mut since = mirror.read(&mut tracker, bound, None, false).1.token;
         for round in 0..200 {
@@ -234,10 +236,7 @@ fn what_was_cut_off_a_wal_is_missed_by_nobody() {
 fn a_wal_stays_below_its_bound_though_each_commit_is_published() {
     let folder = folder();
     let path = folder.path().join("store.db");
-    let writer = store(&path);
-    writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
-    writer.execute_batch("pragma wal_autocheckpoint = 20").unwrap();
-    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+    let (writer, mut mirror, mut tracker) = moving_its_wal(&path, "");
     let bound = 1 << 20;
     let (mut since, mut longest) = (mirror.read(&mut tracker, bound, None, false).1.token, 0);
     for round in 0..60 {
@@ -257,10 +256,7 @@ fn a_wal_stays_below_its_bound_though_each_commit_is_published() {
 fn a_wal_stays_below_its_bound_though_a_publication_follows_each_look() {
     let folder = folder();
     let path = folder.path().join("store.db");
-    let writer = store(&path);
-    writer.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
-    writer.execute_batch("pragma wal_autocheckpoint = 20").unwrap();
-    let (mut mirror, mut tracker) = (Mirror::default(), Tracker::new(&path).stay_open());
+    let (writer, mut mirror, mut tracker) = moving_its_wal(&path, "");
     let bound = 1 << 20;
     let (mut since, mut longest, mut whole) = (mirror.read(&mut tracker, bound, None, false).1.token, 0, 0);
     for round in 0..120 {
