@@ -51,7 +51,7 @@ TEST_NEEDS = $(DEMO_NEEDS) python3.ensurepip:python3-venv curl:curl promtool:pro
 # What the benchmarks are run beside.
 BENCH_NEEDS = $(BUILD_NEEDS) sqldiff:sqlite3-tools sqlite3:sqlite3
 # What asat is compared with, besides Litestream, which is measured if Go is here to build it.
-COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup
+COMPARE_NEEDS = $(BUILD_NEEDS) sqlite3:sqlite3 restic:restic borg:borgbackup mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs snapper:snapper
 LITESTREAM ?= github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 # What packs the program for Debian.
 DEB_NEEDS = dpkg-shlibdeps:dpkg-dev strip:binutils python3:python3
@@ -157,7 +157,7 @@ compare: build
 	@tools/need $(COMPARE_NEEDS)
 	$(CARGO) build --release --locked --package asat-bench
 	if command -v go >/dev/null; then GOBIN=$(abspath $(TARGET))/tmp/compare go install $(LITESTREAM); fi
-	$(BENCH) compare --document docs $(if $(shell command -v go),--litestream $(abspath $(TARGET))/tmp/compare/litestream)
+	$(BENCH) compare --document docs $(if $(filter 0,$(shell id -u)),--also-on xfs --also-on btrfs) $(if $(shell command -v go),--litestream $(abspath $(TARGET))/tmp/compare/litestream)
 
 # Options for all runs go in ASAT_BENCH_OPTIONS, as --back-to-back.
 bench-lab: build

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::compare::Kind;
+
 /// Measures asat on this machine, with a daemon of its own.
 #[derive(Debug, Parser)]
 #[command(name = "asat-bench", version, max_term_width = 100)]
@@ -287,6 +289,10 @@ pub(super) struct CompareArgs {
     /// Measure this program of Litestream, too
     #[arg(long, value_name = "PROGRAM")]
     pub(super) litestream: Option<PathBuf>,
+    /// Compare on these file systems too, with copies and snapshots that share blocks; each is made in a file, which only root may.
+    /// snapper notes its configuration in /etc while it is measured
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub(super) also_on: Vec<Kind>,
     /// Write a document with plots into this folder, which must exist
     #[arg(long, value_name = "FOLDER")]
     pub(super) document: Option<PathBuf>,

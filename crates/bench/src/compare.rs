@@ -3,9 +3,11 @@
 //! Each peer has a store of its own. In each round every store gets the same transaction, and every peer keeps the moment after it; who
 //! comes first changes from round to round. In the end each peer has to give some of the moments back, which are compared with what they were.
 
+mod blocks;
 mod commands;
 mod document;
 mod peers;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,11 +23,23 @@ use super::statistics::{Spread, ratios};
 use super::workload::{Run, Totals, look_up, open_copy, totals};
 use super::{Tell, differs, failed};
 use peers::{Missing, Peer};
+use sharing::FileSystem;
+pub(crate) use sharing::Kind;
 
 #[derive(Serialize)]
 struct Figures {
     publications: u32,
     rows: u32,
+    #[serde(flatten)]
+    here: Compared,
+    /// The same on file systems whose files can share blocks.
+    sharing: Vec<Compared>,
+}
+
+/// A comparison on one file system.
+#[derive(Serialize)]
+struct Compared {
+    file_system: String,
     store_bytes: u64,
     peers: Vec<PeerFigures>,
     /// Programs that are not here, or do not work here, and why.
@@ -52,7 +66,46 @@ struct PeerFigures {
 }
 
 pub(super) async fn run(args: &CompareArgs, dir: Option<&Path>, tell: Tell<'_>) -> Result<Report, Problem> {
-    let (mut peers, missing) = peers::all(args, dir)?;
+    let site = Site::make(dir)?;
+    let setting = Setting::of(site.folder());
+    let here = compare(args, peers::all(args, dir)?, setting.file_system().to_owned(), tell).await?;
+    let mut sharing = Vec::new();
+    for &kind in &args.also_on {
+        tell(&format!("on {}", kind.name()));
+        sharing.push(compare_on(kind, args, dir, tell).await?);
+    }
+    let figures = Figures { publications: args.publications, rows: args.rows, here, sharing };
+    if let Some(folder) = &args.document {
+        document::write(folder, &figures, &setting)?;
+    }
+    report(setting, &figures)
+}
+
+/// Compares on a file system that is made for it, if one can be made here.
+async fn compare_on(
+    kind: Kind,
+    args: &CompareArgs,
+    dir: Option<&Path>,
+    tell: Tell<'_>,
+) -> Result<Compared, Problem> {
+    let name = kind.name().to_owned();
+    let made = match FileSystem::make(kind, dir, tell) {
+        Ok(made) => made,
+        Err(Problem { detail: why, .. }) => {
+            let missing = vec![Missing { name: kind.name(), why }];
+            return Ok(Compared { file_system: name, store_bytes: 0, peers: Vec::new(), missing });
+        }
+    };
+    compare(args, peers::sharing(kind, &made.folder())?, name, tell).await
+}
+
+/// Has all peers keep every moment, in turns, and give some of them back.
+async fn compare(
+    args: &CompareArgs,
+    (mut peers, missing): (Vec<Peer>, Vec<Missing>),
+    file_system: String,
+    tell: Tell<'_>,
+) -> Result<Compared, Problem> {
     let moments = moments(args.publications);
     let mut expected: BTreeMap<u32, Totals> = BTreeMap::new();
     tell(&format!("{} rounds of {} peers", args.publications, peers.len() - 1));
@@ -69,26 +122,19 @@ pub(super) async fn run(args: &CompareArgs, dir: Option<&Path>, tell: Tell<'_>) 
             expected.insert(nth, nobody.totals()?);
         }
     }
-    let mut figures = Figures {
-        publications: args.publications,
-        rows: args.rows,
-        store_bytes: peers.first().map_or(Ok(0), Peer::store_bytes)?,
-        peers: Vec::new(),
-        missing,
-    };
+    let store_bytes = peers.first().map_or(Ok(0), Peer::store_bytes)?;
     let mut peers = peers.into_iter();
     let Some(nobody) = peers.next() else { return Err(failed("compare", "there is nobody")) };
+    let mut compared = Compared { file_system, store_bytes, peers: Vec::new(), missing };
     for mut peer in peers {
         tell(&format!("old moments of {}", peer.name));
-        let first = open_all(&mut peer, &expected).await?;
-        figures.peers.push(figures_of(peer, &nobody, &first).await?);
+        match open_all(&mut peer, &expected).await {
+            Ok(first) => compared.peers.push(figures_of(peer, &nobody, &first).await?),
+            Err(problem) if peer.name == peers::ASAT => return Err(problem),
+            Err(Problem { detail: why, .. }) => compared.missing.push(Missing { name: peer.name, why }),
+        }
     }
-    let site = Site::make(dir)?;
-    let report = report(&site, &figures)?;
-    if let Some(folder) = &args.document {
-        document::write(folder, &figures, &Setting::of(site.folder()))?;
-    }
-    Ok(report)
+    Ok(compared)
 }
 
 /// The moments that are opened: the first, the last, and three between them.
@@ -134,13 +180,36 @@ async fn figures_of(peer: Peer, nobody: &Peer, first: &[f64]) -> Result<PeerFigu
     })
 }
 
-fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
-    let mut report = Report::new("compare", Setting::of(site.folder()), figures)?;
+fn report(setting: Setting, figures: &Figures) -> Result<Report, Problem> {
+    let mut report = Report::new("compare", setting, figures)?;
+    lines(&mut report, figures, &figures.here);
+    let mut peers = figures.here.peers.iter();
+    let Some(asat) = peers.next() else { return Ok(report) };
+    report.target("the writer's time, to a store of which nothing is kept", 1.02, asat.writer.median);
+    let least =
+        |of: fn(&PeerFigures) -> f64| peers.clone().map(of).min_by(f64::total_cmp).unwrap_or(f64::MAX);
+    let bytes = |peer: &PeerFigures| super::statistics::float(peer.kept_bytes);
+    report.target("kept, to the peer that keeps least", 1.0, bytes(asat) / least(bytes));
+    let backup = peers.clone().find(|peer| peer.name == peers::BACKUP);
+    if let Some(backup) = backup {
+        report.target(
+            "kept after, to SQLite's backup",
+            1.0,
+            asat.kept_after_ms.median / backup.kept_after_ms.median,
+        );
+    }
+    let answer = |peer: &PeerFigures| peer.first_answer_ms.median;
+    report.target("first answer over an old moment, to the fastest peer", 1.0, answer(asat) / least(answer));
+    figures.sharing.iter().for_each(|compared| lines(&mut report, figures, compared));
+    Ok(report)
+}
+
+fn lines(report: &mut Report, figures: &Figures, compared: &Compared) {
     report.line(
-        "moments, the store in the end",
-        format!("{}, {}", figures.publications, mb(figures.store_bytes)),
+        format!("moments on {}, the store in the end", compared.file_system),
+        format!("{}, {}", figures.publications, mb(compared.store_bytes)),
     );
-    for peer in &figures.peers {
+    for peer in &compared.peers {
         let said = format!(
             "writer {}, kept after {} ms, {}, first answer {} ms, {} ms of a processor, {} of memory",
             number(peer.writer.median),
@@ -152,28 +221,9 @@ fn report(site: &Site, figures: &Figures) -> Result<Report, Problem> {
         );
         report.line(format!("{} ({})", peer.name, peer.version), said);
     }
-    for Missing { name, why } in &figures.missing {
+    for Missing { name, why } in &compared.missing {
         report.line(*name, format!("not here: {why}"));
     }
-    let mut peers = figures.peers.iter();
-    let Some(asat) = peers.next() else { return Ok(report) };
-    report.target("the writer's time, to a store of which nothing is kept", 1.02, asat.writer.median);
-    let least = |of: fn(&PeerFigures) -> f64| {
-        figures.peers.iter().skip(1).map(of).min_by(f64::total_cmp).unwrap_or(f64::MAX)
-    };
-    let bytes = |peer: &PeerFigures| super::statistics::float(peer.kept_bytes);
-    report.target("kept, to the peer that keeps least", 1.0, bytes(asat) / least(bytes));
-    let backup = figures.peers.iter().find(|peer| peer.name == peers::BACKUP);
-    if let Some(backup) = backup {
-        report.target(
-            "kept after, to SQLite's backup",
-            1.0,
-            asat.kept_after_ms.median / backup.kept_after_ms.median,
-        );
-    }
-    let answer = |peer: &PeerFigures| peer.first_answer_ms.median;
-    report.target("first answer over an old moment, to the fastest peer", 1.0, answer(asat) / least(answer));
-    Ok(report)
 }
 
 #[cfg(test)]

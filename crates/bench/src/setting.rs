@@ -34,6 +34,11 @@ impl Setting {
         }
     }
 
+    /// The kind of the file system of the folder.
+    pub(super) fn file_system(&self) -> &str {
+        &self.file_system
+    }
+
     /// The setting in a line or two.
     pub(super) fn text(&self) -> String {
         let Self { asat, build, sqlite, cores, processor, memory_bytes, file_system, kernel } = self;

@@ -48,20 +48,29 @@ fn an_idle_daemon_is_measured_without_watch_mode_and_with_it() {
 fn peers_are_measured_on_the_same_work_and_give_back_what_they_kept() {
     let document = tempfile::tempdir().unwrap();
     let path = document.path().to_str().unwrap();
-    let report = bench(&["compare", "--publications=3", "--rows=200", "--document", path]);
+    let options = ["--publications=3", "--rows=200", "--also-on=xfs,btrfs", "--document", path];
+    let report = bench(&[&["compare"], &options[..]].concat());
     let figures = &report["figures"];
-    let names: Vec<&str> =
-        figures["peers"].as_array().unwrap().iter().map(|peer| peer["name"].as_str().unwrap()).collect();
-    assert_eq!(names[..4], ["asat", "cp", "sqlite3 .backup", "VACUUM INTO"]);
-    for peer in figures["peers"].as_array().unwrap() {
+    let names = |compared: &Value, of: &str| -> Vec<String> {
+        let each = compared[of].as_array().unwrap().iter();
+        each.map(|peer| peer["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(figures, "peers")[..4], ["asat", "cp", "sqlite3 .backup", "VACUUM INTO"]);
+    let sharing = figures["sharing"].as_array().unwrap();
+    for peer in sharing.iter().chain([figures]).flat_map(|compared| compared["peers"].as_array().unwrap()) {
         for figure in ["writer", "kept_after_ms", "first_answer_ms"] {
             assert!(number(&peer[figure]["median"]) > 0.0, "{figure}: {peer:#}");
         }
         assert!(number(&peer["kept_bytes"]) > 0.0, "{peer:#}");
     }
-    // Who is not here is named.
-    let missing = figures["missing"].as_array().unwrap();
-    assert!(missing.iter().any(|missing| missing["name"] == "Litestream"), "{report:#}");
+    // Who is not here is named, and so is a file system that cannot be made here.
+    assert!(names(figures, "missing").contains(&"Litestream".to_owned()), "{report:#}");
+    assert_eq!(sharing.len(), 2);
+    for (compared, name) in sharing.iter().zip(["xfs", "btrfs"]) {
+        assert_eq!(compared["file_system"], name);
+        let is_here = names(compared, "peers").starts_with(&["asat".to_owned(), "cp --reflink".to_owned()]);
+        assert!(is_here || names(compared, "missing") == [name], "{report:#}");
+    }
     let text = fs::read_to_string(document.path().join("compare.md")).unwrap();
     assert!(text.contains("| asat |") && text.contains("- Litestream: "), "{text}");
     for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::ops::Range;
 
 use rustix::io::Errno;
 use rustix::ioctl::{self, Opcode, Updater, opcode};
@@ -81,6 +82,16 @@ pub(crate) fn extents(file: &File) -> rustix::io::Result<Option<Vec<Extent>>> {
         let Some(next) = next else { return Ok(None) };
         start = next;
     }
+}
+
+/// The bytes of the device that a file shares with other files, in the order of the file; none if the file system cannot tell.
+///
+/// # Errors
+/// If the kernel refuses to tell.
+pub fn shared(file: &File) -> rustix::io::Result<Vec<Range<u64>>> {
+    let extents = extents(file)?.unwrap_or_default();
+    let shared = extents.iter().filter(|extent| extent.is_shared());
+    Ok(shared.map(|extent| extent.physical..extent.physical.saturating_add(extent.length)).collect())
 }
 
 /// Asks for the extents from one byte of a file on. `None` where the file system cannot tell.

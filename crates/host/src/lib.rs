@@ -11,7 +11,7 @@ pub mod clones;
 pub mod copies;
 pub mod dm;
 pub mod doctor;
-mod fiemap;
+pub mod fiemap;
 pub mod journal;
 pub mod lvm;
 pub mod machine;

@@ -109,16 +109,3 @@ fn peak_of(process: u32) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
-
-/// What all files below a folder take on the disk.
-pub(super) fn disk_bytes(folder: &Path) -> Result<u64, Problem> {
-    use std::os::unix::fs::MetadataExt as _;
-    let cannot = |error: std::io::Error| failed(&format!("look at {}", folder.display()), error);
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        let metadata = entry.metadata().map_err(cannot)?;
-        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
-    }
-    Ok(bytes)
-}

@@ -10,7 +10,7 @@ use plotters::prelude::{
     TextStyle,
 };
 
-use super::{Figures, Missing, PeerFigures};
+use super::{Compared, Figures, Missing, PeerFigures};
 use crate::failed;
 use crate::report::{mb, number};
 use crate::setting::Setting;
@@ -80,7 +80,7 @@ pub(super) fn write(folder: &Path, figures: &Figures, setting: &Setting) -> Resu
     let cannot = |error: std::io::Error| failed(&format!("write into {}", folder.display()), error);
     fs::create_dir_all(&plots).map_err(cannot)?;
     for measure in &MEASURES {
-        let svg = plot(measure, &figures.peers).map_err(|error| failed("draw a plot", error))?;
+        let svg = plot(measure, &figures.here.peers).map_err(|error| failed("draw a plot", error))?;
         fs::write(plots.join(format!("{}.svg", measure.file)), svg).map_err(cannot)?;
     }
     fs::write(folder.join("compare.md"), text(figures, setting)).map_err(cannot)
@@ -94,9 +94,34 @@ fn text(figures: &Figures, setting: &Setting) -> String {
          ```text\n{}\n```\n\n",
         figures.publications,
         figures.rows,
-        mb(figures.store_bytes),
+        mb(figures.here.store_bytes),
         setting.text()
     );
+    table(&mut text, &figures.here);
+    text.push_str(
+        "\n*Kept after*: until the command or the request is answered. *First answer*: from asking for an old moment until a look-up over it is answered, with the time to restore it.\n\
+         *Writer*: its time for the transaction, to the same on a store of which nothing is kept, median of all rounds. *Processor*: for each moment, of commands and of processes that stay. All but the bytes are medians.\n\n",
+    );
+    for measure in &MEASURES {
+        let _ = writeln!(text, "![{}](compare/{}.svg)\n", measure.title, measure.file);
+    }
+    commands(&mut text, &figures.here);
+    for compared in &figures.sharing {
+        let Compared { file_system, peers, .. } = compared;
+        let _ = write!(text, "\n## On {file_system}\n\n");
+        if !peers.is_empty() {
+            text.push_str(
+                "The same on a file system whose files can share blocks: a shared block counts once.\n\n",
+            );
+            table(&mut text, compared);
+            text.push('\n');
+        }
+        commands(&mut text, compared);
+    }
+    text
+}
+
+fn table(text: &mut String, Compared { peers, .. }: &Compared) {
     let row = |text: &mut String, cells: &[&dyn Display]| {
         for cell in cells {
             // Writing to a text cannot fail.
@@ -106,32 +131,30 @@ fn text(figures: &Figures, setting: &Setting) -> String {
     };
     let heads: [&dyn Display; 7] =
         [&"", &"kept", &"kept after", &"first answer", &"writer", &"processor", &"memory"];
-    row(&mut text, &heads);
+    row(text, &heads);
     text.push_str("|---|---|---|---|---|---|---|\n");
-    for peer in &figures.peers {
+    for peer in peers {
         let cells: Vec<String> = MEASURES.iter().map(|measure| (measure.said)(peer)).collect();
         let mut all: Vec<&dyn Display> = vec![&peer.name];
         all.extend(cells.iter().map(|cell| cell as &dyn Display));
-        row(&mut text, &all);
+        row(text, &all);
     }
-    text.push_str(
-        "\n*Kept after*: until the command or the request is answered. *First answer*: from asking for an old moment until a look-up over it is answered, with the time to restore it.\n\
-         *Writer*: its time for the transaction, to the same on a store of which nothing is kept, median of all rounds. *Processor*: for each moment, of commands and of processes that stay. All but the bytes are medians.\n\n",
-    );
-    for measure in &MEASURES {
-        let _ = writeln!(text, "![{}](compare/{}.svg)\n", measure.title, measure.file);
+}
+
+/// What was run, and who is not here.
+fn commands(text: &mut String, Compared { peers, missing, .. }: &Compared) {
+    if !peers.is_empty() {
+        text.push_str("What was run:\n\n");
     }
-    text.push_str("What was run:\n\n");
-    for PeerFigures { name, version, command, .. } in &figures.peers {
+    for PeerFigures { name, version, command, .. } in peers {
         let _ = writeln!(text, "- {name}: `{command}` ({version})");
     }
-    if !figures.missing.is_empty() {
+    if !missing.is_empty() {
         text.push_str("\nNot measured here:\n\n");
     }
-    for Missing { name, why } in &figures.missing {
+    for Missing { name, why } in missing {
         let _ = writeln!(text, "- {name}: {why}");
     }
-    text
 }
 
 /// Bars, one below the other.

@@ -1,7 +1,7 @@
 //! What keeps moments of a store: asat, and what people take instead.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -12,13 +12,16 @@ use asat_wire::Mount;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::commands::{Program, Took, disk_bytes, used_by};
+use super::blocks::kept_bytes;
+use super::commands::{Program, Took, used_by};
+use super::sharing::Kind;
 use crate::args::{CompareArgs, JournalMode};
 use crate::process::Daemon;
 use crate::site::Site;
 use crate::workload::{Book, Run, Totals};
-use crate::{api, failed};
+use crate::{api, failed, tools};
 
+pub(super) const ASAT: &str = "asat";
 /// The name of SQLite's own backup.
 pub(super) const BACKUP: &str = "sqlite3 .backup";
 /// How long a process of a peer may take to begin.
@@ -39,9 +42,12 @@ pub(super) struct Peer {
     pub(super) command: String,
     pub(super) wrote_ms: Vec<f64>,
     pub(super) kept_ms: Vec<f64>,
-    site: Site,
     book: Book,
+    /// Before the folder: it may have something mounted in it.
     keeper: Keeper,
+    site: Site,
+    /// The folder of what it keeps.
+    kept: PathBuf,
     /// What its commands took.
     took: Took,
 }
@@ -97,6 +103,18 @@ struct Tool {
     program: Program,
     keep: fn(&Places, u32) -> Vec<OsString>,
     give_back: GiveBack,
+    /// What it leaves outside of its folders otherwise is taken away with this.
+    _end: Option<AtEnd>,
+}
+
+/// A command that is run when this is dropped.
+struct AtEnd(Program, Vec<OsString>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // The file system that it is about is removed anyway.
+        let _ = self.0.run(&self.1);
+    }
 }
 
 /// How a moment becomes a file again.
@@ -115,26 +133,43 @@ struct Places {
 
 /// All peers that are here: the one that keeps nothing, asat, and the others; and those that are not.
 pub(super) fn all(args: &CompareArgs, dir: Option<&Path>) -> Result<(Vec<Peer>, Vec<Missing>), Problem> {
-    let mut peers = vec![nobody(dir)?, asat(dir)?];
-    let mut missing = Vec::new();
-    let mut others = vec![
-        command(dir, "cp", "cp", "--version", &[], copied()),
-        command(dir, BACKUP, "sqlite3", "--version", &[], backed_up()),
-        command(dir, "VACUUM INTO", "sqlite3", "--version", &[], vacuumed()),
-        command(dir, "restic", "restic", "version", &["init"], by_restic()),
-        command(dir, "borg", "borg", "--version", &["init", "-e", "none"], by_borg()),
+    let ours = vec![nobody(dir)?, asat(dir)?];
+    let litestream = match &args.litestream {
+        Some(program) => litestream(dir, program)?,
+        None => Err(Missing { name: "Litestream", why: "name it with --litestream".to_owned() }),
+    };
+    let others = vec![
+        command(dir, "cp", "cp", "--version", &[], copied())?,
+        command(dir, BACKUP, "sqlite3", "--version", &[], backed_up())?,
+        command(dir, "VACUUM INTO", "sqlite3", "--version", &[], vacuumed())?,
+        command(dir, "restic", "restic", "version", &["init"], by_restic())?,
+        command(dir, "borg", "borg", "--version", &["init", "-e", "none"], by_borg())?,
+        litestream,
     ];
-    match &args.litestream {
-        Some(program) => others.push(litestream(dir, program)),
-        None => missing.push(Missing { name: "Litestream", why: "name it with --litestream".to_owned() }),
+    Ok(with_those_here(ours, others))
+}
+
+/// Those that share blocks with the store, and those to hold them against.
+pub(super) fn sharing(kind: Kind, folder: &Path) -> Result<(Vec<Peer>, Vec<Missing>), Problem> {
+    let dir = Some(folder);
+    let ours = vec![nobody(dir)?, asat(dir)?];
+    let mut others = vec![command(dir, "cp --reflink", "cp", "--version", &[], cloned())?];
+    if kind == Kind::Btrfs {
+        others.push(snapper(folder)?);
     }
+    Ok(with_those_here(ours, others))
+}
+
+/// Tells those that are here from those that are not.
+fn with_those_here(mut peers: Vec<Peer>, others: Vec<Result<Peer, Missing>>) -> (Vec<Peer>, Vec<Missing>) {
+    let mut missing = Vec::new();
     for other in others {
-        match other? {
+        match other {
             Ok(peer) => peers.push(peer),
             Err(other) => missing.push(other),
         }
     }
-    Ok((peers, missing))
+    (peers, missing)
 }
 
 type Found = Result<Result<Peer, Missing>, Problem>;
@@ -142,8 +177,8 @@ type Ways = (&'static str, fn(&Places, u32) -> Vec<OsString>, GiveBack);
 
 fn peer(site: Site, book: Book, name: &'static str, keeper: Keeper) -> Peer {
     let (version, command) = (String::new(), String::new());
-    let (wrote_ms, kept_ms, took) = (Vec::new(), Vec::new(), Took::default());
-    Peer { name, version, command, wrote_ms, kept_ms, site, book, keeper, took }
+    let (wrote_ms, kept_ms, took, kept) = (Vec::new(), Vec::new(), Took::default(), site.path("kept"));
+    Peer { name, version, command, wrote_ms, kept_ms, site, kept, book, keeper, took }
 }
 
 fn book(site: &Site) -> Result<Book, Problem> {
@@ -156,12 +191,14 @@ fn nobody(dir: Option<&Path>) -> Result<Peer, Problem> {
     Ok(peer(site, book, "nobody", Keeper::Nobody))
 }
 
+/// It chooses for itself how it keeps a moment, and shows old ones in a tree if there is FUSE.
 fn asat(dir: Option<&Path>) -> Result<Peer, Problem> {
     let site = Site::make(dir)?;
+    site.configure("[fuse]\nroot = \"tree\"\n")?;
     let (book, daemon) = (book(&site)?, site.start()?);
-    let mut peer = peer(site, book, "asat", Keeper::Asat { daemon, versions: BTreeMap::new() });
+    let mut peer = peer(site, book, ASAT, Keeper::Asat { daemon, versions: BTreeMap::new() });
     env!("CARGO_PKG_VERSION").clone_into(&mut peer.version);
-    "asat publish".clone_into(&mut peer.command);
+    "asat publish, with [fuse]".clone_into(&mut peer.command);
     Ok(peer)
 }
 
@@ -176,7 +213,7 @@ fn command(
 ) -> Found {
     let site = Site::make(dir)?;
     let Some(mut program) = Program::find(program, site.folder()) else {
-        return Ok(Err(Missing { name, why: format!("{program} is not installed") }));
+        return Ok(Err(Missing { name, why: not_installed(program) }));
     };
     let places = Places::of(&site)?;
     program.environment = environment(&site, &places);
@@ -188,8 +225,12 @@ fn command(
         }
     }
     let book = book(&site)?;
-    let peer = peer(site, book, name, Keeper::Command(Tool { program, keep, give_back }));
+    let peer = peer(site, book, name, Keeper::Command(Tool { program, keep, give_back, _end: None }));
     Ok(Ok(Peer { version, command: shown.to_owned(), ..peer }))
+}
+
+fn not_installed(program: &str) -> String {
+    format!("{program} is not installed")
 }
 
 /// Where restic and borg have their repository and whatever else they keep.
@@ -224,7 +265,7 @@ impl Places {
     }
 }
 
-fn words(words: &[&dyn AsRef<std::ffi::OsStr>]) -> Vec<OsString> {
+fn words(words: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
     words.iter().map(|word| word.as_ref().to_owned()).collect()
 }
 
@@ -233,6 +274,15 @@ fn copied() -> Ways {
     let keep = |places: &Places, nth| words(&[&"-R", &places.folder(), &places.kept.join(nth_name(nth))]);
     let file = |places: &Places, nth| places.kept.join(nth_name(nth)).join("report.db");
     ("cp -R STORE-FOLDER N", keep, GiveBack::IsFile(file))
+}
+
+/// The same, sharing all blocks with the store.
+fn cloned() -> Ways {
+    let keep = |places: &Places, nth| {
+        words(&[&"-R", &"--reflink=always", &places.folder(), &places.kept.join(nth_name(nth))])
+    };
+    let file = |places: &Places, nth| places.kept.join(nth_name(nth)).join("report.db");
+    ("cp -R --reflink=always STORE-FOLDER N", keep, GiveBack::IsFile(file))
 }
 
 fn backed_up() -> Ways {
@@ -270,13 +320,47 @@ fn nth_name(nth: u32) -> String {
     format!("moment-{nth}")
 }
 
+/// Snapshots of a subvolume with the store.
+fn snapper(dir: &Path) -> Found {
+    let name = "snapper";
+    let site = Site::make(Some(dir))?;
+    let Some(program) = Program::find(name, site.folder()) else {
+        return Ok(Err(Missing { name, why: not_installed(name) }));
+    };
+    let places = Places { kept: site.path("store/.snapshots"), store: site.store.clone() };
+    let made = fs::remove_dir(places.folder()).map_err(|error| failed("remove an empty folder", error));
+    made.and_then(|()| {
+        tools::run("btrfs", &[OsStr::new("subvolume"), OsStr::new("create"), places.folder().as_os_str()])
+    })?;
+    let begin = with_config(&places, &[&"create-config", &"--fstype", &"btrfs", &places.folder()]);
+    if let Err(problem) = program.run(&begin) {
+        return Ok(Err(Missing { name, why: problem.detail }));
+    }
+    let end = Some(AtEnd(program.clone(), with_config(&places, &[&"delete-config"])));
+    let version = program.version("--version");
+    let keep = |places: &Places, _| with_config(places, &[&"create"]);
+    let file = |places: &Places, nth: u32| places.kept.join(nth.to_string()).join("snapshot/report.db");
+    let (book, kept) = (book(&site)?, places.kept);
+    let tool = Tool { program, keep, give_back: GiveBack::IsFile(file), _end: end };
+    let peer = peer(site, book, name, Keeper::Command(tool));
+    Ok(Ok(Peer { version, command: "snapper create".to_owned(), kept, ..peer }))
+}
+
+/// What snapper is told, with a configuration that has the name of the folder with everything.
+fn with_config(places: &Places, order: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
+    let name = places.folder().parent().and_then(Path::file_name).unwrap_or_default();
+    let name = name.to_string_lossy().replace('.', "_");
+    [words(&[&"--no-dbus", &"-c", &name]), words(order)].concat()
+}
+
+/// It would forget single transactions after five minutes, and give back other moments than those that were kept.
 fn litestream(dir: Option<&Path>, program: &Path) -> Found {
     let name = "Litestream";
     let site = Site::make(dir)?;
     let places = Places::of(&site)?;
     let (config, socket) = (site.path("litestream.yml"), site.path("litestream.sock"));
     let text = format!(
-        "socket:\n  enabled: true\n  path: {}\ndbs:\n  - path: {}\n    replica:\n      type: file\n      path: {}\n",
+        "l0-retention: 24h\nsocket:\n  enabled: true\n  path: {}\ndbs:\n  - path: {}\n    replica:\n      type: file\n      path: {}\n",
         socket.display(),
         places.store.display(),
         places.kept.display()
@@ -299,7 +383,11 @@ fn litestream(dir: Option<&Path>, program: &Path) -> Found {
         std::thread::sleep(Duration::from_millis(5));
     }
     let peer = peer(site, book, name, Keeper::Litestream { program, process, moments: BTreeMap::new() });
-    Ok(Ok(Peer { version, command: "litestream sync -wait STORE".to_owned(), ..peer }))
+    Ok(Ok(Peer {
+        version,
+        command: "litestream sync -wait STORE, with l0-retention: 24h".to_owned(),
+        ..peer
+    }))
 }
 
 impl Peer {
@@ -320,7 +408,7 @@ impl Peer {
     }
 
     fn places(&self) -> Places {
-        Places { store: self.site.store.clone(), kept: self.site.path("kept") }
+        Places { store: self.site.store.clone(), kept: self.kept.clone() }
     }
 
     /// Keeps the moment.
@@ -404,6 +492,7 @@ impl Peer {
     /// Ends it, and says what it took.
     pub(super) async fn end(self) -> Result<Ended, Problem> {
         let Took { mut processor_ms, mut peak_bytes, .. } = self.took;
+        let store_folder = self.site.path("store");
         let kept_bytes = match self.keeper {
             Keeper::Nobody => 0,
             Keeper::Asat { daemon, .. } => {
@@ -413,13 +502,13 @@ impl Peer {
                 daemon.stop()?;
                 kept_bytes
             }
-            Keeper::Command(_) => disk_bytes(&self.site.path("kept"))?,
+            Keeper::Command(_) => kept_bytes(&self.kept, &store_folder)?,
             Keeper::Litestream { process, .. } => {
                 if let Some((ms, bytes)) = used_by(&process.0) {
                     processor_ms += ms;
                     peak_bytes = peak_bytes.max(bytes);
                 }
-                disk_bytes(&self.site.path("kept"))?
+                kept_bytes(&self.kept, &store_folder)?
             }
         };
         Ok(Ended { kept_bytes, processor_ms, peak_bytes })
