@@ -15,6 +15,7 @@ use crate::lock::lock;
 use crate::manifest::{Manifest, Meta, SegmentRef};
 use crate::objects::Objects;
 use crate::reader::Reader;
+use crate::recent::Recent;
 use crate::segment::Ends;
 use crate::state::State;
 use crate::view::View;
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) written: Condvar,
     /// What is known of the newest version, while somebody may want to write the next one.
     pub(crate) head: Mutex<Option<Head>>,
+    /// What is in memory of its pages.
+    pub(crate) recent: Recent,
     /// Held while that is read.
     pub(crate) reading: Mutex<()>,
     /// Versions that are given up and can be read on, each in the last state that had it.
@@ -182,6 +185,7 @@ impl Inner {
             writing: Mutex::default(),
             written: Condvar::new(),
             head: Mutex::default(),
+            recent: Recent::default(),
             reading: Mutex::default(),
             kept: Mutex::default(),
             needs_none_of: Mutex::default(),

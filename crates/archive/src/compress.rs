@@ -20,10 +20,11 @@ use crate::builder::Builder;
 use crate::codec::{Encoder, MOST_DIFFERENCES};
 use crate::error::Error;
 use crate::fingerprint::PageHash;
-use crate::index::{Check, Encoding, Entry, check_of};
+use crate::index::{Encoding, Entry, check_of};
 use crate::layout::{in_memory, len_of};
 use crate::pages::Pages;
-use crate::view::View;
+use crate::recent::{Batch, RecentPage, RecentPages};
+use crate::view::{Page, View};
 
 /// Pages travel in batches of about this many bytes.
 const BATCH_BYTES: usize = 512 << 10;
@@ -33,6 +34,10 @@ const BATCHES_IN_HAND: usize = 8;
 
 /// What a version has of changed pages beyond so many bytes is compressed as of a version with very many.
 const MANY_BYTES: u64 = 256 << 20;
+
+/// A page that is changed again and again is in memory each time. Of so many differences upon it, one lies upon what the archive gives back,
+/// so that few are lost with a frame that cannot be read.
+const READ_BACK: usize = 4;
 
 /// So many threads make frames of a batch at most, as long as each has this many pages.
 const MOST_WORKERS: usize = 4;
@@ -44,13 +49,13 @@ pub type Told = Arc<dyn Fn(u64) + Send + Sync>;
 /// The compressing thread and the way to it.
 pub(crate) struct Compressor {
     folder: PathBuf,
-    batch: Batch,
+    batch: Work,
     /// Whether the caller must not wait.
     hurries: bool,
     /// Batches that came before the next one and were not sent yet.
     spool: Option<Spool>,
-    sender: SyncSender<Batch>,
-    thread: JoinHandle<Result<Builder, Error>>,
+    sender: SyncSender<Work>,
+    thread: JoinHandle<Result<(Builder, RecentPages), Error>>,
     forked: Forked,
 }
 
@@ -70,17 +75,28 @@ impl Compressor {
             .name("asat-compress".to_owned())
             .spawn(move || forked.run(|| compress(builder, before.as_deref(), &receiver, told.as_deref())))
             .map_err(|error| Error::Misuse(format!("no thread for compressing: {error}")))?;
-        Ok(Self { folder, batch: Batch::default(), hurries, spool: None, sender, thread, forked })
+        Ok(Self { folder, batch: Work::default(), hurries, spool: None, sender, thread, forked })
     }
 
-    /// Hands over a changed page. `false`: the thread has ended, and [`Self::finish`] says why.
-    pub(crate) fn page(&mut self, number: u32, page: &[u8], hash: PageHash) -> Result<bool, Error> {
-        if self.batch.data.capacity() == 0 {
-            self.batch.data.reserve_exact(BATCH_BYTES + page.len());
+    /// Hands over a changed page, with what it was before if that is in memory. `false`: the thread has ended, and [`Self::finish`] says why.
+    pub(crate) fn page(
+        &mut self,
+        number: u32,
+        page: &[u8],
+        hash: PageHash,
+        below: Option<RecentPage>,
+    ) -> Result<bool, Error> {
+        let Work { batch, below: all_below } = &mut self.batch;
+        if batch.data.capacity() == 0 {
+            batch.data.reserve_exact(BATCH_BYTES + page.len());
         }
-        self.batch.pages.push((number, check_of(&hash)));
-        self.batch.data.extend_from_slice(page);
-        if self.batch.data.len() < BATCH_BYTES {
+        batch.pages.push((number, hash));
+        batch.data.extend_from_slice(page);
+        if below.is_some() || !all_below.is_empty() {
+            all_below.resize(batch.pages.len() - 1, None);
+            all_below.push(below);
+        }
+        if batch.data.len() < BATCH_BYTES {
             return Ok(true);
         }
         let mut batch = std::mem::take(&mut self.batch);
@@ -100,7 +116,7 @@ impl Compressor {
     }
 
     /// Sends a batch once there is room for it; answers whether the thread takes more.
-    fn send(&self, mut batch: Batch) -> bool {
+    fn send(&self, mut batch: Work) -> bool {
         loop {
             batch = match self.sender.try_send(batch) {
                 Err(TrySendError::Full(batch)) if boundary::blocked("archive: room for a batch") => batch,
@@ -122,19 +138,20 @@ impl Compressor {
         Ok(taken)
     }
 
-    /// Waits until everything handed over is in the file.
-    pub(crate) fn finish(mut self) -> Result<Builder, Error> {
+    /// Waits until everything handed over is in the file. Answers also what is kept of it in memory.
+    pub(crate) fn finish(mut self) -> Result<(Builder, RecentPages), Error> {
         let drained = self.drain();
         if drained.is_ok() {
             // Where the thread has ended early the sending fails, and joining says why.
-            let batch = std::mem::take(&mut self.batch);
-            self.send(batch);
+            let mut last = std::mem::take(&mut self.batch);
+            last.batch.data.shrink_to_fit();
+            self.send(last);
         }
         drop(self.sender);
         self.forked.wait();
         let ended_early = |_| Err(Error::Misuse("the compressing thread ended early".to_owned()));
-        let builder = self.thread.join().unwrap_or_else(ended_early)?;
-        drained.map(|_| builder)
+        let made = self.thread.join().unwrap_or_else(ended_early)?;
+        drained.map(|_| made)
     }
 
     /// Ends the thread and removes the file.
@@ -148,9 +165,9 @@ impl Compressor {
 fn compress(
     mut builder: Builder,
     before: Option<&View>,
-    batches: &Receiver<Batch>,
+    batches: &Receiver<Work>,
     told: Option<&(dyn Fn(u64) + Send + Sync)>,
-) -> Result<Builder, Error> {
+) -> Result<(Builder, RecentPages), Error> {
     let (page_len, version) = (builder.directory.page_size.as_usize(), builder.directory.first);
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
     let queue = Queue::default();
@@ -158,12 +175,20 @@ fn compress(
         let mut own = Worker::new(page_len, version)?;
         let _end = EndAtDrop(&queue);
         let (mut in_hand, mut others, mut came) = (VecDeque::new(), 1..count, 0);
+        let mut kept = RecentPages::default();
         loop {
             while in_hand.len() < BATCHES_IN_HAND
-                && let Some(batch) = next_batch(batches, in_hand.is_empty())
+                && let Some(Work { batch, below }) = next_batch(batches, in_hand.is_empty())
             {
                 came += len_of(&batch.data);
-                in_hand.push_back(queue.push(batch, count, came > MANY_BYTES));
+                let batch = Arc::new(batch);
+                // What a large version begins with is as good as any other part of it: the next one hardly changes just that.
+                if came > MANY_BYTES {
+                    kept = RecentPages::default();
+                } else {
+                    kept.add(&batch);
+                }
+                in_hand.push_back(queue.push(&batch, below, count, came > MANY_BYTES));
                 if queue.has_several() && others.next().is_some() {
                     let work =
                         || Worker::new(page_len, version).map(|mut worker| worker.work(&queue, before));
@@ -179,12 +204,12 @@ fn compress(
                 told(builder.count);
             }
         }
-        Ok(builder)
+        Ok((builder, kept))
     })
 }
 
 /// The next batch, which is waited for if it must be; `None` if there is none yet, or none comes any more.
-fn next_batch(batches: &Receiver<Batch>, must_wait: bool) -> Option<Batch> {
+fn next_batch(batches: &Receiver<Work>, must_wait: bool) -> Option<Work> {
     loop {
         match batches.try_recv() {
             Ok(batch) => return Some(batch),
@@ -200,6 +225,8 @@ fn next_batch(batches: &Receiver<Batch>, must_wait: bool) -> Option<Batch> {
 struct Share {
     batch: Arc<Batch>,
     pages: Range<usize>,
+    /// What those pages were before, if that is in memory.
+    below: Vec<Option<RecentPage>>,
     /// Whether its version has very many.
     of_many: bool,
     made: Sender<Made>,
@@ -220,14 +247,21 @@ struct Shares {
 
 impl Queue {
     /// Has workers make frames of a batch, of which each takes a share; answers what they will be, in order.
-    fn push(&self, batch: Batch, workers: usize, of_many: bool) -> Vec<Receiver<Made>> {
-        let (count, batch) = (batch.pages.len(), Arc::new(batch));
+    fn push(
+        &self,
+        batch: &Arc<Batch>,
+        below: Vec<Option<RecentPage>>,
+        workers: usize,
+        of_many: bool,
+    ) -> Vec<Receiver<Made>> {
+        let (count, mut below) = (batch.pages.len(), below.into_iter());
         let size = count.div_ceil(workers).max(LEAST_SHARE);
         let mut shares = self.shares();
         let share = |start: usize| {
             let (made, share) = channel();
-            let (batch, pages) = (Arc::clone(&batch), start..(start + size).min(count));
-            shares.waiting.push_back(Share { batch, pages, of_many, made });
+            let (batch, pages) = (Arc::clone(batch), start..(start + size).min(count));
+            let below = below.by_ref().take(pages.len()).collect();
+            shares.waiting.push_back(Share { batch, pages, below, of_many, made });
             self.changed.notify_one();
             share
         };
@@ -271,7 +305,7 @@ struct Worker {
     reader: Pages,
     page_len: usize,
     version: u64,
-    /// Some pages of the version before.
+    /// Some pages of the version before, which were read.
     before: Vec<u8>,
 }
 
@@ -315,48 +349,76 @@ impl Worker {
     }
 
     fn make(&mut self, share: &Share, before: Option<&View>) {
-        let Share { batch, pages: Range { start, end }, of_many, made } = share;
+        let Share { batch, pages: Range { start, end }, below, of_many, made } = share;
         self.encoder.has_many = *of_many;
         let pages = batch.pages.get(*start..*end).unwrap_or_default();
         let data = batch.data.get(start * self.page_len..end * self.page_len).unwrap_or_default();
         // Nobody waits for it if appending failed.
-        let _ = made.send(self.encode(pages, data, before));
+        let _ = made.send(self.encode(pages, data, below, before));
     }
 
-    fn encode(&mut self, pages: &[(u32, Check)], data: &[u8], before: Option<&View>) -> Made {
+    fn encode(
+        &mut self,
+        pages: &[(u32, PageHash)],
+        data: &[u8],
+        below: &[Option<RecentPage>],
+        before: Option<&View>,
+    ) -> Made {
         let mut made = Made::default();
-        let bases = self.read(before, pages);
-        for ((&(page, check), content), base) in pages.iter().zip(data.chunks_exact(self.page_len)).zip(bases)
-        {
-            let below = base.and_then(|Base { place, depth, .. }| {
-                Some((depth, self.before.chunks_exact(self.page_len).nth(place)?))
+        let bases = self.read(before, pages, below);
+        let contents = data.chunks_exact(self.page_len);
+        for (place, ((&(page, hash), content), base)) in pages.iter().zip(contents).zip(bases).enumerate() {
+            let upon = base.and_then(|Base { read, depth, .. }| match read {
+                Some(nth) => Some((depth, self.before.chunks_exact(self.page_len).nth(nth)?)),
+                None => Some((depth, below.get(place)?.as_ref()?.bytes())),
             });
-            let (encoding, frame) = self.encoder.encode(content, below);
+            let (encoding, frame) = self.encoder.encode(content, upon);
             let base = base.filter(|_| encoding == Encoding::Difference).map_or(0, |base| base.since);
             let (version, len) = (self.version, u32::try_from(frame.len()).unwrap_or(u32::MAX));
-            made.entries.push(Entry { page, version, encoding, base, offset: 0, len, check });
+            made.entries.push(Entry {
+                page,
+                version,
+                encoding,
+                base,
+                offset: 0,
+                len,
+                check: check_of(&hash),
+            });
             made.bytes.extend_from_slice(frame);
         }
         made
     }
 
-    /// Reads what some pages were, all together, so that a disk has many to read at once. Answers what a difference may lie upon, or nothing
-    /// of a page that is to be stored whole: it is new, cannot be read, or is as many differences already.
-    fn read(&mut self, before: Option<&View>, pages: &[(u32, Check)]) -> Vec<Option<Base>> {
+    /// Reads what some pages were and is not in memory, all together, so that a disk has many to read at once. Answers what a difference may
+    /// lie upon, or nothing of a page that is to be stored whole: it is new, cannot be read, or is as many differences already.
+    fn read(
+        &mut self,
+        before: Option<&View>,
+        pages: &[(u32, PageHash)],
+        below: &[Option<RecentPage>],
+    ) -> Vec<Option<Base>> {
         let none = || vec![None; pages.len()];
         let Some(view) = before else { return none() };
-        let nth = |(number, _): &(u32, Check)| usize::try_from(number.saturating_sub(1)).ok();
+        let nth = |(number, _): &(u32, PageHash)| usize::try_from(number.saturating_sub(1)).ok();
         // New ones come last.
         let there = pages.iter().filter_map(nth).take_while(|&nth| nth < view.page_count);
         let Ok(places) = view.pages(there, false) else { return none() };
-        self.before.resize(places.len() * self.page_len, 0);
-        if self.reader.read_placed(view, &places, &mut self.before, false).is_err() {
+        let is_due = |page: Page<'_>| page.frames.len().is_multiple_of(READ_BACK);
+        let is_read = |place: usize| {
+            below.get(place).is_none_or(Option::is_none) || places.get(place).is_some_and(is_due)
+        };
+        let to_read = places.chosen(is_read);
+        self.before.resize(to_read.len() * self.page_len, 0);
+        if self.reader.read_placed(view, &to_read, &mut self.before, false).is_err() {
             return none();
         }
+        let mut nth_read = 0..;
         let base_of = |place| {
-            let page = places.get(place).filter(|_| !self.reader.lost.contains(&place))?;
+            let read = if is_read(place) { nth_read.next() } else { None };
+            let page =
+                places.get(place).filter(|_| read.is_none_or(|nth| !self.reader.lost.contains(&nth)))?;
             let depth = u32::try_from(page.frames.len().checked_sub(1)?).ok()?;
-            let base = Base { place, depth, since: page.since };
+            let base = Base { read, depth, since: page.since };
             Some(base).filter(|_| depth < MOST_DIFFERENCES)
         };
         (0..pages.len()).map(base_of).collect()
@@ -378,19 +440,20 @@ impl Made {
 /// What a difference may lie upon.
 #[derive(Clone, Copy, Debug)]
 struct Base {
-    /// Where it is among the pages that were read.
-    place: usize,
+    /// Where it is among the pages that were read, if it was not in memory.
+    read: Option<usize>,
     /// As how many differences it is stored.
     depth: u32,
     /// The version at which the page became this.
     since: u64,
 }
 
-/// Changed pages on their way to the compressing thread: numbers and checks, and the pages one after another.
-#[derive(Default)]
-struct Batch {
-    pages: Vec<(u32, Check)>,
-    data: Vec<u8>,
+/// Changed pages on their way to the compressing thread.
+#[derive(Debug, Default)]
+struct Work {
+    batch: Batch,
+    /// What each was before if that is in memory; empty if that is so of none.
+    below: Vec<Option<RecentPage>>,
 }
 
 /// Batches that wait on disk until the thread has time for them, first in, first out.
@@ -402,8 +465,8 @@ struct Batch {
 /// A crash leaves nothing of the file.
 struct Spool {
     file: File,
-    /// The numbers and checks of each, and how many bytes it has in the file.
-    waiting: VecDeque<(Vec<(u32, Check)>, usize)>,
+    /// What each has besides the pages, and how many bytes these have in the file.
+    waiting: VecDeque<(Work, usize)>,
 }
 
 impl Spool {
@@ -413,22 +476,23 @@ impl Spool {
     }
 
     /// Takes a batch, or gives it back where that fails: then the spool must not be pushed to again, and holds what it held before.
-    fn push(&mut self, batch: Batch) -> Result<(), Batch> {
+    fn push(&mut self, mut work: Work) -> Result<(), Work> {
         // A batch counts once it is in the file: a full disk must not show later, when it would be lost.
-        if self.file.write_all(&batch.data).is_err() {
-            return Err(batch);
+        if self.file.write_all(&work.batch.data).is_err() {
+            return Err(work);
         }
-        self.waiting.push_back((batch.pages, batch.data.len()));
+        let len = std::mem::take(&mut work.batch.data).len();
+        self.waiting.push_back((work, len));
         Ok(())
     }
 
     /// Gives every batch to `take`, in order, until that says that it takes no more.
-    fn drain(mut self, mut take: impl FnMut(Batch) -> bool) -> io::Result<()> {
+    fn drain(mut self, mut take: impl FnMut(Work) -> bool) -> io::Result<()> {
         self.file.rewind()?;
-        for (pages, len) in self.waiting {
-            let mut data = vec![0; len];
-            self.file.read_exact(&mut data)?;
-            if !take(Batch { pages, data }) {
+        for (mut work, len) in self.waiting {
+            work.batch.data = vec![0; len];
+            self.file.read_exact(&mut work.batch.data)?;
+            if !take(work) {
                 break;
             }
         }
@@ -445,21 +509,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path()).unwrap();
         let batch = |n: u32| Batch {
-            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 8])).collect(),
+            pages: (0..n).map(|page| (page, [u8::try_from(page).unwrap(); 32])).collect(),
             data: vec![u8::try_from(n).unwrap(); 600 * usize::try_from(n).unwrap()],
         };
+        let work = |n: u32| Work { batch: batch(n), below: vec![None; usize::try_from(n).unwrap()] };
         for n in [3, 0, 200, 1] {
-            assert!(spool.push(batch(n)).is_ok());
+            assert!(spool.push(work(n)).is_ok());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
         let mut out = Vec::new();
-        let take = |batch: Batch| {
-            out.push(batch);
+        let take = |work: Work| {
+            out.push(work);
             out.len() < 3
         };
         spool.drain(take).unwrap();
         for (out, n) in out.iter().zip([3, 0, 200]) {
-            assert_eq!((&out.pages, &out.data), (&batch(n).pages, &batch(n).data));
+            assert_eq!((&out.batch.pages, &out.batch.data), (&batch(n).pages, &batch(n).data));
+            assert_eq!(out.below.len(), out.batch.pages.len());
         }
         assert_eq!(out.len(), 3, "no more is given than is taken");
     }

@@ -30,6 +30,7 @@ mod objects;
 pub mod outside;
 mod pages;
 mod reader;
+mod recent;
 mod records;
 mod segment;
 mod state;

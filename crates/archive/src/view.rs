@@ -67,6 +67,14 @@ impl Places {
         Some(Page { frames: self.frames.get(start..end).unwrap_or_default(), check, since })
     }
 
+    /// Those at some places of these.
+    pub(crate) fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> Self {
+        let mut chosen = Self::default();
+        let places = (0..self.len()).filter(|place| is_chosen(*place));
+        places.filter_map(|place| self.get(place)).for_each(|page| chosen.push(page));
+        chosen
+    }
+
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Page<'_>> {
         (0..self.len()).filter_map(|place| self.get(place))

@@ -15,6 +15,7 @@ use crate::head::{GoOn, Head};
 use crate::index::VersionRef;
 use crate::lock::lock;
 use crate::manifest::{Cut, Description, Meta};
+use crate::recent;
 use crate::view::View;
 
 /// How a version ended up.
@@ -55,6 +56,8 @@ pub struct Writer {
     pages_differing: u32,
     /// Started at the first page that changed.
     compressor: Option<Compressor>,
+    /// Pages of the version before that need not be read.
+    recent: Arc<recent::RecentPages>,
     /// Hears how many of the pages that changed are stored.
     told: Option<Told>,
     /// Whether somebody waits until the last page is taken.
@@ -88,6 +91,7 @@ impl Archive {
             pages_changed: 0,
             pages_differing: 0,
             compressor: None,
+            recent: self.inner.recent.get(),
             told: None,
             hurries: false,
             broken: false,
@@ -242,6 +246,22 @@ impl Writer {
         if self.waiting.len() < SIDE_BY_SIDE * page.len() { Ok(()) } else { self.look_at_waiting() }
     }
 
+    /// Takes the next pages, which lie one after another: they are looked at where they are.
+    pub fn pages(&mut self, first: u32, pages: &[u8]) -> Result<(), Error> {
+        let size = self.page_size.as_usize();
+        let count = u32::try_from(pages.len() / size).ok().filter(|_| pages.len().is_multiple_of(size));
+        let end = count.and_then(|count| first.checked_add(count));
+        let are_there = end.is_some_and(|end| end > first && end - 1 <= self.page_count);
+        if self.broken || !self.is_next(first) || !are_there {
+            let (len, taken) = (pages.len(), self.taken());
+            return Err(Error::Misuse(format!(
+                "{len} bytes of pages from {first} on cannot be written after page {taken}"
+            )));
+        }
+        self.look_at_waiting()?;
+        self.look_at(pages)
+    }
+
     /// How many pages were taken.
     fn taken(&self) -> usize {
         self.hashes.len() + self.waiting.len() / self.page_size.as_usize()
@@ -252,16 +272,23 @@ impl Writer {
         number <= self.page_count && usize::try_from(number).ok() == self.taken().checked_add(1)
     }
 
-    /// Hashes the pages that wait, and keeps those that changed.
+    /// Looks at the pages that wait.
     fn look_at_waiting(&mut self) -> Result<(), Error> {
-        let (first, pages) = (self.hashes.len(), std::mem::take(&mut self.waiting));
-        let mut hashes = Vec::with_capacity(SIDE_BY_SIDE);
-        hash_pages(&pages, self.page_size.as_usize(), &mut hashes);
-        hashes.iter().for_each(|hash| self.hashes.push(*hash));
-        let pages_of = pages.chunks_exact(self.page_size.as_usize()).zip(hashes);
-        let kept = (first..).zip(pages_of).try_for_each(|(nth, (page, hash))| self.compare(nth, page, hash));
+        let pages = std::mem::take(&mut self.waiting);
+        let kept = self.look_at(&pages);
         self.waiting = pages;
         self.waiting.clear();
+        kept
+    }
+
+    /// Hashes pages, and keeps those that changed.
+    fn look_at(&mut self, pages: &[u8]) -> Result<(), Error> {
+        let (first, size) = (self.hashes.len(), self.page_size.as_usize());
+        let mut hashes = Vec::with_capacity(pages.len() / size);
+        hash_pages(pages, size, &mut hashes);
+        hashes.iter().for_each(|hash| self.hashes.push(*hash));
+        let pages_of = pages.chunks_exact(size).zip(hashes);
+        let kept = (first..).zip(pages_of).try_for_each(|(nth, (page, hash))| self.compare(nth, page, hash));
         // Their hashes count already: a version that went on without a page could never be read.
         self.broken |= kept.is_err();
         kept
@@ -269,12 +296,15 @@ impl Writer {
 
     /// Keeps a page, counted from 0, if it is another than in the version before.
     fn compare(&mut self, nth: usize, page: &[u8], hash: PageHash) -> Result<(), Error> {
-        match self.head.as_ref().and_then(|head| head.hash(nth)) {
-            Some(known) if *known == hash => return Ok(()),
-            Some(_) => self.pages_differing += 1,
-            None => {}
-        }
         let number = u32::try_from(nth + 1).unwrap_or(u32::MAX);
+        let below = match self.head.as_ref().and_then(|head| head.hash(nth)) {
+            Some(known) if *known == hash => return Ok(()),
+            Some(known) => {
+                self.pages_differing += 1;
+                self.recent.page(number, known)
+            }
+            None => None,
+        };
         self.pages_changed += 1;
         let compressor = match self.compressor.as_mut() {
             Some(compressor) => compressor,
@@ -284,7 +314,7 @@ impl Writer {
                 self.compressor.insert(Compressor::start(builder, before, told, self.hurries)?)
             }
         };
-        if compressor.page(number, page, hash)? { Ok(()) } else { Err(self.why_broken()) }
+        if compressor.page(number, page, hash, below)? { Ok(()) } else { Err(self.why_broken()) }
     }
 
     /// Ends the version. When this returns, it is stored durably under its number, or nothing is.
@@ -294,15 +324,16 @@ impl Writer {
             return Err(Error::Misuse(what));
         }
         self.look_at_waiting()?;
+        self.recent = Arc::default();
         let fingerprint = self.hashes.fingerprint();
         let is_unchanged = |head: &&Head| self.pages_changed == 0 && head.hashes.len() == self.hashes.len();
         if let Some(head) = self.head.as_ref().filter(is_unchanged).filter(|_| !cut.even_if_unchanged) {
             return Ok(Kept::Unchanged { same_as: head.view.number, fingerprint });
         }
-        let builder = match self.compressor.take() {
+        let (builder, recent) = match self.compressor.take() {
             // What was kept of the version before tells of pages that cannot be had any more.
             Some(compressor) => compressor.finish().inspect_err(|_| *lock(&self.archive().head) = None)?,
-            None => self.builder()?,
+            None => (self.builder()?, recent::RecentPages::default()),
         };
         let stands_alone = builder.count == u64::from(self.page_count) && !builder.needs_below;
         let (number, page_size, page_count) = (self.number, self.page_size, self.page_count);
@@ -311,6 +342,7 @@ impl Writer {
         let meta = Meta { store, number, page_size, page_count, fingerprint, wal, cut_at, note };
         let sealed = builder.seal(vec![(version, Description::of(&meta)?)])?;
         let bytes = self.publish(sealed, stands_alone)?;
+        self.archive().recent.keep(recent);
         Ok(Kept::Stored { fingerprint, bytes, pages_changed: self.pages_changed })
     }
 
