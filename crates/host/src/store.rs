@@ -1,7 +1,7 @@
 //! Reading a live store: all its pages, as they were at one committed instant.
 //!
 //! The store is opened through SQLite as any other client would open it, and its pages are read in order
-//! from the `sqlite_dbpage` table under one read transaction. So SQLite's own locks make the state
+//! from its file or the `sqlite_dbpage` table under one read transaction. So SQLite's own locks make the state
 //! consistent, in every journal mode, and no other process needs to know of asat.
 //!
 //! What the store's other users notice:
@@ -44,9 +44,11 @@ mod error;
 mod file;
 mod frozen;
 mod holders;
+mod in_file;
 pub(crate) mod links;
 mod open;
 mod opened;
+mod opened_file;
 mod restore;
 mod scan;
 pub(crate) mod sidecars;
@@ -132,6 +134,16 @@ pub trait PageSink {
     /// # Errors
     /// Ends the read with this problem.
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem>;
+
+    /// Takes pages of this size that follow one another, from the first on.
+    ///
+    /// # Errors
+    /// Ends the read with this problem.
+    fn pages(&mut self, first: u32, pages: &[u8], page_size: PageSize) -> Result<(), Problem> {
+        (first..)
+            .zip(pages.chunks_exact(page_size.as_usize()))
+            .try_for_each(|(number, page)| self.page(number, page))
+    }
 
     /// Is told, in the same order, that a page is as it was in the version that this one is compared with. Answers whether that
     /// will do; if not, the page itself follows.

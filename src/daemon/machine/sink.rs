@@ -96,12 +96,21 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
             self.missed()?;
         }
         self.taken = number;
-        match &mut self.writer {
-            Some(writer) => Ok(writer.page(number, page)?),
-            None => {
-                Err(Problem::new(Code::Internal, "a page came before the first", "report this as a defect"))
-            }
+        Ok(self.writer.as_mut().ok_or_else(too_early)?.page(number, page)?)
+    }
+
+    fn pages(&mut self, first: u32, pages: &[u8], page_size: PageSize) -> Result<(), Problem> {
+        let count = u32::try_from(pages.len() / page_size.as_usize()).unwrap_or(u32::MAX);
+        let last = first.saturating_add(count).saturating_sub(1);
+        if self.claim.is_some_and(|(until, _)| last > until) {
+            // The claim ends among them, or before.
+            let mut pages = (first..).zip(pages.chunks_exact(page_size.as_usize()));
+            return pages.try_for_each(|(number, page)| self.page(number, page));
         }
+        lock(&self.storing).read(u64::from(last));
+        let writer = self.writer.as_mut().ok_or_else(too_early)?;
+        self.taken = last;
+        Ok(writer.pages(first, pages)?)
     }
 
     fn same(&mut self, number: u32) -> Result<bool, Problem> {
@@ -129,6 +138,10 @@ impl<F: Fn(Progress) + Send + 'static> PageSink for Sink<'_, F> {
         }
         Ok(())
     }
+}
+
+fn too_early() -> Problem {
+    Problem::new(Code::Internal, "a page came before the first", "report this as a defect")
 }
 
 #[cfg(test)]

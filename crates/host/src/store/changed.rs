@@ -14,13 +14,10 @@ use asat_core::PageSize;
 use super::content::Content;
 use super::error::Error;
 use super::frozen::forget;
+use super::in_file::PENDING_BYTE;
 use super::scan::in_rollback_mode;
 use super::{CutError, PageSink};
 use crate::clones::Unchanged;
-
-/// The byte in whose page nothing is ever stored, since SQLite locks bytes there.
-/// <https://www.sqlite.org/fileformat.html#the_lock_byte_page>
-const PENDING_BYTE: u32 = 0x4000_0000;
 
 /// Hands the pages of a clone to `sink`, in order, and says of those that are unchanged only that
 /// ([`PageSink::same`]).

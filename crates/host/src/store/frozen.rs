@@ -154,6 +154,15 @@ impl<'a> Passing<'a> {
         Ok(Self { sink, file, passed: 0, dropped: 0 })
     }
 
+    /// Counts what is passed on, and drops it from the cache now and then.
+    fn pass(&mut self, pages: &[u8]) {
+        self.passed += pages.len() as u64;
+        if self.passed - self.dropped >= WINDOW {
+            forget(&self.file, self.dropped, NonZeroU64::new(self.passed - self.dropped));
+            self.dropped = self.passed;
+        }
+    }
+
     fn drop_rest(&self) {
         // What the kernel has read ahead lies behind the last page that was read.
         forget(&self.file, 0, None);
@@ -166,12 +175,13 @@ impl PageSink for Passing<'_> {
     }
 
     fn page(&mut self, number: u32, page: &[u8]) -> Result<(), Problem> {
-        self.passed += page.len() as u64;
-        if self.passed - self.dropped >= WINDOW {
-            forget(&self.file, self.dropped, NonZeroU64::new(self.passed - self.dropped));
-            self.dropped = self.passed;
-        }
+        self.pass(page);
         self.sink.page(number, page)
+    }
+
+    fn pages(&mut self, first: u32, pages: &[u8], page_size: PageSize) -> Result<(), Problem> {
+        self.pass(pages);
+        self.sink.pages(first, pages, page_size)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The pages of a read transaction, handed to the sink one by one.
+//! The pages of a read transaction, handed to the sink in order.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use rusqlite::{Connection, Statement};
 use super::PageSink;
 use super::content::Content;
 use super::error::Error;
+use super::in_file::InFile;
 
 /// What is read.
 pub(super) struct Source<'a> {
@@ -22,42 +23,22 @@ pub(super) struct Source<'a> {
     pub(super) held: Option<(Instant, Duration)>,
 }
 
-/// Hands every page over, in order. Memory does not grow with the store: each page is lent to the sink.
+/// Hands every page over, in order. Memory does not grow with the store: pages are lent to the sink.
 pub(super) fn hand_over(
     source: &Source<'_>,
     cancel: &AtomicBool,
     sink: &mut dyn PageSink,
     begun: &mut bool,
 ) -> Result<(), Error> {
-    let failed = |error: rusqlite::Error| Error::from_sqlite("read", source.path, &error);
-    let damaged = |what: String| Error::Damaged { path: source.path.to_owned(), what };
-    let content = source.content;
-    let mut statement = source.connection.prepare("SELECT pgno, data FROM sqlite_dbpage").map_err(failed)?;
-    let mut rows = statement.query([]).map_err(failed)?;
+    let Content { page_size, page_count, .. } = source.content;
+    let mut pages = Pages::of(source, cancel, true)?;
     check(source, cancel, 0)?;
     *begun = true;
-    sink.begin(content.page_size, content.page_count).map_err(Error::Sink)?;
+    sink.begin(page_size, page_count).map_err(Error::Sink)?;
     if source.held.is_some() {
         sink.hurry().map_err(Error::Sink)?;
     }
-    let mut expected = 1;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let number: u32 = row.get(0).map_err(failed)?;
-        let page = row.get_ref(1).map_err(failed)?;
-        let page = page.as_blob().map_err(|error| failed(error.into()))?;
-        if number != expected || page.len() != content.page_size.as_usize() {
-            return Err(damaged(format!("page {expected} came as {number} with {} bytes", page.len())));
-        }
-        check(source, cancel, number - 1)?;
-        let handed =
-            if number == 1 { sink.page(1, &in_rollback_mode(page)) } else { sink.page(number, page) };
-        handed.map_err(Error::Sink)?;
-        expected = number.saturating_add(1);
-    }
-    if expected != content.page_count.saturating_add(1) {
-        return Err(damaged(format!("it ended after {} of {} pages", expected - 1, content.page_count)));
-    }
-    Ok(())
+    pages.hand_over(1, page_count, sink)
 }
 
 /// Which pages are handed over.
@@ -77,10 +58,7 @@ pub(super) fn hand_over_changed(
     begun: &mut bool,
 ) -> Result<u32, Error> {
     let Content { page_size, page_count, .. } = source.content;
-    let failed = |error: rusqlite::Error| Error::from_sqlite("read", source.path, &error);
-    let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
-    let mut pages =
-        Pages { source, cancel, statement: source.connection.prepare(sql).map_err(failed)?, read: 0 };
+    let mut pages = Pages::of(source, cancel, changed.audit)?;
     check(source, cancel, 0)?;
     *begun = true;
     sink.begin(page_size, page_count).map_err(Error::Sink)?;
@@ -93,31 +71,60 @@ pub(super) fn hand_over_changed(
                 sink.claim(page - next).map_err(Error::Sink)?;
             }
             if changed.audit || !sink.same_run(next, last).map_err(Error::Sink)? {
-                (next..page).try_for_each(|number| pages.hand_over(number, sink))?;
+                pages.hand_over(next, last, sink)?;
             }
         }
         if page < end {
-            pages.hand_over(page, sink)?;
+            pages.hand_over(page, page, sink)?;
         }
         next = page.saturating_add(1);
     }
     Ok(pages.read)
 }
 
-/// Pages that are read one by one.
+/// Pages as a transaction sees them.
 struct Pages<'a> {
     source: &'a Source<'a>,
     cancel: &'a AtomicBool,
+    /// Those that are read many at once.
+    in_file: Option<InFile<'a>>,
     statement: Statement<'a>,
     read: u32,
 }
 
-impl Pages<'_> {
-    fn hand_over(&mut self, number: u32, sink: &mut dyn PageSink) -> Result<(), Error> {
+impl<'a> Pages<'a> {
+    /// Begins to read. `many`: most pages will be read.
+    fn of(source: &'a Source<'a>, cancel: &'a AtomicBool, many: bool) -> Result<Self, Error> {
+        let failed = |error: rusqlite::Error| Error::from_sqlite("read", source.path, &error);
+        let sql = "SELECT data FROM sqlite_dbpage WHERE pgno = ?1";
+        let statement = source.connection.prepare(sql).map_err(failed)?;
+        let in_file = if many { InFile::of(source) } else { None };
+        Ok(Self { source, cancel, in_file, statement, read: 0 })
+    }
+
+    /// Hands over the pages from the first to the last.
+    fn hand_over(&mut self, first: u32, last: u32, sink: &mut dyn PageSink) -> Result<(), Error> {
+        let page_size = self.source.content.page_size;
+        let mut next = first;
+        while next <= last {
+            check(self.source, self.cancel, self.read)?;
+            let count = match self.in_file.as_mut().and_then(|in_file| in_file.read(next, last)) {
+                Some(pages) => {
+                    sink.pages(next, pages, page_size).map_err(Error::Sink)?;
+                    u32::try_from(pages.len() / page_size.as_usize()).unwrap_or(u32::MAX)
+                }
+                None => self.hand_over_by_sqlite(next, sink).map(|()| 1)?,
+            };
+            self.read = self.read.saturating_add(count);
+            next = next.saturating_add(count);
+        }
+        Ok(())
+    }
+
+    fn hand_over_by_sqlite(&mut self, number: u32, sink: &mut dyn PageSink) -> Result<(), Error> {
         let path = self.source.path;
         let failed = |error: rusqlite::Error| Error::from_sqlite("read", path, &error);
         let damaged = |what: String| Error::Damaged { path: path.to_owned(), what };
-        check(self.source, self.cancel, self.read)?;
         let mut rows = self.statement.query([number]).map_err(failed)?;
         let row = rows.next().map_err(failed)?;
         let row = row.ok_or_else(|| damaged(format!("page {number} is not there")))?;
@@ -126,7 +133,6 @@ impl Pages<'_> {
         if page.len() != self.source.content.page_size.as_usize() {
             return Err(damaged(format!("page {number} came with {} bytes", page.len())));
         }
-        self.read += 1;
         let handed =
             if number == 1 { sink.page(1, &in_rollback_mode(page)) } else { sink.page(number, page) };
         handed.map_err(Error::Sink)

@@ -78,6 +78,12 @@ impl Index {
     }
 }
 
+/// Whether a WAL of a database with pages of this size begins so.
+pub(super) fn is_header(header: &[u8; WAL_HEADER], page_size: PageSize) -> bool {
+    let big = |at| word(header, at, u32::from_be_bytes);
+    matches!(big(0), Some(magic) if magic & !1 == MAGIC) && big(8) == Some(page_size.bytes())
+}
+
 /// At which offset the frame after this one begins.
 pub(super) fn offset_after(page_size: PageSize, frame: u32) -> u64 {
     WAL_HEADER as u64 + u64::from(frame) * frame_length(page_size) as u64

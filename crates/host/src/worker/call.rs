@@ -235,20 +235,17 @@ impl Taken {
         sink: &mut dyn PageSink,
     ) -> Result<Result<Option<Reply>, Error>, Trouble> {
         let wrong = |what: &str| Trouble::Nonsense(what.to_owned());
-        let (size, count) = self.shape.ok_or_else(|| wrong("pages before it began"))?;
-        let pages = pages.chunks_exact(size.as_usize());
-        if !pages.remainder().is_empty() {
+        let (size, _) = self.shape.ok_or_else(|| wrong("pages before it began"))?;
+        if !pages.len().is_multiple_of(size.as_usize()) {
             return Err(wrong("a part of a page"));
         }
-        for page in pages {
-            if self.next > count {
-                return Err(wrong("more pages than there are"));
-            }
-            if let Err(problem) = self.hand_on(page, sink) {
-                return Ok(Err(Error::Sink(problem)));
-            }
-        }
-        Ok(Ok(None))
+        let came = u32::try_from(pages.len() / size.as_usize())
+            .ok()
+            .filter(|came| *came > 0 && self.may_come(*came));
+        let came = came.ok_or_else(|| wrong("no pages, or more than there are"))?;
+        let taken = sink.pages(self.next, pages, size);
+        self.next = self.next.saturating_add(came);
+        Ok(taken.map(|()| None).map_err(Error::Sink))
     }
 
     /// Hands on that pages are as they were.
@@ -268,12 +265,6 @@ impl Taken {
     /// Whether so many pages are still to come.
     fn may_come(&self, count: u32) -> bool {
         self.shape.is_some_and(|(_, all)| self.next.checked_add(count).is_some_and(|end| end - 1 <= all))
-    }
-
-    fn hand_on(&mut self, page: &[u8], sink: &mut dyn PageSink) -> Result<(), Problem> {
-        sink.page(self.next, page)?;
-        self.next = self.next.saturating_add(1);
-        Ok(())
     }
 
     fn is_whole(&self) -> bool {

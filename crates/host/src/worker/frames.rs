@@ -54,6 +54,7 @@ pub(super) fn words(words: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// Writes the head of a frame.
 fn finish(frame: &mut [u8], kind: Kind) -> io::Result<()> {
     let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "this is too long for one frame");
     let head = kind.head(frame.len().saturating_sub(HEAD)).ok_or_else(too_long)?;
@@ -78,37 +79,55 @@ pub(super) fn read_words<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Re
 /// Where a worker speaks.
 pub(super) struct Output {
     socket: UnixStream,
+    /// Frames that are not sent yet.
     batch: Vec<u8>,
+    /// Where the last of them begins, if that is one of pages that takes more.
+    pages_at: Option<usize>,
 }
 
 impl Output {
     pub(super) fn new(socket: UnixStream) -> Self {
-        Self { socket, batch: Vec::new() }
+        Self { socket, batch: Vec::new(), pages_at: None }
     }
 
-    /// Says words, after the pages that came before.
+    /// Says words, after all that came before.
     pub(super) fn say(&mut self, said: &impl Serialize) -> io::Result<()> {
-        self.flush()?;
-        self.socket.write_all(&words(said)?)
+        self.add(said)?;
+        self.flush()
     }
 
-    /// Takes a page, which goes with others.
-    pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
-        if self.batch.is_empty() {
+    /// Takes words that are sent with what follows.
+    pub(super) fn add(&mut self, said: &impl Serialize) -> io::Result<()> {
+        self.end_pages()?;
+        self.batch.extend(words(said)?);
+        self.flush_if_full()
+    }
+
+    /// Takes pages, which are sent with others.
+    pub(super) fn pages(&mut self, pages: &[u8]) -> io::Result<()> {
+        if self.pages_at.is_none() {
+            self.pages_at = Some(self.batch.len());
             self.batch.extend([0; HEAD]);
         }
-        self.batch.extend_from_slice(page);
+        self.batch.extend_from_slice(pages);
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> io::Result<()> {
         if self.batch.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.batch.is_empty() {
-            return Ok(());
-        }
-        finish(&mut self.batch, Kind::Pages)?;
+        self.end_pages()?;
         self.socket.write_all(&self.batch)?;
         self.batch.clear();
         Ok(())
+    }
+
+    /// Says before the last frame of pages how long it is.
+    fn end_pages(&mut self) -> io::Result<()> {
+        let at = self.pages_at.take();
+        at.and_then(|at| self.batch.get_mut(at..)).map_or(Ok(()), |frame| finish(frame, Kind::Pages))
     }
 }
 
@@ -131,7 +150,20 @@ mod tests {
         let mut output = Output::new(ours);
         output.say(&"words").unwrap();
         assert_eq!(read_words::<String>(&theirs).unwrap().as_deref(), Some("words"));
-        output.page(&[7; 512]).unwrap();
+        // What is added is sent with what is said next, in order.
+        output.add(&"first").unwrap();
+        output.pages(&[7; 512]).unwrap();
+        output.pages(&[7; 512]).unwrap();
+        output.add(&"second").unwrap();
+        output.say(&"third").unwrap();
+        assert_eq!(read_words::<String>(&theirs).unwrap().as_deref(), Some("first"));
+        let mut pages = [0; HEAD + 1024];
+        (&theirs).read_exact(&mut pages).unwrap();
+        assert_eq!(Kind::read(*pages.first_chunk().unwrap()), Some((Kind::Pages, 1024)));
+        for expected in ["second", "third"] {
+            assert_eq!(read_words::<String>(&theirs).unwrap().as_deref(), Some(expected));
+        }
+        output.pages(&[7; 512]).unwrap();
         output.say(&1).unwrap();
         assert!(read_words::<i32>(&theirs).is_err(), "pages are no words");
         drop(output);

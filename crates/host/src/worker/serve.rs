@@ -239,17 +239,21 @@ impl PageSink for Pages<'_> {
     }
 
     fn page(&mut self, _: u32, page: &[u8]) -> Result<(), Problem> {
-        self.0.page(page).map_err(gone)
+        self.0.pages(page).map_err(gone)
+    }
+
+    fn pages(&mut self, _: u32, pages: &[u8], _: PageSize) -> Result<(), Problem> {
+        self.0.pages(pages).map_err(gone)
     }
 
     fn same_run(&mut self, first: u32, last: u32) -> Result<bool, Problem> {
         // A daemon that does not have them ends this worker.
-        self.0.say(&Said::Same(last.saturating_sub(first).saturating_add(1))).map_err(gone)?;
+        self.0.add(&Said::Same(last.saturating_sub(first).saturating_add(1))).map_err(gone)?;
         Ok(true)
     }
 
     fn claim(&mut self, pages: u32) -> Result<(), Problem> {
-        self.0.say(&Said::Claim(pages)).map_err(gone)
+        self.0.add(&Said::Claim(pages)).map_err(gone)
     }
 }
 

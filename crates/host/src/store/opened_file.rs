@@ -1,0 +1,76 @@
+//! A file that SQLite has open, read through SQLite's own descriptor: to open it once more and close it would lose its locks.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ptr;
+
+use rusqlite::{Connection, ffi};
+
+/// The most that is read at once. SQLite's own files take less than 128 KiB.
+pub(super) const MOST_AT_ONCE: usize = 64 << 10;
+
+/// A file of a connection's database "main".
+pub(super) struct OpenedFile<'a> {
+    /// It keeps the file open. No other thread uses it meanwhile: it is not `Sync`.
+    _connection: &'a Connection,
+    file: *mut ffi::sqlite3_file,
+    methods: &'a ffi::sqlite3_io_methods,
+}
+
+impl<'a> OpenedFile<'a> {
+    /// The database's file; nothing if SQLite has none open.
+    pub(super) fn database(connection: &'a Connection) -> Option<Self> {
+        Self::of(connection, ffi::SQLITE_FCNTL_FILE_POINTER)
+    }
+
+    /// Its WAL if it is in WAL mode and was read; nothing if SQLite has none open. In a rollback mode it is the journal.
+    pub(super) fn wal(connection: &'a Connection) -> Option<Self> {
+        Self::of(connection, ffi::SQLITE_FCNTL_JOURNAL_POINTER)
+    }
+
+    fn of(connection: &'a Connection, which: c_int) -> Option<Self> {
+        let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
+        // SAFETY: the connection is open for as long as it is borrowed. SQLite writes a pointer to the file where it is told, or fails; the
+        // file and its methods stay where they are as long as the connection is open and does not change the journal mode, which nobody does
+        // who borrows it for reading.
+        // https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlfilepointer
+        let methods = unsafe {
+            let told = ptr::from_mut(&mut file).cast();
+            if ffi::sqlite3_file_control(connection.handle(), c"main".as_ptr(), which, told) != ffi::SQLITE_OK
+            {
+                return None;
+            }
+            file.as_ref()?.pMethods.as_ref()?
+        };
+        Some(Self { _connection: connection, file, methods })
+    }
+
+    /// Fills the buffer from this offset on. Answers whether the file has as much there, and could be read.
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> bool {
+        let Some(read) = self.methods.xRead else { return false };
+        buffer.chunks_mut(MOST_AT_ONCE).zip((offset..).step_by(MOST_AT_ONCE)).all(|(part, at)| {
+            let (Ok(length), Ok(at)) = (c_int::try_from(part.len()), i64::try_from(at)) else { return false };
+            // SAFETY: the file is open, as its connection is, and SQLite writes as many bytes at most as the buffer has.
+            // https://www.sqlite.org/c3ref/io_methods.html
+            let answer = unsafe { read(self.file, part.as_mut_ptr().cast(), length, at) };
+            answer == ffi::SQLITE_OK
+        })
+    }
+
+    /// How long it is; nothing if that cannot be told.
+    pub(super) fn length(&self) -> Option<u64> {
+        let mut length = 0;
+        // SAFETY: the file is open, as its connection is, and SQLite writes a number where it is told.
+        let answer = unsafe { self.methods.xFileSize?(self.file, &raw mut length) };
+        u64::try_from(length).ok().filter(|_| answer == ffi::SQLITE_OK)
+    }
+
+    /// Whether a connection, of whatever process, holds the lock of those who write. If that cannot be told, nobody does.
+    pub(super) fn is_reserved(&self) -> bool {
+        let mut reserved: c_int = 0;
+        let Some(check) = self.methods.xCheckReservedLock else { return false };
+        // SAFETY: the file is open, as its connection is, and SQLite writes a number where it is told.
+        let answer = unsafe { check(self.file, &raw mut reserved) };
+        answer == ffi::SQLITE_OK && reserved != 0
+    }
+}
