@@ -30,13 +30,7 @@ impl Site {
     /// Makes the folder, and configures a store whose file will be at a path in it and which is kept as `keeping`
     /// says, in the configuration's own words. The folder of the store is the caller's to make.
     pub(super) fn with_store_at(dir: Option<&Path>, store: &str, keeping: &str) -> Result<Self, Problem> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("asat-bench.");
-        let folder = match dir {
-            Some(dir) => builder.tempdir_in(dir),
-            None => builder.tempdir(),
-        };
-        let folder = folder.map_err(|error| failed("make a temporary folder", error))?;
+        let folder = temporary(dir)?;
         let path = folder.path().to_owned();
         let site = Self { folder, socket: path.join("asat.sock"), store: path.join(store) };
         site.configure(keeping)?;
@@ -78,4 +72,12 @@ impl Site {
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// A temporary folder in `dir`, or where temporary files are.
+pub(super) fn temporary(dir: Option<&Path>) -> Result<TempDir, Problem> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("asat-bench.");
+    let folder = dir.map_or_else(|| builder.tempdir(), |dir| builder.tempdir_in(dir));
+    folder.map_err(|error| failed("make a temporary folder", error))
 }

@@ -5,9 +5,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use asat_core::Problem;
+use asat_host::volume::mounts;
 use clap::ValueEnum;
 use tempfile::TempDir;
 
+use crate::site::temporary;
 use crate::{Tell, failed, tools};
 
 /// The file is sparse: it takes what is written.
@@ -40,10 +42,7 @@ pub(super) struct FileSystem<'a> {
 impl<'a> FileSystem<'a> {
     /// Makes one in a file in `dir`, or among temporary files, and mounts it.
     pub(super) fn make(kind: Kind, dir: Option<&Path>, tell: Tell<'a>) -> Result<Self, Problem> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("asat-bench.");
-        let made = dir.map_or_else(|| builder.tempdir(), |dir| builder.tempdir_in(dir));
-        let folder = made.map_err(|error| failed("make a temporary folder", error))?;
+        let folder = temporary(dir)?;
         let image = folder.path().join("image");
         let sized = File::create(&image).and_then(|file| file.set_len(BYTES));
         sized.map_err(|error| failed("make a file for a file system", error))?;
@@ -65,10 +64,10 @@ impl<'a> FileSystem<'a> {
 
 impl Drop for FileSystem<'_> {
     fn drop(&mut self) {
-        let folder = self.folder();
-        let is_mounted = |table: String| {
-            table.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == folder))
-        };
+        // The kernel's table has no symbolic links.
+        let Ok(folder) = self.folder().canonicalize() else { return };
+        let is_mounted =
+            |table: String| mounts::parse(&table).iter().any(|mount| mount.mount_point == folder);
         if !fs::read_to_string("/proc/self/mountinfo").is_ok_and(is_mounted) {
             return;
         }

@@ -36,7 +36,7 @@ pub(super) struct InFile<'a> {
 }
 
 impl<'a> InFile<'a> {
-    /// The file that a transaction reads; nothing if it cannot be told what of it the transaction sees, or SQLite is as fast.
+    /// The file that a transaction reads. Nothing: SQLite is to be asked for all pages, as the WAL cannot be read, or that is as fast.
     pub(super) fn of(source: &Source<'a>) -> Option<Self> {
         let (connection, page_size) = (source.connection, source.content.page_size);
         if connection.is_autocommit() {
@@ -213,7 +213,7 @@ mod tests {
         found.iter().for_each(|(page, read)| assert_eq!(*read, by_sqlite(&source, *page), "page {page}"));
     }
 
-    /// Whoever copies a file in rollback mode over a store and leaves its WAL has a store in WAL mode, whatever the header says.
+    /// If somebody copies a file in rollback mode over a store and leaves its WAL, SQLite uses that WAL, though the header says rollback mode.
     #[test]
     fn a_wal_counts_also_if_the_header_says_rollback_mode() {
         let store = Store::make("wal", 4096);
