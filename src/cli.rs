@@ -39,6 +39,7 @@ mod remote;
 mod restore;
 mod retention;
 mod retire;
+mod signals;
 mod sql;
 mod status;
 mod store_worker;
@@ -51,12 +52,10 @@ mod versions;
 mod when;
 mod why;
 
-use std::future::Future;
 use std::process::ExitCode;
 
 use asat_core::{Code, Problem, StoreName};
 use clap::Parser;
-use tokio::signal::unix::{SignalKind, signal};
 
 use args::{
     ArchiveArgs, ArchiveCommand, BackupArgs, Cli, Command, Globals, ImportArgs, RebuildArgs, RemoteArgs,
@@ -65,6 +64,7 @@ use args::{
 pub use exit::exit_code;
 use output::{Failure, Output};
 use progress::Bars;
+use signals::Signals;
 
 use crate::config::Config;
 use crate::text;
@@ -78,11 +78,7 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version arrive here too. Nobody is left to be told where even this cannot be printed.
-            let _ = error.print();
-            if let Some(hint) = mistakes::hint(&error) {
-                Output::new(false).beside(&format!("hint: {}", text::clean(&hint)));
-            }
+            say(&error);
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
@@ -101,6 +97,19 @@ pub fn run() -> ExitCode {
         Err(Failure::AlarmOn) => ExitCode::from(exit::ALARM),
         Err(Failure::Exit(code)) => ExitCode::from(code),
         Err(Failure::Interrupted(signal)) => ExitCode::from(exit::INTERRUPTED.saturating_add(signal)),
+    }
+}
+
+/// Says what the parser of the arguments says: help and version, too.
+fn say(error: &clap::Error) {
+    let hint = mistakes::hint(error);
+    if error.use_stderr() && mistakes::wants_json(std::env::args_os()) {
+        return Output::new(true).problem(&mistakes::problem(error, hint));
+    }
+    // Nobody is left to be told if even this cannot be printed.
+    let _ = error.print();
+    if let Some(hint) = hint {
+        Output::new(false).beside(&format!("hint: {}", text::clean(&hint)));
     }
 }
 
@@ -126,12 +135,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<(), Failure> {
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Problem::new(Code::Internal, e.to_string(), ""))?;
-            let asking = ask(command, &cli.globals, output);
-            // What `exec` runs hears of the signals, and ends before the lease is given back.
-            let result = match command {
-                Command::Exec(_) => runtime.block_on(asking),
-                _ => runtime.block_on(until_interrupted(asking)),
-            };
+            let mut signals = Signals::listen()?;
+            let result = runtime.block_on(ask(command, &cli.globals, output, &mut signals));
             // A look-up of a host's name cannot be cancelled, and nobody waits for it any more.
             runtime.shutdown_background();
             result
@@ -147,46 +152,65 @@ fn asks(command: &RemoteCommand) -> bool {
     )
 }
 
-/// Runs a command that talks to the daemon.
-async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<(), Failure> {
+/// Runs a command that talks to the daemon. What holds a lease gives it back if a signal ends the command.
+async fn ask(
+    command: &Command,
+    globals: &Globals,
+    output: &Output,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let token = environment::token_file(globals).as_deref().map(token::read).transpose()?;
     let client = Client::new(&environment::server(globals)?, token, globals.timeout);
     let bars = Bars::new(&client, globals.json);
     match command {
-        Command::Publish(args) => publish::publish(args, &client, &bars, output).await,
-        Command::Ls(args) => versions::ls(args, &client, output).await,
-        Command::Show(args) => versions::show(args, &client, output).await,
-        Command::AsOf(args) => versions::as_of(args, &client, output).await,
-        Command::Diff(args) => diff::diff(args, &client, output).await,
-        Command::History(args) => history::history(args, &client, output).await,
-        Command::Sql(args) => sql::sql(args, &client, output).await,
-        Command::Exec(args) => exec::exec(args, &client, &bars, output).await,
-        Command::Open(args) => open::open(args, &client, &bars, output).await,
-        Command::Close(args) => open::close(args, &client, output).await,
-        Command::Renew(args) => open::renew(args, &client, output).await,
-        Command::Leases(args) => leases::leases(args, &client, output).await,
-        Command::Pin(args) => keep::pin(args, &client, output).await,
-        Command::Unpin(args) => keep::unpin(args, &client, output).await,
-        Command::Tag(args) => tag::tag(args, &client, output).await,
-        Command::Retire(args) => retire::retire(args, &client, output).await,
-        Command::Unretire(args) => retire::unretire(args, &client, output).await,
-        Command::Restore(args) => restore::restore(args, &client, &bars, output).await,
-        Command::Status => status::status(&client, output).await,
-        Command::Stores => stores::stores(&client, output).await,
+        Command::Exec(args) => exec::exec(args, &client, &bars, output, signals).await,
+        Command::Open(args) => open::open(args, &client, &bars, output, signals).await,
+        command => signals.end(ask_without_lease(command, &client, &bars, output)).await,
+    }
+}
+
+/// Runs a command that cleans up behind itself if it is dropped.
+async fn ask_without_lease(
+    command: &Command,
+    client: &Client,
+    bars: &Bars<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    match command {
+        Command::Publish(args) => publish::publish(args, client, bars, output).await,
+        Command::Ls(args) => versions::ls(args, client, output).await,
+        Command::Show(args) => versions::show(args, client, output).await,
+        Command::AsOf(args) => versions::as_of(args, client, output).await,
+        Command::Diff(args) => diff::diff(args, client, output).await,
+        Command::History(args) => history::history(args, client, output).await,
+        Command::Sql(args) => sql::sql(args, client, output).await,
+        Command::Close(args) => open::close(args, client, output).await,
+        Command::Renew(args) => open::renew(args, client, output).await,
+        Command::Leases(args) => leases::leases(args, client, output).await,
+        Command::Pin(args) => keep::pin(args, client, output).await,
+        Command::Unpin(args) => keep::unpin(args, client, output).await,
+        Command::Tag(args) => tag::tag(args, client, output).await,
+        Command::Retire(args) => retire::retire(args, client, output).await,
+        Command::Unretire(args) => retire::unretire(args, client, output).await,
+        Command::Restore(args) => restore::restore(args, client, bars, output).await,
+        Command::Status => status::status(client, output).await,
+        Command::Stores => stores::stores(client, output).await,
         Command::Archive(ArchiveArgs { command: ArchiveCommand::Stats { store } }) => {
-            archive::archive(store.as_ref(), &client, output).await
+            archive::archive(store.as_ref(), client, output).await
         }
-        Command::Remote(RemoteArgs { command }) => remote::ask(command, &client, output).await,
-        Command::Retention(args) => retention::retention(args, &client, output).await,
-        Command::Verify(args) => stores::verify(args, &client, &bars, output).await,
-        Command::Export(args) => export::export(args, &client, &bars, output).await,
-        Command::Capacity(args) => capacity::capacity(args, &client, output).await,
-        Command::Clock(args) => clock::clock(args, &client, output).await,
-        Command::Acknowledge(args) => capacity::acknowledge(args, &client, output).await,
-        Command::Why(args) => why::why(args, &client, output).await,
-        Command::Audit(args) => audit::audit(args, &client, output).await,
-        Command::Events => events::events(&client, output).await,
-        Command::Serve(_)
+        Command::Remote(RemoteArgs { command }) => remote::ask(command, client, output).await,
+        Command::Retention(args) => retention::retention(args, client, output).await,
+        Command::Verify(args) => stores::verify(args, client, bars, output).await,
+        Command::Export(args) => export::export(args, client, bars, output).await,
+        Command::Capacity(args) => capacity::capacity(args, client, output).await,
+        Command::Clock(args) => clock::clock(args, client, output).await,
+        Command::Acknowledge(args) => capacity::acknowledge(args, client, output).await,
+        Command::Why(args) => why::why(args, client, output).await,
+        Command::Audit(args) => audit::audit(args, client, output).await,
+        Command::Events => events::events(client, output).await,
+        Command::Exec(_)
+        | Command::Open(_)
+        | Command::Serve(_)
         | Command::Import(_)
         | Command::Backup(_)
         | Command::RebuildCatalogue(_)
@@ -199,7 +223,9 @@ async fn ask(command: &Command, globals: &Globals, output: &Output) -> Result<()
         | Command::Doctor(_)
         | Command::Configuration(_)
         | Command::Completions(_)
-        | Command::Man(_) => Err(Problem::new(Code::Internal, "this command asks no daemon", "").into()),
+        | Command::Man(_) => {
+            Err(Problem::new(Code::Internal, "this command is run in another way", "").into())
+        }
     }
 }
 
@@ -261,16 +287,4 @@ fn upgrade(args: &UpgradeArgs, output: &Output) -> Result<(), Failure> {
     output.answer(&upgraded, |upgraded| archive::upgraded(upgraded))?;
     let is_whole = upgraded.iter().all(|upgraded| upgraded.left_out.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::DamageFound) }
-}
-
-/// Lets a command clean up behind itself where somebody stops it: what it holds is dropped, not cut off.
-async fn until_interrupted(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let listen = |kind| signal(kind).map_err(|e| Problem::new(Code::Internal, e.to_string(), ""));
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    tokio::select! {
-        result = command => result,
-        _ = interrupt.recv() => Err(Failure::Interrupted(2)),
-        _ = terminate.recv() => Err(Failure::Interrupted(15)),
-    }
 }

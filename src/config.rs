@@ -10,6 +10,7 @@ mod follow;
 mod fuse;
 mod guard;
 mod log;
+mod mistakes;
 mod query;
 mod raw;
 pub mod reference;
@@ -187,7 +188,7 @@ impl Config {
     /// [`Code::Configuration`], naming the key.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, Problem> {
         let raw: raw::Config = toml::from_str(text).map_err(|error| {
-            let detail = in_one_line(text, &error);
+            let detail = mistakes::in_one_line(text, &error);
             Problem::new(Code::Configuration, detail, "`asat configuration` prints every key with its form")
         })?;
         validate::validate(raw, text, folder)
@@ -281,19 +282,16 @@ impl Config {
     }
 }
 
-/// What is wrong with the text of a configuration and where, in one line as logs want it.
-fn in_one_line(text: &str, error: &toml::de::Error) -> String {
-    let what = error.message().lines().map(str::trim).collect::<Vec<_>>().join(", ");
-    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return what };
-    let number = before.matches('\n').count() + 1;
-    let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-    format!("line {number}, `{line}`: {what}")
-}
+/// More than any configuration has, in bytes.
+pub(crate) const MOST_TEXT: u64 = 4 << 20;
 
 /// A file's text, with the file that it was read from.
 fn read(file: &Path) -> std::io::Result<(File, String)> {
     let mut opened = File::open(file)?;
     let mut text = String::new();
-    opened.read_to_string(&mut text)?;
+    (&mut opened).take(MOST_TEXT + 1).read_to_string(&mut text)?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MOST_TEXT {
+        return Err(std::io::Error::other(format!("it is longer than {}", crate::text::size(MOST_TEXT))));
+    }
     Ok((opened, text))
 }

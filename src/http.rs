@@ -62,7 +62,7 @@ pub use problem::Crowded;
 use problem::Failure;
 pub use query::Queries;
 pub use requests::Names;
-pub use status::is_of_health;
+pub use status::{RefusedConfiguration, is_of_health};
 pub use verified::Verified;
 pub use work::Work;
 
@@ -90,6 +90,8 @@ pub struct Face {
     pub names: Names,
     /// What the last verification of each store has found.
     pub verified: Verified,
+    /// Why the configuration that was read again is not in force.
+    pub refused: RefusedConfiguration,
     /// What requests may have done at once.
     pub work: Work,
     /// How much queries may take.

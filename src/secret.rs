@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use asat_core::{Code, Problem};
@@ -51,6 +51,12 @@ pub(crate) fn check(what: &str, path: &Path, file: &File, others: Others) -> Res
 /// [`Code::Configuration`], naming the file.
 pub(crate) fn read(what: &str, path: &Path, most_bytes: u64) -> Result<String, Problem> {
     let file = File::open(path).map_err(|error| unreadable(what, path, &error))?;
+    let kind = file.metadata().map_err(|error| unreadable(what, path, &error))?.file_type();
+    // A shell gives what a command prints as a pipe.
+    if !kind.is_file() && !kind.is_fifo() {
+        let detail = format!("{what} {} is neither a file nor a pipe", path.display());
+        return Err(Problem::new(Code::Configuration, detail, "name the file that is meant"));
+    }
     check(what, path, &file, Others::Nothing)?;
     let mut text = String::new();
     let read = file.take(most_bytes.saturating_add(1)).read_to_string(&mut text);
@@ -109,6 +115,9 @@ mod tests {
         assert!(read("the token file", &path, 5).unwrap_err().detail.contains("longer than 5 bytes"));
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(read("the token file", &path, 9).is_err());
-        assert!(read("the token file", folder.path(), 9).is_err());
+        for other in [folder.path(), Path::new("/dev/zero")] {
+            let problem = read("the token file", other, 9).unwrap_err();
+            assert!(problem.detail.ends_with("is neither a file nor a pipe"), "{problem}");
+        }
     }
 }

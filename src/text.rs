@@ -20,6 +20,7 @@ pub(crate) fn relative(then: Timestamp, now: Timestamp) -> String {
     // A lease of an hour is shown a moment after it was granted, and "59 minutes" would puzzle.
     let rounded = if difference.as_secs() < 60 { distance } else { distance.saturating_add(30) };
     let (count, unit) = match rounded {
+        1..MINUTE if !difference.is_negative() => return "in less than a minute".to_owned(),
         0..MINUTE => return "just now".to_owned(),
         seconds @ MINUTE..HOUR => (seconds / MINUTE, "minute"),
         seconds @ HOUR..DAY => (seconds / HOUR, "hour"),
@@ -95,7 +96,8 @@ mod tests {
         for (seconds, expected) in [
             (0, "just now"),
             (-59, "just now"),
-            (59, "just now"),
+            (1, "in less than a minute"),
+            (59, "in less than a minute"),
             (-60, "1 minute ago"),
             (-119, "1 minute ago"),
             (-300, "5 minutes ago"),

@@ -21,12 +21,20 @@ pub(super) async fn diff(args: &DiffArgs, client: &Client, output: &Output) -> R
     let sides = (from.as_str(), to.as_str());
     // Rows are not counted by other columns than the key.
     let has_rows = args.rows || !args.by.is_empty();
-    match args.format {
-        None if has_rows && output.is_json() => lines_as_they_are(args, sides, client, output).await,
-        None if has_rows => rows_for_people(args, sides, client, output).await,
-        None | Some(DiffFormat::Summary) => summary(args, sides, client, output).await,
-        Some(DiffFormat::Jsonl) => lines_as_they_are(args, sides, client, output).await,
-        Some(format) => formatted(args, sides, format, client, output).await,
+    let mut differ = false;
+    let printed = match args.format {
+        None if has_rows && output.is_json() => {
+            lines_as_they_are(args, sides, client, output, &mut differ).await
+        }
+        None if has_rows => rows_for_people(args, sides, client, output, &mut differ).await,
+        None | Some(DiffFormat::Summary) => summary(args, sides, client, output, &mut differ).await,
+        Some(DiffFormat::Jsonl) => lines_as_they_are(args, sides, client, output, &mut differ).await,
+        Some(format) => formatted(args, sides, format, client, output, &mut differ).await,
+    };
+    match printed {
+        // A reader who has seen enough of what differs knows that it does.
+        Ok(()) | Err(Failure::OutputClosed) if differ => Err(Failure::Differ),
+        printed => printed,
     }
 }
 
@@ -37,10 +45,15 @@ async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Fai
     for at in &args.as_of {
         sides.push(find::at(Moment::At(*at), store, client).await?.id);
     }
-    sides.extend(args.versions.iter().filter_map(|wanted| match wanted {
-        Wanted::Version(version) => Some(version.text().to_owned()),
+    let named = args.versions.iter().filter_map(|wanted| match wanted {
+        Wanted::Version(version) => Some(version.text()),
         Wanted::Store(_) => None,
-    }));
+    });
+    let named: Vec<&str> = named.collect();
+    if let ([then], [named]) = (sides.as_slice(), named.as_slice()) {
+        return older_first(then, named, client).await;
+    }
+    sides.extend(named.into_iter().map(str::to_owned));
     match sides.as_slice() {
         [from, to] => Ok((from.clone(), to.clone())),
         [only] => before(only, client).await,
@@ -51,6 +64,14 @@ async fn sides(args: &DiffArgs, client: &Client) -> Result<(String, String), Fai
             Err(Problem::new(Code::Invalid, detail, hint).into())
         }
     }
+}
+
+/// A version found by a time, and one that is named: what changed is told from the older one to the newer.
+async fn older_first(then: &str, named: &str, client: &Client) -> Result<(String, String), Failure> {
+    let [then, named] = [then, named].map(|id| Request::get(&["versions", id]));
+    let (then, named): (Version, Version) = (client.ask(&then).await?, client.ask(&named).await?);
+    let is_later = then.number > named.number;
+    Ok(if is_later { (named.id, then.id) } else { (then.id, named.id) })
 }
 
 /// The store of --as-of.
@@ -109,10 +130,11 @@ async fn summary(
     sides: (&str, &str),
     client: &Client,
     output: &Output,
+    differ: &mut bool,
 ) -> Result<(), Failure> {
     let diff: Diff = client.ask(&request(args, sides, None)).await?;
-    output.answer(&diff, told)?;
-    if diff.tables.is_empty() { Ok(()) } else { Err(Failure::Differ) }
+    *differ = !diff.tables.is_empty();
+    output.answer(&diff, told)
 }
 
 fn told(diff: &Diff) -> String {
@@ -153,26 +175,26 @@ async fn lines_as_they_are(
     sides: (&str, &str),
     client: &Client,
     output: &Output,
+    differ: &mut bool,
 ) -> Result<(), Failure> {
     let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
     let mut pieces = Pieces::new(output);
-    let printed = print(&mut lines, &mut pieces).await;
+    let printed = print(&mut lines, &mut pieces, differ).await;
     // What came before something went wrong was asked for, too.
     pieces.flush()?;
-    if printed? { Err(Failure::Differ) } else { Ok(()) }
+    printed
 }
 
-/// Prints the lines; answers whether anything differs.
-async fn print(lines: &mut Differences, pieces: &mut Pieces<'_>) -> Result<bool, Failure> {
-    let mut differ = false;
+/// Prints the lines, and notes if anything differs.
+async fn print(lines: &mut Differences, pieces: &mut Pieces<'_>, differ: &mut bool) -> Result<(), Failure> {
     while let Some((text, line)) = lines.next().await? {
-        differ |= line.op != "end";
+        *differ |= line.op != "end";
         pieces.add(&text)?;
         if lines.lines.must_wait() {
             pieces.flush()?;
         }
     }
-    Ok(differ)
+    Ok(())
 }
 
 async fn rows_for_people(
@@ -180,11 +202,12 @@ async fn rows_for_people(
     sides: (&str, &str),
     client: &Client,
     output: &Output,
+    differ: &mut bool,
 ) -> Result<(), Failure> {
     let mut lines = Differences::new(client.stream(&request(args, sides, Some("jsonl"))).await?);
     let coloured = is_coloured();
     let mut pager = Pager::open(output);
-    let (mut table, mut differ) = (None, false);
+    let mut table = None;
     while let Some((_, line)) = lines.next().await? {
         if line.op == "end" {
             if line.next_cursor.is_some() {
@@ -193,11 +216,11 @@ async fn rows_for_people(
             }
             continue;
         }
-        if !differ {
+        if !*differ {
+            *differ = true;
             pager.line(&Mark::Deleted.line(&clean(sides.0), coloured))?;
             pager.line(&Mark::Inserted.line(&clean(sides.1), coloured))?;
         }
-        differ = true;
         if table != line.table {
             let name = line.table.as_deref().map(clean).unwrap_or_default();
             pager.line(&Mark::Heading.line(&name, coloured))?;
@@ -207,7 +230,7 @@ async fn rows_for_people(
             pager.line(&text)?;
         }
     }
-    if differ { Err(Failure::Differ) } else { Ok(()) }
+    Ok(())
 }
 
 /// A row that a line has, if it has one.
@@ -237,6 +260,7 @@ async fn formatted(
     format: DiffFormat,
     client: &Client,
     output: &Output,
+    differ: &mut bool,
 ) -> Result<(), Failure> {
     let name = match format {
         DiffFormat::Sql => "sql",
@@ -251,15 +275,14 @@ async fn formatted(
     }
     // A page says something even if nothing differs.
     let summary: Diff = client.ask(&request(args, sides, None)).await?;
+    *differ = !summary.tables.is_empty();
     let mut stream = client.stream(&request(args, sides, Some(name))).await?;
-    let mut is_empty = true;
     while let Some(piece) = stream.next().await? {
-        is_empty &= piece.is_empty();
+        // A script also changes what the summary leaves out, such as indexes.
+        *differ |= format == DiffFormat::Sql && !piece.is_empty();
         output.foreign(&piece)?;
     }
-    // A script also changes what the summary leaves out, such as indexes.
-    let has_statements = format == DiffFormat::Sql && !is_empty;
-    if summary.tables.is_empty() && !has_statements { Ok(()) } else { Err(Failure::Differ) }
+    Ok(())
 }
 
 /// The lines of what differs, of which the last one says that there are no more.

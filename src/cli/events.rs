@@ -21,7 +21,7 @@ pub(super) async fn events(client: &Client, output: &Output) -> Result<(), Failu
     let mut parser = Parser::default();
     while let Some(piece) = stream.next().await? {
         for event in parser.push(&piece)? {
-            output.answer(&Line::new(event), text)?;
+            output.print(&Line::new(event), text)?;
         }
     }
     Err(ended(client).into())

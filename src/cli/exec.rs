@@ -1,13 +1,11 @@
 //! `exec`: a command runs on a version, which is leased for exactly as long.
 
 use std::ffi::{OsStr, OsString};
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::{Child, Command, ExitStatus};
-use std::task::Poll;
 use std::time::Duration;
 
 use asat_client::{Client, Request};
@@ -15,15 +13,13 @@ use asat_core::{Code, Problem};
 use asat_wire::{Mount, RenewRequest};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 use super::args::ExecArgs;
 use super::open;
 use super::output::{Failure, Output};
 use super::progress::Bars;
+use super::signals::Signals;
 
-/// How long a version that is being opened is waited for after a signal, so that its lease is not left behind.
-const LAST_WAIT: Duration = Duration::from_secs(10);
 /// What `{}` in an argument stands for is put in its place.
 const PLACE: &[u8] = b"{}";
 /// The exit status for a command that is there and cannot be run, as shells have it.
@@ -36,17 +32,15 @@ pub(super) async fn exec(
     client: &Client,
     bars: &Bars<'_>,
     output: &Output,
+    signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
-    let mount = opened(args, client, bars, &mut signals).await?;
+    let mount = open::lease(&args.find, args.holder.as_deref(), args.ttl, client, bars, signals).await?;
     let status = match run(&args.command, &mount) {
-        Ok(child) => attend(child, args.ttl, &mount, client, output, &mut signals).await,
+        Ok(child) => attend(child, args.ttl, &mount, client, output, signals).await,
         Err(error) => Err(error),
     };
     // The command has ended. Its status is what the caller wants, also if the lease cannot be given back.
-    if let Err(problem) = give_back(&mount, client).await {
-        output.remark(&format!("{} stays leased until its lease ends: {}", mount.version, problem.detail));
-    }
+    open::give_back(&mount, client, output, signals).await;
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::Exit(code(status))),
@@ -55,26 +49,6 @@ pub(super) async fn exec(
             let detail = format!("cannot run {command}: {error}");
             output.problem(&Problem::new(Code::Invalid, detail, "name a program in PATH, or its whole path"));
             Err(Failure::Exit(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }))
-        }
-    }
-}
-
-/// Opens the version. If a signal comes meanwhile, a lease that is granted all the same is given back.
-async fn opened(
-    args: &ExecArgs,
-    client: &Client,
-    bars: &Bars<'_>,
-    signals: &mut Signals,
-) -> Result<Mount, Failure> {
-    let mut opening = pin!(open::lease(&args.find, args.holder.as_deref(), args.ttl, client, bars));
-    tokio::select! {
-        mount = &mut opening => Ok(mount?),
-        (_, number) = signals.next() => {
-            if let Ok(Ok(mount)) = tokio::time::timeout(LAST_WAIT, opening).await {
-                // The signal is what the caller hears of; a lease that stays ends by itself.
-                let _ = give_back(&mount, client).await;
-            }
-            Err(Failure::Interrupted(number))
         }
     }
 }
@@ -136,10 +110,6 @@ async fn renew(mount: &Mount, ttl: u32, client: &Client) -> Result<Mount, Proble
     client.ask(&request.json(&RenewRequest { ttl_seconds: ttl })?).await
 }
 
-async fn give_back(mount: &Mount, client: &Client) -> Result<(), Problem> {
-    client.order(&Request::delete(&["versions", &mount.version, "mounts", &mount.lease])).await
-}
-
 /// Tells the command of a signal that came here. What is typed at its terminal, the kernel has told it already; it would hear of
 /// it twice, which some programs take for an order to end at once.
 fn pass_on(command: Option<&OwnedFd>, signal: Signal) {
@@ -167,43 +137,6 @@ fn is_foreground(stat: &str) -> bool {
 fn code(status: ExitStatus) -> u8 {
     let signal = || status.signal().map(|number| number.saturating_add(128));
     status.code().or_else(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
-}
-
-/// The signals that ask a program to end, each with its number.
-struct Signals(Vec<(Signal, u8, Listener)>);
-
-impl Signals {
-    /// Listens for all of them that are not ignored: after `nohup`, the command must go on as well.
-    fn listen() -> Result<Self, Problem> {
-        let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-        let all = [
-            (Signal::HUP, 1, SignalKind::hangup()),
-            (Signal::INT, 2, SignalKind::interrupt()),
-            (Signal::QUIT, 3, SignalKind::quit()),
-            (Signal::TERM, 15, SignalKind::terminate()),
-        ];
-        let heard = all.into_iter().filter(|(_, number, _)| ignored >> (number - 1) & 1 == 0);
-        let listening = heard.map(|(name, number, kind)| Ok((name, number, signal(kind)?)));
-        let listening: io::Result<Vec<_>> = listening.collect();
-        listening.map(Self).map_err(|error| Problem::new(Code::Internal, error.to_string(), ""))
-    }
-
-    /// The next one, and its number.
-    async fn next(&mut self) -> (Signal, u8) {
-        poll_fn(|context| {
-            let came = self.0.iter_mut().find_map(|(name, number, listener)| {
-                listener.poll_recv(context).is_ready().then_some((*name, *number))
-            });
-            came.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
-}
-
-/// The signals that this process ignores, one a bit (`proc(5)`, `SigIgn`).
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -237,11 +170,5 @@ mod tests {
         assert!(is_foreground("7 (a) b) S 1 7 7 34816 7 4194304 0"));
         assert!(!is_foreground("7 (a) b) S 1 7 7 34816 9 4194304 0"));
         assert!(!is_foreground("7 (asat) S 1 7 7 0 -1 4194304 0") && !is_foreground(""));
-    }
-
-    #[test]
-    fn what_is_ignored_is_read_from_the_mask() {
-        assert_eq!(ignored("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"), 0x1001);
-        assert_eq!((ignored("SigIgn:\tx"), ignored("")), (0, 0));
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use asat_archive::Fingerprinter;
 use asat_core::{Code, PageSize, Problem};
 use serde::Serialize;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 use super::args::ExportArgs;
 use super::output::{Failure, Output};
@@ -24,7 +24,7 @@ use super::progress::Bars;
 use super::typed::ExportChoice;
 use crate::text::{clean, size};
 use asat_client::{Client, Request};
-use asat_wire::Version;
+use asat_wire::{Store, StoreList, Version};
 
 #[derive(Serialize)]
 struct Exported {
@@ -45,6 +45,9 @@ pub(super) async fn export(
         ExportChoice::Range(range) => return range::export(range, args, client, bars, output).await,
     };
     let target = Target::new(&args.to, args.force)?;
+    if args.force {
+        refuse_store(&args.to, client).await?;
+    }
     // `latest` may move between two requests; the version that is asked for second is the first answer's.
     let version: Version = client.ask(&Request::get(&["versions", version.text()])).await?;
     let bytes = copy(&version, &target, client, bars).await?;
@@ -56,13 +59,39 @@ pub(super) async fn export(
     })
 }
 
+/// Refuses to replace the file of a store: those who have it open would go on with the one that is deleted.
+async fn refuse_store(path: &Path, client: &Client) -> Result<(), Problem> {
+    let Ok(path) = fs::canonicalize(path) else { return Ok(()) };
+    let StoreList { stores } = client.ask(&Request::get(&["stores"])).await?;
+    let is_it = |store: &&Store| fs::canonicalize(&store.path).is_ok_and(|file| file == path);
+    match stores.iter().find(is_it) {
+        None => Ok(()),
+        Some(store) => {
+            let detail = format!("{} is the file of the store {}", path.display(), clean(&store.name));
+            let hint =
+                "asat restore VERSION brings the store back to a version, with a kept copy of what it is now";
+            Err(Problem::new(Code::Invalid, detail, hint))
+        }
+    }
+}
+
 /// Copies a version to the target; answers its length.
 async fn copy(version: &Version, target: &Target, client: &Client, bars: &Bars<'_>) -> Result<u64, Problem> {
-    let mut file = target.begin()?;
-    let bytes = receive(version, client, bars, target, file.as_file_mut()).await?;
-    file.as_file().sync_all().map_err(|error| target.cannot("be written", &error))?;
-    check_copy(version, file.as_file_mut(), bytes)?;
-    target.finish(file)?;
+    let (mut file, path) = target.begin()?.into_parts();
+    let bytes = receive(version, client, bars, target, &mut file).await?;
+    // A signal is heard meanwhile, and the path is deleted then.
+    let wanted = version.clone();
+    let checked = tokio::task::spawn_blocking(move || {
+        let synced = file.sync_all();
+        let checked = check_copy(&wanted, &mut file, bytes);
+        (synced, checked)
+    });
+    let (synced, checked) = checked
+        .await
+        .map_err(|error| Problem::new(Code::Internal, error.to_string(), "report this as a defect"))?;
+    synced.map_err(|error| target.cannot("be written", &error))?;
+    checked?;
+    target.finish(path)?;
     Ok(bytes)
 }
 
@@ -170,7 +199,7 @@ impl Target {
     }
 
     /// Gives the copy its name, durably.
-    fn finish(&self, file: NamedTempFile) -> Result<(), Problem> {
+    fn finish(&self, file: TempPath) -> Result<(), Problem> {
         let named = if self.force { file.persist(&self.path) } else { file.persist_noclobber(&self.path) };
         named.map_err(|error| self.cannot("be given its name", &error.error))?;
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
@@ -234,12 +263,12 @@ mod tests {
 
         let mut file = target.begin().unwrap();
         file.write_all(b"pages").unwrap();
-        target.finish(file).unwrap();
+        target.finish(file.into_temp_path()).unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), count()), (&b"pages"[..], 1));
 
         // Somebody else made the file meanwhile.
         let late = target.begin().unwrap();
-        assert_eq!(target.finish(late).unwrap_err().code, Code::Invalid);
+        assert_eq!(target.finish(late.into_temp_path()).unwrap_err().code, Code::Invalid);
         assert_eq!((fs::read(&path).unwrap().as_slice(), count()), (&b"pages"[..], 1));
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::args::InitArgs;
 use super::output::{Failure, Output};
-use crate::config::Config;
+use crate::config::{Config, MOST_TEXT};
 use crate::doctor::{self, DEFAULT_CONFIG, Finding, Group, Level};
 use crate::text::clean;
 
@@ -24,6 +24,9 @@ const HEAD: usize = 20;
 const WAL: u8 = 2;
 /// The service of the package.
 const SERVICE: &str = "asat.service";
+
+/// The command that runs the daemon, and does not end.
+const SERVE: &str = "asat serve";
 
 /// What was written and found.
 #[derive(Serialize)]
@@ -47,6 +50,11 @@ pub(super) fn init(args: &InitArgs, output: &Output) -> Result<(), Failure> {
     let (path, journal) = database(&args.store)?;
     let store = args.name.clone().map_or_else(|| named_after(&path), Ok)?;
     let config = std::path::absolute(&args.config.file).unwrap_or_else(|_| args.config.file.clone());
+    if fs::canonicalize(&config).is_ok_and(|config| config == path) {
+        let detail = format!("{} is the store itself, and nothing was changed", config.display());
+        let hint = "name another file for the configuration with --config FILE";
+        return Err(Problem::new(Code::Invalid, detail, hint).into());
+    }
     let plan = plan(args, &config, &store, &path)?;
     put(&config, &plan).map_err(|error| cannot_write(&config, &error))?;
 
@@ -127,8 +135,10 @@ struct Plan {
 fn plan(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Result<Plan, Problem> {
     let section = format!("[[store]]\nname = \"{store}\"\npath = {}\n", quoted(path)?);
     let before = fs::symlink_metadata(config).ok();
-    if before.is_some() && !args.force {
-        return added(args, config, &section, before);
+    match &before {
+        Some(_) if !args.force => return added(args, config, &section, before),
+        Some(before) => check_replaceable(config, before)?,
+        None => {}
     }
     let folder = config.parent().unwrap_or(Path::new("/"));
     let is_default = config == Path::new(DEFAULT_CONFIG);
@@ -146,6 +156,28 @@ fn plan(args: &InitArgs, config: &Path, store: &StoreName, path: &Path) -> Resul
     );
     Config::parse(&content, folder)?;
     Ok(Plan { content, socket: Some(socket), is_added: false, before })
+}
+
+/// Refuses to replace what can be no configuration, however broken: a database, say.
+fn check_replaceable(config: &Path, there: &fs::Metadata) -> Result<(), Problem> {
+    let refused = |what: &str| {
+        let detail = format!("{} {what}, and nothing was changed", config.display());
+        Err(Problem::new(Code::Invalid, detail, "name the file of the configuration with --config FILE"))
+    };
+    if there.is_symlink() {
+        return refused("is a symbolic link, which --force would replace");
+    }
+    if !there.is_file() {
+        return refused("is no file");
+    }
+    if there.len() > MOST_TEXT {
+        return refused("is longer than any configuration");
+    }
+    let bytes = fs::read(config).map_err(|error| cannot_write(config, &error))?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if !text.contains('\0') => Ok(()),
+        _ => refused("is no text, and so no configuration"),
+    }
 }
 
 /// The configuration that is there, with its first store: a package brings one that has none.
@@ -186,7 +218,11 @@ fn quoted(path: &Path) -> Result<String, Problem> {
 
 fn cannot_write(config: &Path, error: &io::Error) -> Problem {
     let detail = format!("cannot write {}: {error}", config.display());
-    Problem::new(Code::Configuration, detail, "run it as root, or name a file of your own with --config FILE")
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "make its folder first, or name another file with --config FILE",
+        _ => "run it as root, or name a file of your own with --config FILE",
+    };
+    Problem::new(Code::Configuration, detail, hint)
 }
 
 /// Puts the file in its place in one step. One that is replaced gives it its owner and mode.
@@ -239,8 +275,8 @@ fn next(config: &Path, socket: Option<&Path>, store: &StoreName) -> Vec<String> 
     let is_service = units.iter().any(|folder| Path::new(folder).join(SERVICE).exists());
     let start = match (is_default, is_service) {
         (true, true) => "systemctl restart asat".to_owned(),
-        (true, false) => "asat serve".to_owned(),
-        (false, _) => format!("asat serve --config {}", config.display()),
+        (true, false) => SERVE.to_owned(),
+        (false, _) => format!("{SERVE} --config {}", config.display()),
     };
     let server = socket.map(|socket| Server::Unix(socket.to_owned()).to_string());
     let elsewhere = server.filter(|server| server != Server::DEFAULT);
@@ -264,7 +300,12 @@ fn text(begun: &Begun) -> String {
     }
     text.push_str("\nNext\n");
     for command in &begun.next {
-        let _ = writeln!(text, "  {}", clean(command));
+        let remark = if command.starts_with(SERVE) {
+            "   # runs until Ctrl-C: type the rest in another terminal"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "  {}{remark}", clean(command));
     }
     text
 }

@@ -1,5 +1,7 @@
 //! `leases`: who holds which version, and how an administrator takes it back.
 
+use std::io::{self, IsTerminal as _};
+
 use jiff::Timestamp;
 
 use super::args::{LeasesArgs, LeasesCommand};
@@ -30,6 +32,10 @@ pub(super) async fn leases(args: &LeasesArgs, client: &Client, output: &Output) 
     }
     if list.leases.is_empty() {
         output.remark("nobody holds a version");
+    } else if io::stderr().is_terminal() {
+        output.remark(
+            "asat close VERSION LEASE gives a lease back, and asat renew VERSION LEASE gives it more time",
+        );
     }
     Ok(())
 }

@@ -2,13 +2,16 @@
 //!
 //! The parser of the arguments says what it does not take. This says what was probably meant.
 
+use std::ffi::OsString;
+
+use asat_core::{Code, Problem};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::when::seconds;
 
 /// Words that other programs have for what a command does.
 const OTHER_WORDS: [(&[&str], &str); 9] = [
-    (&["list", "log", "snapshots"], "asat ls lists versions"),
+    (&["list", "log", "snapshots", "find", "search"], "asat ls lists versions"),
     (&["snapshot", "commit", "save", "certify", "create"], "asat publish makes a version"),
     (&["mount", "checkout", "get", "cat"], "asat open opens a version"),
     (&["umount", "unmount", "release"], "asat close gives a lease back"),
@@ -19,6 +22,29 @@ const OTHER_WORDS: [(&[&str], &str); 9] = [
     (&["version"], "asat --version shows the version of asat"),
 ];
 
+/// Whether a mistake is told as JSON, as far as arguments that are not understood say.
+pub(super) fn wants_json(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments
+        .by_ref()
+        .take_while(|argument| argument != "--")
+        .any(|argument| argument == "--json" || argument == "-j")
+}
+
+/// A mistake as other problems are told.
+pub(super) fn problem(error: &clap::Error, hint: Option<String>) -> Problem {
+    let said = error.to_string();
+    let mut paragraphs =
+        said.split("\n\n").map(|text| text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    let detail = paragraphs.next().unwrap_or_default();
+    let detail = detail.strip_prefix("error: ").unwrap_or(&detail).to_owned();
+    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    Problem::new(
+        Code::Invalid,
+        detail,
+        hint.or(tip).unwrap_or_else(|| "asat --help lists what there is".to_owned()),
+    )
+}
+
 /// What to type instead, if that can be told.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
@@ -26,6 +52,9 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => other_word(text(error, ContextKind::InvalidSubcommand)?),
         ErrorKind::UnknownArgument => unknown(argument, &error.to_string()),
+        ErrorKind::ValueValidation if error.to_string().contains("digit found in string") => {
+            Some("write a whole number, for example 100".to_owned())
+        }
         ErrorKind::ValueValidation if argument.contains("STORE]") || argument.contains("STORE>") => {
             no_store(argument, value)
         }
@@ -59,6 +88,13 @@ fn unknown(argument: &str, said: &str) -> Option<String> {
         return Some(format!("put -- before the command: -- {argument}"));
     }
     match argument {
+        "--to" if said.contains("asat backup") => Some("write the file without --to".to_owned()),
+        _ if argument
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) =>
+        {
+            Some("write a version as STORE@NUMBER; asat ls lists them".to_owned())
+        }
         "--store" => Some("write the store without --store".to_owned()),
         _ if said.contains("asat open") && argument.contains('@') => {
             Some("one version is opened at a time".to_owned())
@@ -84,6 +120,7 @@ fn no_version(value: &str) -> String {
             format!("write the store before the number: STORE@{value}")
         }
         None => format!("{value}@latest is the newest version; asat ls {value} lists the others"),
+        Some(("", rest)) => format!("write the store before the @: STORE@{rest}"),
         Some((store, _)) => {
             format!("asat ls {store} lists the versions, and asat tag --list {store} the tags")
         }
@@ -96,6 +133,26 @@ mod tests {
 
     use super::*;
     use crate::cli::args::Cli;
+
+    #[test]
+    fn a_mistake_is_told_as_json_if_that_is_wanted_before_the_command_that_exec_runs() {
+        for (line, expected) in [
+            ("asat publis --json", true),
+            ("asat -j publis", true),
+            ("asat publis", false),
+            ("asat exec report@1 --x -- jq --json", false),
+        ] {
+            assert_eq!(wants_json(line.split(' ').map(OsString::from)), expected, "{line}");
+        }
+        for (line, detail, hint) in [
+            ("asat publis", "unrecognized subcommand 'publis'", "a similar subcommand exists: 'publish'"),
+            ("asat list", "unrecognized subcommand 'list'", "asat ls lists versions"),
+        ] {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+            let problem = problem(&error, super::hint(&error));
+            assert_eq!((problem.detail.as_str(), problem.hint.as_str()), (detail, hint));
+        }
+    }
 
     #[test]
     fn a_mistake_is_told_with_what_to_type() {
@@ -119,6 +176,11 @@ mod tests {
             ("ls --from 7d", Some("write -7d for so long ago")),
             ("ls -b 1w", Some("write -1w for so long ago")),
             ("ls --from 7", None),
+            ("ls --limit x", Some("write a whole number, for example 100")),
+            ("open @1", Some("write the store before the @: STORE@1")),
+            ("open -1", Some("write a version as STORE@NUMBER; asat ls lists them")),
+            ("backup --to x.db", Some("write the file without --to")),
+            ("find", Some("asat ls lists versions")),
             ("publish --lable x", None),
             ("export report@1", None),
         ] {

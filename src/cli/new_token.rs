@@ -9,6 +9,8 @@ use std::path::Path;
 use asat_core::{Code, Problem, check_line};
 use asat_host::random::secret as secret_bytes;
 use asat_wire::hex;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -44,6 +46,16 @@ struct Made {
 pub(super) fn make(args: &NewTokenArgs, output: &Output) -> Result<(), Failure> {
     let name = args.name.clone().unwrap_or_else(user_at_host);
     check_line("the token's name", Some(&name), 100)?;
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    if let Some(day) = args.expires.filter(|day| *day < today) {
+        let detail = format!("the token would expire on {day}, which is past");
+        return Err(Problem::new(
+            Code::Invalid,
+            detail,
+            "choose a day from today on with --expires, or leave it out",
+        )
+        .into());
+    }
     let token = random()?;
     let sha256 = hex(&Sha256::digest(&token));
     let section = section(&name, args, &sha256)?;

@@ -2,13 +2,13 @@
 
 use std::io::{self, IsTerminal as _};
 
-use asat_core::Problem;
 use jiff::Timestamp;
 
 use super::args::{FindArgs, LeaseArgs, OpenArgs, RenewArgs};
 use super::find;
 use super::output::{Failure, Output};
 use super::progress::Bars;
+use super::signals::Signals;
 use crate::text::{both, clean};
 use asat_client::{Client, Request, Server};
 use asat_wire::{Mount, MountRequest, RenewRequest};
@@ -18,36 +18,66 @@ pub(super) async fn open(
     client: &Client,
     bars: &Bars<'_>,
     output: &Output,
+    signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let mount = lease(&args.find, args.holder.as_deref(), args.ttl, client, bars).await?;
+    let mount = lease(&args.find, args.holder.as_deref(), args.ttl, client, bars, signals).await?;
     let told = text(&mount, client.server(), Timestamp::now());
-    if io::stdout().is_terminal() {
-        return output.answer(&mount, |_| told);
+    let is_seen = io::stdout().is_terminal();
+    // What reads the output wants to open the file.
+    let printed = output.print(&mount, |mount| if is_seen { told.clone() } else { clean(&mount.path) });
+    if printed.is_err() {
+        // Nobody learns of the lease, and so nobody would give it back.
+        give_back(&mount, client, output, signals).await;
+        return printed;
     }
-    // What reads the output wants to open the file. A person who sees the rest must learn how to give the lease back.
-    output.answer(&mount, |mount| clean(&mount.path))?;
-    if io::stderr().is_terminal() {
+    // A person who sees the rest must learn how to give the lease back.
+    if !is_seen && io::stderr().is_terminal() {
         told.lines().skip(1).for_each(|line| output.remark(line.trim_start()));
     }
     Ok(())
 }
 
-/// Finds a version and leases it.
+/// Finds a version and leases it. If a signal comes meanwhile, a lease that is granted all the same is given back.
 ///
 /// # Errors
-/// What the daemon says; or that it is not said which version is meant.
+/// What the daemon says; that it is not said which version is meant; or that a signal came.
 pub(super) async fn lease(
     find: &FindArgs,
     holder: Option<&str>,
     ttl_seconds: u32,
     client: &Client,
     bars: &Bars<'_>,
-) -> Result<Mount, Problem> {
-    let version = find::version(find, client).await?;
+    signals: &mut Signals,
+) -> Result<Mount, Failure> {
+    let version = signals.end(async { Ok(find::version(find, client).await?) }).await?;
     let body = MountRequest { holder: holder.map_or_else(user_at_host, str::to_owned), ttl_seconds };
     let request = Request::post(&["versions", version.text(), "mounts"]).json(&body)?.long();
     let what = format!("opening {version}");
-    bars.during(&what, |other: &str| version.may_be(other), client.ask(&request)).await
+    let opening = bars.during(&what, |other: &str| version.may_be(other), client.ask::<Mount>(&request));
+    match signals.outlast(opening).await {
+        (Some(opened), None) => Ok(opened?),
+        (opened, number) => {
+            if let Some(Ok(mount)) = opened {
+                // The signal is what the caller hears of; a lease that stays ends by itself.
+                let _ = signals.outlast(client.order(&closing(&mount))).await;
+            }
+            Err(Failure::Interrupted(number.unwrap_or_default()))
+        }
+    }
+}
+
+/// Gives a lease back, or says that it stays until it ends.
+pub(super) async fn give_back(mount: &Mount, client: &Client, output: &Output, signals: &mut Signals) {
+    let why = match signals.outlast(client.order(&closing(mount))).await {
+        (Some(Ok(())), _) => return,
+        (Some(Err(problem)), _) => problem.detail,
+        (None, _) => format!("{} does not answer", client.server()),
+    };
+    output.remark(&format!("{} stays leased until its lease ends: {why}", mount.version));
+}
+
+fn closing(mount: &Mount) -> Request {
+    Request::delete(&["versions", &mount.version, "mounts", &mount.lease])
 }
 
 pub(super) async fn renew(args: &RenewArgs, client: &Client, output: &Output) -> Result<(), Failure> {

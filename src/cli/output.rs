@@ -58,8 +58,25 @@ impl Output {
         self.json
     }
 
-    /// Prints an answer: itself as JSON, or the text that `text` makes of it.
+    /// Prints all that a command answers: itself as JSON, or the text that `text` makes of it. If nobody reads it any more, the
+    /// command ends as it would have.
     pub(super) fn answer<T: Serialize>(
+        &self,
+        answer: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        match self.print(answer, text) {
+            Err(Failure::OutputClosed) => Ok(()),
+            Err(Failure::Problem(problem)) => {
+                let hint = "only its answer is lost: what the command does was done all the same";
+                Err(Problem { hint: hint.to_owned(), ..problem }.into())
+            }
+            printed => printed,
+        }
+    }
+
+    /// Prints an answer of several, or one that must be read.
+    pub(super) fn print<T: Serialize>(
         &self,
         answer: &T,
         text: impl FnOnce(&T) -> String,
@@ -80,7 +97,7 @@ impl Output {
         if !self.json && io::stdout().is_terminal() {
             self.raw(CLEAR)?;
         }
-        self.answer(answer, text)
+        self.print(answer, text)
     }
 
     /// Prints bytes as they are.
@@ -88,10 +105,7 @@ impl Output {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
             ErrorKind::BrokenPipe => Failure::OutputClosed,
-            kind => {
-                let code = if kind == ErrorKind::StorageFull { Code::StorageFull } else { Code::Internal };
-                Problem::new(code, format!("cannot write to standard output: {error}"), "").into()
-            }
+            _ => Problem::new(Code::Internal, format!("cannot write to standard output: {error}"), "").into(),
         })
     }
 

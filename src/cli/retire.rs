@@ -15,9 +15,10 @@ pub(super) async fn retire(args: &RetireArgs, client: &Client, output: &Output) 
     if args.dry_run {
         let version = plan(args, args.version.text(), client).await?;
         let gives_back_bytes = gives_back(&version, client).await;
+        let newest = if is_newest(&version, client).await { "; it is the newest of its store" } else { "" };
         return output.answer(&WouldRetire { version, gives_back_bytes }, |would| {
             let back = given_back(would.gives_back_bytes);
-            format!("nothing was done; {}{back}", retired(&would.version, "would be"))
+            format!("nothing was done; {}{newest}{back}", retired(&would.version, "would be"))
         });
     }
     // What is asked about is what is retired, wherever a name leads by then.
@@ -70,17 +71,19 @@ async fn asked(args: &RetireArgs, client: &Client) -> Result<String, Problem> {
         return Ok(version.id);
     }
     let would = plan(args, &version.id, client).await?;
-    let newest: Version =
-        match client.ask(&Request::get(&["versions", &format!("{}@latest", version.store)])).await {
-            Ok(newest) => newest,
-            Err(_) => version.clone(),
-        };
     let id = clean(&version.id);
-    let about = about(&version, newest.id == version.id);
+    let about = about(&version, is_newest(&version, client).await);
     let back = given_back(gives_back(&version, client).await);
     let question = format!("{about}{}{back}. Retire it?", until(&would));
     confirm(&question, &format!("{id} would be given up"), &format!("{id} was not retired")).await?;
     Ok(version.id)
+}
+
+/// Whether a version is what its store's name with `@latest` stands for.
+async fn is_newest(version: &Version, client: &Client) -> bool {
+    let newest =
+        client.ask::<Version>(&Request::get(&["versions", &format!("{}@latest", version.store)])).await;
+    newest.is_ok_and(|newest| newest.id == version.id)
 }
 
 /// What somebody should know of a version that is about to go.

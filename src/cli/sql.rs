@@ -1,6 +1,7 @@
 //! `sql`: one query over as many versions as one likes.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
 
 use asat_core::{Code, Problem};
@@ -11,16 +12,18 @@ use serde_json::Value;
 use super::args::{SqlArgs, SqlFormat};
 use super::lines::Lines;
 use super::output::{Failure, Output, Pieces};
-use crate::text::{clean, rows};
+use crate::text::{clean, rows, size};
 use asat_client::{Client, Request};
 use asat_wire::{QueryLine, QueryRequest};
 
 /// A table for people has no more rows than this: its columns are as wide as the longest value.
 const MOST_IN_TABLE: usize = 10_000;
+/// More than any query that the daemon takes.
+const MOST_QUERY: u64 = 16 << 20;
 
 pub(super) async fn sql(args: &SqlArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let body = QueryRequest {
-        sql: text(args)?,
+        sql: text(args, output).await?,
         limit: args.limit,
         timeout_seconds: args.time.map(|time| time.as_secs().max(1)),
     };
@@ -62,25 +65,34 @@ async fn print(mut lines: Lines, printer: &mut Printer<'_>) -> Result<Option<u64
 }
 
 /// The query: an argument, a file, or what comes on standard input.
-fn text(args: &SqlArgs) -> Result<String, Problem> {
-    let cannot = |what: &str, error: &io::Error| {
-        Problem::new(
-            Code::Invalid,
-            format!("cannot read the query from {what}: {error}"),
-            "name a readable file",
-        )
+async fn text(args: &SqlArgs, output: &Output) -> Result<String, Problem> {
+    let (source, file) = match (&args.query, &args.file) {
+        (_, Some(file)) => (file.display().to_string(), Some(file.clone())),
+        (Some(query), None) if query != "-" => return Ok(query.clone()),
+        _ => ("standard input".to_owned(), None),
     };
-    match (&args.query, &args.file) {
-        (_, Some(file)) => {
-            std::fs::read_to_string(file).map_err(|error| cannot(&file.display().to_string(), &error))
-        }
-        (Some(query), None) if query != "-" => Ok(query.clone()),
-        _ => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(|error| cannot("standard input", &error))?;
-            Ok(text)
-        }
+    if file.is_none() && io::stdin().is_terminal() {
+        output.remark("type the query, and then Ctrl-D on a line of its own");
     }
+    // Signals are heard meanwhile: a pipe or a terminal may never give anything.
+    let read = tokio::task::spawn_blocking(|| match file {
+        Some(file) => read_bounded(File::open(file)?),
+        None => read_bounded(io::stdin()),
+    });
+    let read = read.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    read.map_err(|error| {
+        let hint = "name a file of text with the query";
+        Problem::new(Code::Invalid, format!("cannot read the query from {source}: {error}"), hint)
+    })
+}
+
+fn read_bounded(from: impl io::Read) -> io::Result<String> {
+    let mut text = String::new();
+    let read = from.take(MOST_QUERY + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > MOST_QUERY {
+        return Err(io::Error::other(format!("it is longer than {}", size(MOST_QUERY))));
+    }
+    Ok(text)
 }
 
 impl SqlArgs {

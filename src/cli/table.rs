@@ -53,7 +53,7 @@ pub(super) fn stores(stores: &[Store], now: Timestamp) -> String {
 pub(super) fn standing(stores: &[Store], now: Timestamp) -> String {
     let rows = stores.iter().map(|store| {
         [
-            clean(&store.name),
+            standing_name(store),
             store.newest.as_deref().map_or_else(|| "never published".to_owned(), clean),
             store.newest_cut_at.map_or_else(String::new, |at| relative(at, now)),
             store.versions.to_string(),
@@ -62,6 +62,12 @@ pub(super) fn standing(stores: &[Store], now: Timestamp) -> String {
         ]
     });
     table(["STORE", "NEWEST", "CUT", "VERSIONS", "KEPT", "BUCKET"], rows)
+}
+
+/// A store's name, with what must be known of a store whose versions are all that is left.
+fn standing_name(store: &Store) -> String {
+    let mark = if store.configured { "" } else { " (not configured)" };
+    format!("{}{mark}", clean(&store.name))
 }
 
 /// The tables that differ between two versions.

@@ -20,10 +20,15 @@ pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Res
     let path = ["stores", store.as_str(), "tags", tag.as_str()];
     match &args.version {
         Some(version) => {
+            let before = of_store(store.as_str(), client).await?;
+            let before = before.tags.into_iter().find(|other| other.name == tag.as_str());
             let body = TagRequest { version: version.text().to_owned() };
             let tag: Tag = client.ask(&Request::put(&path).json(&body)?).await?;
             output.answer(&tag, |tag| {
-                format!("{}@{} leads to {}", clean(&tag.store), clean(&tag.name), clean(&tag.version))
+                let moved = before.filter(|before| before.version != tag.version);
+                let moved = moved
+                    .map_or_else(String::new, |from| format!("; before, it led to {}", clean(&from.version)));
+                format!("{}@{} leads to {}{moved}", clean(&tag.store), clean(&tag.name), clean(&tag.version))
             })
         }
         None => {
@@ -36,6 +41,10 @@ pub(super) async fn tag(args: &TagArgs, client: &Client, output: &Output) -> Res
     }
 }
 
+async fn of_store(store: &str, client: &Client) -> Result<TagList, Problem> {
+    client.ask(&Request::get(&["stores", store, "tags"])).await
+}
+
 async fn list(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Failure> {
     let stores = match &args.store {
         Some(store) => vec![store.to_string()],
@@ -43,8 +52,7 @@ async fn list(args: &TagArgs, client: &Client, output: &Output) -> Result<(), Fa
     };
     let mut all = TagList { tags: Vec::new() };
     for store in stores {
-        let list: TagList = client.ask(&Request::get(&["stores", &store, "tags"])).await?;
-        all.tags.extend(list.tags);
+        all.tags.extend(of_store(&store, client).await?.tags);
     }
     output.answer(&all, |all| table::tags(&all.tags, Timestamp::now()))?;
     if all.tags.is_empty() {

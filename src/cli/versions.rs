@@ -23,7 +23,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client, output: &Output) -> Resul
     let list = list(args, wanted, client).await?;
     output.answer(&list, |list| table::versions(&list.versions, Timestamp::now()))?;
     if list.versions.is_empty() {
-        output.remark(&nothing_listed(args));
+        output.remark(&nothing_listed(args, client).await?);
     } else if list.next_cursor.is_some() {
         output.remark("there are older ones: see more with --limit or --all");
     }
@@ -31,7 +31,7 @@ pub(super) async fn ls(args: &LsArgs, client: &Client, output: &Output) -> Resul
 }
 
 /// Why a list is empty: nothing was published yet, or nothing is as it was asked for.
-fn nothing_listed(args: &LsArgs) -> String {
+async fn nothing_listed(args: &LsArgs, client: &Client) -> Result<String, Problem> {
     let unfiltered = args.label.is_none()
         && args.certified_by.is_none()
         && args.business_date.is_none()
@@ -42,16 +42,30 @@ fn nothing_listed(args: &LsArgs) -> String {
         && args.from.is_none()
         && args.to.is_none()
         && args.state.is_empty();
-    match &args.store {
-        _ if !unfiltered => "no version matches".to_owned(),
-        Some(store) => format!("store {store} has no versions yet: asat publish {store} makes one"),
-        None => "there are no versions yet: asat publish makes one".to_owned(),
+    if !unfiltered {
+        return Ok("no version matches".to_owned());
     }
+    let any = Request::get(&["versions"]).query("store", args.store.as_ref().map(|store| store.as_str()));
+    let any: VersionList = client.ask(&any.query("state", Some("any")).query("limit", Some("1"))).await?;
+    Ok(match (&args.store, any.versions.is_empty()) {
+        (Some(store), true) => format!("store {store} has no versions yet: asat publish {store} makes one"),
+        (None, true) => "there are no versions yet: asat publish makes one".to_owned(),
+        (Some(store), false) => {
+            format!(
+                "store {store} has no version that can be opened: asat ls {store} --state any lists what became of them"
+            )
+        }
+        (None, false) => {
+            "there is no version that can be opened: asat ls --state any lists what became of them".to_owned()
+        }
+    })
 }
 
-/// Every version of a store that can be read or was lost, oldest first.
-pub(super) async fn ready_or_lost(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
-    let state = [State::Ready, State::Lost].map(|state| state.text().to_owned()).into();
+/// Every version of a store that was acknowledged once, oldest first.
+pub(super) async fn kept_or_given_up(store: &StoreName, client: &Client) -> Result<Vec<Version>, Problem> {
+    let state = [State::Ready, State::Lost, State::Retiring, State::Retired]
+        .map(|state| state.text().to_owned())
+        .into();
     let args = LsArgs {
         store: Some(store.clone()),
         label: None,

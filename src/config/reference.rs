@@ -44,6 +44,19 @@ fn key(line: &str) -> Option<&str> {
     key.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit()).then_some(key)
 }
 
+/// The section that a key belongs into, as it is written in the file.
+pub(super) fn section_of(wanted: &str) -> Option<String> {
+    let mut within = "the beginning of the file".to_owned();
+    for line in SAMPLE.lines().map(bare) {
+        if section(line).is_some() {
+            within = line.split_inclusive(']').take_while(|part| part.ends_with(']')).collect();
+        } else if key(line) == Some(wanted) {
+            return Some(within);
+        }
+    }
+    None
+}
+
 /// The heading of a block: its section, or else the keys that it tells of.
 fn heading(code: &[&str]) -> String {
     if let Some(name) = code.iter().find_map(|line| section(bare(line))) {
@@ -127,6 +140,18 @@ mod tests {
         assert!(T::deserialize(Fields(&mut fields)).is_err() && !fields.is_empty(), "{section}");
         let keys = fields.iter().filter(|field| !sections.contains(field));
         keys.map(|key| format!("{section}{key}")).collect()
+    }
+
+    #[test]
+    fn a_key_is_known_by_its_section() {
+        for (key, section) in [
+            ("state", Some("the beginning of the file")),
+            ("unix", Some("[listen]")),
+            ("path", Some("[[store]]")),
+            ("nothing", None),
+        ] {
+            assert_eq!(section_of(key).as_deref(), section, "{key}");
+        }
     }
 
     #[test]

@@ -234,6 +234,13 @@ fn backend(name: &StoreName, text: &str) -> Result<Option<BackendKind>, Problem>
 fn check_apart(state: &Path, name: &StoreName, store: &Path) -> Result<(), Problem> {
     let (state, store) = (real(state), real(store));
     let beside = store.parent() == Some(state.as_path());
+    if state.parent().is_none() {
+        return Err(wrong(
+            "state",
+            "is the root of all files".to_owned(),
+            "choose a folder of its own, best on another volume",
+        ));
+    }
     if beside || store.starts_with(&state) {
         let what = format!("{} is the folder of store {name} ({})", state.display(), store.display());
         return Err(wrong("state", what, "choose a folder of its own, best on another volume"));

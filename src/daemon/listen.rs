@@ -21,7 +21,10 @@ use super::reload::reload;
 use super::signals::{Signals, Wanted};
 use super::{Daemon, failed};
 use crate::config::Config;
-use crate::http::{Access, Address, Face, Known, Names, Pages, Peer, Queries, Rules, Verified, Work, router};
+use crate::http::{
+    Access, Address, Face, Known, Names, Pages, Peer, Queries, RefusedConfiguration, Rules, Verified, Work,
+    router,
+};
 
 /// How long publications that are broken off have to say so to their callers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -50,6 +53,7 @@ pub(super) async fn serve(
         pages: Pages::default(),
         names: Names::default(),
         verified: Verified::default(),
+        refused: RefusedConfiguration::default(),
         work: Work::new(&config.listen, &config.queries),
         queries: Queries { bounds: config.queries, max_ttl_s: config.max_ttl_s },
     });
@@ -84,7 +88,7 @@ pub(super) async fn serve(
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     tracing::info!("ready");
-    let ended = heed(file, config, daemon, &rules, &mut signals).await;
+    let ended = heed(file, config, daemon, (&rules, &face.refused), &mut signals).await;
     let _ = sd_notify::notify(&[NotifyState::Stopping, time_to_stop(config)]);
     stopping.send_replace(true);
     let mut finished = std::pin::pin!(async { while servers.join_next().await.is_some() {} });
@@ -107,7 +111,7 @@ async fn heed(
     file: &Path,
     config: &mut Config,
     daemon: &Daemon,
-    rules: &Rules,
+    (rules, refused): (&Rules, &RefusedConfiguration),
     signals: &mut Signals,
 ) -> Result<(), Problem> {
     daemon.begin_to_look()?;
@@ -119,7 +123,7 @@ async fn heed(
         };
         match wanted {
             // Requests are served by other threads meanwhile.
-            Wanted::Reload => tokio::task::block_in_place(|| reload(file, config, daemon, rules)),
+            Wanted::Reload => tokio::task::block_in_place(|| reload(file, config, daemon, rules, refused)),
             Wanted::Stop => return Ok(()),
         }
     }

@@ -7,16 +7,24 @@ use sd_notify::NotifyState;
 
 use super::Daemon;
 use crate::config::{Config, Later};
-use crate::http::Rules;
+use crate::http::{RefusedConfiguration, Rules};
 
 /// Has the daemon go by what the file says now, and tells the log and the service manager what came of it.
-pub(super) fn reload(file: &Path, config: &mut Config, daemon: &Daemon, rules: &Rules) {
+pub(super) fn reload(
+    file: &Path,
+    config: &mut Config,
+    daemon: &Daemon,
+    rules: &Rules,
+    refused: &RefusedConfiguration,
+) {
     tracing::info!("reading the configuration again");
     let began: Vec<_> =
         NotifyState::monotonic_usec_now().into_iter().chain([NotifyState::Reloading]).collect();
     // Without a service manager there is nobody to tell.
     let _ = sd_notify::notify(&began);
-    let status = match adopt(file, config, daemon) {
+    let adopted = adopt(file, config, daemon);
+    refused.note(adopted.as_ref().err());
+    let status = match adopted {
         Ok((merged, later)) => {
             rules.change(&merged);
             *config = merged;

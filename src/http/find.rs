@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use asat_core::query::Filter;
 use asat_core::register::{Entry, Register};
+use asat_core::version::State as VersionState;
 use asat_core::{Code, Problem, StoreName};
 use axum::Json;
 use axum::extract::State;
@@ -118,6 +119,12 @@ fn labelled<'a>(register: &'a Register, store: &StoreName, label: &str) -> Resul
     match found.as_slice() {
         [only] => Ok(*only),
         [] => {
+            // Another version than the one that was given up, or lost, would be other data.
+            let gone = Some(vec![VersionState::Retiring, VersionState::Retired, VersionState::Lost]);
+            let (gone, _) = register.list(&Filter { states: gone, ..filter }, None, 1)?;
+            if let Some(entry) = gone.first() {
+                entry.version.check_readable()?;
+            }
             let detail = format!("no version of {store} has the label {quoted:?}");
             let hint = format!("GET /v1/versions?store={store} (asat ls {store}) shows the labels");
             Err(Problem::new(Code::UnknownVersion, detail, hint))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use asat_core::harm::Harm;
 use asat_core::{Code, Problem};
 use axum::body::Bytes;
@@ -64,6 +65,28 @@ fn waits_for_bucket(face: &Face) -> Option<Problem> {
     (!knows_all).then_some(unanswered)
 }
 
+/// Why the configuration that was read again last is not in force, if it is not.
+#[derive(Default)]
+pub struct RefusedConfiguration(ArcSwapOption<Problem>);
+
+impl RefusedConfiguration {
+    /// Notes that a configuration was refused, or that one is in force.
+    pub fn note(&self, refused: Option<&Problem>) {
+        self.0.store(refused.map(|problem| Arc::new(not_in_force(problem))));
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        self.0.load().as_deref().cloned()
+    }
+}
+
+fn not_in_force(problem: &Problem) -> Problem {
+    let Problem { code, detail, hint } = problem;
+    let detail = format!("the new configuration is refused, and the one before stays: {detail}");
+    let hint = if hint.is_empty() { String::new() } else { format!("{hint}; then ") };
+    Problem::new(*code, detail, format!("{hint}systemctl reload asat"))
+}
+
 /// How the daemon is, and what is kept. If nothing can be recorded, all else is of no use; what keeps the guard from its work comes
 /// before other harm: it may harm others. That a store is late comes last: it harms nothing that is kept.
 fn how_it_is(face: &Face, may_read: bool) -> Health {
@@ -72,7 +95,8 @@ fn how_it_is(face: &Face, may_read: bool) -> Health {
     let harm = || handle.engine().register().harms().first().map(Harm::problem);
     let late = || freshness::problem(&handle.engine(), face.machine.believed().time);
     let trouble = handle.recording().problem().or_else(|| standing.trouble.clone());
-    match trouble.or_else(|| handle.verified().problem()).or_else(harm).or_else(late) {
+    let refused = || face.refused.problem();
+    match trouble.or_else(|| handle.verified().problem()).or_else(harm).or_else(refused).or_else(late) {
         None => health("ok"),
         Some(problem) if may_read => degraded(Trouble::new(&problem, Names(&standing.names))),
         Some(problem) => degraded(Trouble::of_kind(&problem)),

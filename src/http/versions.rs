@@ -109,6 +109,14 @@ fn written(page: Bytes) -> Response {
 fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
     let instant =
         |field, text: &Option<String>| text.as_deref().map(|t| extract::timestamp(field, t)).transpose();
+    let (from, to) = (instant("from", &parameters.from)?, instant("to", &parameters.to)?);
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        return Err(Failure::new(
+            Code::Invalid,
+            "from is later than to, so that nothing lies between",
+            "exchange from and to",
+        ));
+    }
     Ok(Filter {
         store: parameters.store.as_deref().map(extract::store).transpose()?,
         label: parameters.label.clone(),
@@ -118,8 +126,8 @@ fn filter(parameters: &ListParameters) -> Result<Filter, Failure> {
         attribute: parameters.attribute.as_deref().map(attribute).transpose()?,
         set: parameters.set.as_deref().map(extract::set).transpose()?,
         set_cut_at: instant("set_cut_at", &parameters.set_cut_at)?,
-        from: instant("from", &parameters.from)?,
-        to: instant("to", &parameters.to)?,
+        from,
+        to,
         states: parameters.state.as_deref().map(states).transpose()?,
         search: None,
     })

@@ -7,6 +7,7 @@ mod changes;
 mod mistakes;
 mod opening;
 mod setup;
+mod stopping;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

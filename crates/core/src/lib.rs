@@ -36,5 +36,6 @@ pub use by::By;
 pub use engine::{Backing, Engine, GroupCommit, LeaseBounds, LeaseUse, Policy, StorePolicy, Toll, Waiting};
 pub use line::check_line;
 pub use names::{NameError, SetName, StoreName, TagName, VersionId, VersionRef};
+pub use nearest::nearest;
 pub use problem::{Code, Problem};
 pub use units::{Fingerprint, PageSize};

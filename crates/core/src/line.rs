@@ -23,11 +23,7 @@ pub fn check_line(field: &str, text: Option<&str>, max_chars: usize) -> Result<(
     } else {
         return Ok(());
     };
-    Err(Problem::new(
-        Code::Invalid,
-        format!("{field} {wrong}"),
-        format!("shorten or correct {field}, or leave it out"),
-    ))
+    Err(Problem::new(Code::Invalid, format!("{field} {wrong}"), format!("shorten or correct {field}")))
 }
 
 /// Control characters, and the invisible ones that reorder the text around them.

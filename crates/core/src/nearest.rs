@@ -14,7 +14,8 @@ pub(crate) fn choose<'a>(these: &str, typed: &str, known: impl Iterator<Item = &
 }
 
 /// The known name that is nearest to what was typed, if it is near enough to be meant.
-fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
     let typed = letters(typed);
     let near = known.into_iter().filter_map(|name| {

@@ -16,7 +16,8 @@ pub(in crate::cli) struct DiffArgs {
     /// With --as-of twice, the store; it may be left out if there is only one
     #[arg(num_args = 0..=2, value_name = "VERSION|STORE")]
     pub(in crate::cli) versions: Vec<Wanted>,
-    /// Instead of a version, the newest one cut at or before this time; a day alone means its end
+    /// Instead of a version, the newest one cut at or before this time; a day alone means its end. Beside a version that is named, the
+    /// older of the two comes first
     #[arg(long, value_name = "TIME", value_parser = day_ends, allow_hyphen_values = true)]
     pub(in crate::cli) as_of: Vec<Timestamp>,
     /// Show the rows that differ, and not only how many

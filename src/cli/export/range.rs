@@ -15,16 +15,21 @@ use crate::cli::args::ExportArgs;
 use crate::cli::output::{Failure, Output};
 use crate::cli::progress::Bars;
 use crate::cli::typed::VersionRange;
-use crate::cli::versions::ready_or_lost;
+use crate::cli::versions::kept_or_given_up;
 use crate::text::{clean, counted, size};
 use asat_client::{Client, Request};
 use asat_wire::{ExportedVersion, Manifest, Publication, PublicationList, Version, exported_name, sha256_of};
+
+/// So many names are shown of those that are left out.
+const SHOWN: usize = 20;
 
 #[derive(Serialize)]
 struct Exported {
     versions: Vec<String>,
     /// Those of the range that are not there, as they cannot be read.
     lost: Vec<String>,
+    /// Those of the range that were retired.
+    retired: Vec<String>,
     path: String,
     bytes: u64,
 }
@@ -41,13 +46,17 @@ pub(super) async fn export(
         return Err(Problem::new(Code::Invalid, detail, "name a folder that does not exist").into());
     }
     let target = Folder::new(&args.to)?;
-    let mut versions = ready_or_lost(&range.store, client).await?;
+    let mut versions = kept_or_given_up(&range.store, client).await?;
     versions.retain(|version| {
         range.first <= version.number && range.last.is_none_or(|last| version.number <= last)
     });
-    let (versions, lost): (Vec<_>, Vec<_>) =
+    let (versions, gone): (Vec<_>, Vec<_>) =
         versions.into_iter().partition(|version| version.state == State::Ready.text());
-    let lost: Vec<String> = lost.into_iter().map(|version| version.id).collect();
+    let of = |state: fn(&Version) -> bool| -> Vec<String> {
+        gone.iter().filter(|version| state(version)).map(|version| version.id.clone()).collect()
+    };
+    let lost = of(|version| version.state == State::Lost.text());
+    let retired = of(|version| version.state != State::Lost.text());
     if versions.is_empty() {
         let detail = format!("no version of {} in that range can be read", range.store);
         return Err(Problem::new(Code::UnknownVersion, detail, "asat ls lists them").into());
@@ -73,9 +82,12 @@ pub(super) async fn export(
     target.finish(made)?;
     let versions = versions.into_iter().map(|version| version.id).collect();
     if !lost.is_empty() {
-        output.remark(&format!("left out, as lost and not to be read: {}", lost.join(", ")));
+        output.remark(&format!("left out, as lost and not to be read: {}", some_of(&lost)));
     }
-    let exported = Exported { versions, lost, path: args.to.display().to_string(), bytes };
+    if !retired.is_empty() {
+        output.remark(&format!("left out, as retired: {}", some_of(&retired)));
+    }
+    let exported = Exported { versions, lost, retired, path: args.to.display().to_string(), bytes };
     output.answer(&exported, |Exported { versions, path, bytes, .. }| {
         format!(
             "{} exported to {} ({})",
@@ -84,6 +96,13 @@ pub(super) async fn export(
             size(*bytes)
         )
     })
+}
+
+/// Names for people: the first of many, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    let (shown, rest) = names.split_at(names.len().min(SHOWN));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// All publications of a version, oldest first. A list of versions has the newest of them only.

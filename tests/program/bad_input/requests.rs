@@ -39,6 +39,7 @@ fn what_was_never_made_is_unknown_and_what_cannot_be_its_name_is_malformed() {
         ("GET", "/versions/rep%20ort@1", 400, "malformed"),
         ("GET", "/versions/report@%D9%A1", 400, "malformed"),
         ("GET", "/versions?store=", 400, "malformed"),
+        ("GET", "/versions?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", 422, "invalid"),
         ("GET", "/versions?store=a%20b", 400, "malformed"),
         ("POST", "/stores/%20/verify", 400, "malformed"),
     ];

@@ -10,7 +10,7 @@ use crate::common::World;
 /// A mistake: what is typed, the exit code, and what the answer says of the mistake and of what to type.
 type Mistake = (&'static str, i32, &'static str, &'static str);
 
-const MISTAKES: [Mistake; 38] = [
+const MISTAKES: [Mistake; 46] = [
     // Names that are nearly right.
     ("publis", 2, "'publis'", "'publish'"),
     ("publish --lable close", 2, "'--lable'", "'--label'"),
@@ -42,7 +42,15 @@ const MISTAKES: [Mistake; 38] = [
     ("ls report@1", 2, "not a store name", "write the store alone: report"),
     ("tag report@1 month-end", 2, "not a store name", "write the store alone: report"),
     ("leases --store report", 2, "'--store'", "write the store without --store"),
+    ("open @1", 2, "not a store name", "write the store before the @: STORE@1"),
+    ("open -1", 2, "'-1'", "write a version as STORE@NUMBER"),
+    ("ls --limit x", 2, "'x'", "write a whole number"),
+    ("backup --to there.db", 2, "'--to'", "write the file without --to"),
+    ("pin report@1 --reason  ", 2, "value is required", "--reason <REASON>"),
     // Times and durations.
+    ("ls --from today --to yesterday", 3, "from is later than to", "exchange from and to"),
+    ("open report@1 --ttl 99d", 3, "from 1 to 2678400 seconds", "renew the lease"),
+    ("token new --role read --expires 2020-01-31", 3, "which is past", "--expires"),
     ("open report --as-of 19.11.2026", 2, "'19.11.2026'", "write it as 2026-11-19T17:00:00Z"),
     ("ls --from 7d", 2, "'7d'", "write -7d"),
     ("publish -b 2026-02-30", 2, "'2026-02-30'", "write a day as 2026-11-19"),
@@ -98,8 +106,11 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
     let (there, token) = (world.path("there.db"), world.path("token"));
     fs::write(&there, "somebody's").unwrap();
     fs::write(&token, "for everybody to read\n").unwrap();
-    let [there_path, token_path, config, store] = [&there, &token, &world.path("asat.toml"), &world.store()]
-        .map(|path| path.to_str().unwrap().to_owned());
+    let (of_another, was) = (world.path("of-another.db"), fs::read(world.store()).unwrap());
+    fs::write(&of_another, b"SQLite format 3\0").unwrap();
+    let [there_path, token_path, config, store, other] =
+        [&there, &token, &world.path("asat.toml"), &world.store(), &of_another]
+            .map(|path| path.to_str().unwrap().to_owned());
     for (arguments, exit_code, mistake, advice) in [
         (&["export", "report@1", "--to", &there_path][..], 3, "there.db exists", "--force"),
         (&["stores", "--token-file", &token_path], 78, "can be read by everybody", "run: chmod g-w,o-rwx"),
@@ -111,6 +122,20 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
             "name the file of the database",
         ),
         (&["init", "--store", "/nothing.db"], 7, "cannot read /nothing.db", "--store"),
+        (&["init", "--store", &store, "-c", &store, "--force"], 3, "is the store itself", "--config FILE"),
+        (&["init", "--store", &store, "-c", &other, "--force"], 3, "is no text", "--config FILE"),
+        (
+            &["init", "--store", &store, "-c", "/nothing/of/this/name"],
+            78,
+            "cannot write",
+            "make its folder first",
+        ),
+        (
+            &["export", "report@1", "--to", &store, "--force"],
+            3,
+            "is the file of the store report",
+            "asat restore",
+        ),
         (
             &["token", "new", "--role", "read", "--to", &there_path],
             3,
@@ -124,4 +149,6 @@ fn a_file_in_the_way_is_named_with_what_to_do() {
         assert!(said.contains(mistake) && said.contains(advice), "{arguments:?}:\n{said}");
     }
     assert_eq!(fs::read_to_string(there).unwrap(), "somebody's");
+    assert_eq!(fs::read(of_another).unwrap(), b"SQLite format 3\0");
+    assert_eq!(fs::read(world.store()).unwrap(), was);
 }

@@ -186,3 +186,34 @@ fn a_lease_is_renewed_as_long_as_the_command_runs() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn what_was_given_up_is_never_silently_left_out() {
+    let world = world_with_history();
+    done(&world, &["tag", "report", "close", "report@1"]);
+    let moved = done(&world, &["tag", "report", "close", "report@2"]);
+    assert_eq!(moved, "report@close leads to report@2; before, it led to report@1\n");
+    done(&world, &["retire", "report@1", "--yes"]);
+    refused(&world, &["open", "report", "--label", "first"], 12, "retired");
+    let folder = world.path("exported");
+    let output = world.asat(&["export", "report@1..2", "--to", folder.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stderr), "asat: left out, as retired: report@1\n");
+
+    done(&world, &["tag", "report", "close", "--delete"]);
+    let would = done(&world, &["retire", "report@2", "--dry-run"]);
+    assert!(would.contains("it is the newest of its store"), "{would}");
+    done(&world, &["retire", "report@2", "--yes"]);
+    let output = world.asat(&["ls", "report"]);
+    assert!(text(&output.stderr).contains("asat ls report --state any"), "{output:?}");
+}
+
+#[test]
+fn the_older_of_a_time_and_a_named_version_comes_first() {
+    let world = world_with_history();
+    let between = answered(&world, &["show", "report@1"])["cut_at"].as_str().unwrap().to_owned();
+    for (version, as_of) in [("report@1", "now"), ("report@2", between.as_str())] {
+        let output = world.asat(&["diff", version, "--as-of", as_of]);
+        assert!(text(&output.stdout).starts_with("report@1 -> report@2\n"), "{version} {as_of}: {output:?}");
+    }
+}

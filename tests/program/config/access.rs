@@ -32,12 +32,12 @@ fn a_file_of_tokens_is_read_only_where_nobody_else_can() {
     assert_eq!(both.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
 
     for (wrong, part) in [
-        ("state = \"x\"".to_owned(), "unknown field"),
-        ("[[store]]\nname = \"x\"".to_owned(), "unknown field"),
+        ("state = \"x\"".to_owned(), "there is no key"),
+        ("[[store]]\nname = \"x\"".to_owned(), "there is no key"),
         ("secret".to_owned(), "[[token]]"),
-        (format!("{token}secret = \"s3cret-text\""), "unknown field"),
+        (format!("{token}secret = \"s3cret-text\""), "there is no key"),
         (token.replace(HASH, "s3cret-text"), "token.sha256"),
-        (token.replace("read", "rood"), "unknown variant"),
+        (token.replace("read", "rood"), "is no value that it can have"),
         ("x".repeat((1 << 20) + 1), "longer than"),
     ] {
         fs::write(&path, wrong).unwrap();
@@ -129,7 +129,7 @@ fn a_peer_is_one_user_or_one_group_of_the_machine() {
         (format!("user = \"root\"\ngroup = \"root\"\n{role}"), ["peer", "both"]),
         (role.to_owned(), ["peer", "nobody"]),
         ("user = \"root\"".to_owned(), ["missing field", "role"]),
-        ("user = \"root\"\nrole = \"owner\"".to_owned(), ["unknown variant", "owner"]),
+        ("user = \"root\"\nrole = \"owner\"".to_owned(), ["is no value that it can have", "owner"]),
     ] {
         let problem = parse(&peer).unwrap_err();
         assert!(parts.iter().all(|part| problem.detail.contains(part)), "{peer}: {problem}");

@@ -16,7 +16,7 @@ fn a_log_that_there_is_not_is_refused() {
         ("format = \"JSON\"", ["log.format: \"JSON\"", "\"json\""]),
         ("level = \"loud\"", ["log.level: \"loud\"", "\"debug\""]),
         ("level = \"\"", ["log.level: \"\"", "\"debug\""]),
-        ("file = \"/var/log/asat\"", ["file", "unknown field"]),
+        ("file = \"/var/log/asat\"", ["file", "there is no key"]),
     ] {
         check_refused(folder.path(), &format!("[log]\n{line}"), &parts);
     }

@@ -85,7 +85,7 @@ fn what_watch_mode_cannot_go_by_is_refused_by_its_key() {
         ("marker = \"delete from t\"", ["store.watch.marker", "begins with"]),
         ("marker = \"select 1; select 2\"", ["store.watch.marker", "more than one statement"]),
         ("marker = \"select load_extension('x')\"", ["store.watch.marker", "cannot be asked"]),
-        ("marker = \"select 1\"\nevery = \"1s\"", ["every", "unknown field"]),
+        ("marker = \"select 1\"\nevery = \"1s\"", ["every", "there is no key"]),
         ("marker = \"select 1\"\ndeadline = \"1h\"", ["store.watch.deadline", "longer than a minute"]),
         ("marker = \"select 1\"\ndeadline = \"0s\"", ["store.watch.deadline", "not longer than nothing"]),
         (
@@ -184,7 +184,7 @@ fn a_set_has_a_name_of_its_own_and_two_stores_or_more_that_there_are() {
         (set("all", both) + &set("all", both), vec!["set.name", "line 16", "two sets"]),
         (set("all", "\"a\""), vec!["stores"]),
         ("[[set]]\nname = \"all\"\n".to_owned(), vec!["missing field", "stores"]),
-        (set("all", both) + "label = \"x\"\n", vec!["unknown field", "label"]),
+        (set("all", both) + "label = \"x\"\n", vec!["there is no key", "label"]),
     ] {
         let text = format!("{STATE}{}{}{sets}", store("a", "").trim_start(), store("b", ""));
         let problem = Config::parse(&text, folder.path()).expect_err(&text);

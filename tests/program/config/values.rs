@@ -21,7 +21,7 @@ fn keys_that_there_are_not_are_refused_at_every_level() {
         ("[clock]\nmax = \"1h\"".to_owned(), "max"),
     ];
     for (text, key) in cases {
-        check_refused(folder.path(), &text, &["unknown field", key, "expected"]);
+        check_refused(folder.path(), &text, &["there is no key", key]);
     }
 }
 

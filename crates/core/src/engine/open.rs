@@ -126,7 +126,8 @@ impl Engine {
         if (1..=max).contains(&ttl_s) {
             return Ok(());
         }
-        let detail = format!("ttl_seconds is {ttl_s}, and must be from 1 to {max}");
+        let detail =
+            format!("a lease lasts from 1 to {max} seconds here, and {ttl_s} were asked for (ttl_seconds)");
         Err(Problem::new(Code::Invalid, detail, "renew the lease if you need it for longer"))
     }
 
